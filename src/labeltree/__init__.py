@@ -1,0 +1,2 @@
+"""labeltree: representation learning that respects a label taxonomy."""
+

@@ -1,0 +1,19 @@
+"""The errors that labeltree raises for people: each message names what is wrong, where, and what to do instead."""
+
+__all__ = ["DataError", "LabeltreeError", "RunError", "TaxonomyError"]
+
+
+class LabeltreeError(Exception):
+    """Base of all errors that the command line prints as one sentence."""
+
+
+class TaxonomyError(LabeltreeError, ValueError):
+    """A taxonomy is malformed, or a label does not belong to it."""
+
+
+class DataError(LabeltreeError, ValueError):
+    """A data set is missing, incomplete or unreadable."""
+
+
+class RunError(LabeltreeError, RuntimeError):
+    """A run folder is missing, incomplete or does not fit what is asked of it."""
