@@ -1,0 +1,6 @@
+"""What a run leaves on disk: the run folder and the embeddings table."""
+
+from labeltree.runs.embeddings import EmbeddingTable
+from labeltree.runs.folder import RunFolder
+
+__all__ = ["EmbeddingTable", "RunFolder"]

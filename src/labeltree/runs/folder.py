@@ -1,0 +1,146 @@
+"""The run folder: the only place that knows what the files of a run are called."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import RunError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["RunFolder"]
+
+
+class RunFolder:
+    """A folder that holds everything needed to repeat, evaluate and use one run.
+
+    Args:
+        path: the folder; it is made when something is first written to it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def recipe(self) -> Path:
+        """All settings of the run (YAML)."""
+        return self.path / "recipe.yaml"
+
+    @property
+    def taxonomy(self) -> Path:
+        """The taxonomy that the labels belong to."""
+        return self.path / "taxonomy.json"
+
+    @property
+    def samples(self) -> Path:
+        """Which sample is in which split: the instances, nodes and splits that the run used."""
+        return self.path / "samples.npz"
+
+    @property
+    def last_checkpoint(self) -> Path:
+        """The newest complete training state."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def best_checkpoint(self) -> Path:
+        """The training state at the best validation value."""
+        return self.path / "checkpoints" / "best.ckpt"
+
+    @property
+    def encoder(self) -> Path:
+        """The weights of the chosen encoder and heads (safetensors)."""
+        return self.path / "encoder.safetensors"
+
+    @property
+    def history(self) -> Path:
+        """One line an epoch: losses, validation metrics, learning rate, seconds."""
+        return self.path / "history.csv"
+
+    @property
+    def metrics(self) -> Path:
+        """The result of the evaluation."""
+        return self.path / "metrics.json"
+
+    @property
+    def report(self) -> Path:
+        """The report for people: one HTML file that needs no network."""
+        return self.path / "report.html"
+
+    def embeddings(self, name: str = "trained") -> Path:
+        """The embeddings table of that name: ``trained``, ``untrained`` or ``pixels``."""
+        return self.path / "embeddings" / f"{name}.npz"
+
+    def require(self) -> RunFolder:
+        """Return self, or raise a `RunError` that says why this is not the folder of a run."""
+        if not self.path.is_dir():
+            raise RunError(f"no run at '{self.path}': the folder does not exist")
+        if not self.recipe.is_file():
+            raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
+        return self
+
+    def load_taxonomy(self) -> Taxonomy:
+        """Read the taxonomy of the run."""
+        if not self.taxonomy.is_file():
+            raise RunError(f"run '{self.path}' has no {self.taxonomy.name}; train it again")
+        return Taxonomy.from_file(self.taxonomy)
+
+    def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Write ``content`` as JSON, atomically; NaN and infinities become null."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", "utf-8")
+
+    def write_history(self, rows: Sequence[Mapping[str, float | int]]) -> None:
+        """Write the history, a row an epoch; columns in order of first appearance."""
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        with atomic_write(self.history) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def read_history(self) -> list[dict[str, float]]:
+        """Read the history: a dictionary an epoch, empty cells left out."""
+        if not self.history.is_file():
+            return []
+        with self.history.open(newline="", encoding="utf-8") as file:
+            return [{k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)]
+
+    def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
+        """Write the weights of the encoder and heads as safetensors."""
+        from safetensors.torch import save_file
+
+        tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        with atomic_write(self.encoder) as temporary:
+            save_file(tensors, temporary, dict(metadata))
+
+    def load_weights(self) -> dict[str, torch.Tensor]:
+        """Read what `save_weights` wrote."""
+        from safetensors.torch import load_file
+
+        if not self.encoder.is_file():
+            raise RunError(
+                f"run '{self.path}' has no {self.encoder.name}: its training has not finished. "
+                f"The same 'labeltree train' command continues it"
+            )
+        return load_file(self.encoder)
+
+
+def _plain(value: Any) -> Any:
+    """Make ``value`` valid JSON: tensors to numbers or lists, NaN and infinities to None."""
+    if isinstance(value, torch.Tensor):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value
