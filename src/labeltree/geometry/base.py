@@ -1,0 +1,127 @@
+"""What every geometry offers: distances, similarities, maps between points and tangent vectors, means."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["Geometry", "group_average"]
+
+
+@dataclass(frozen=True)
+class Geometry(ABC):
+    """A space of embeddings. Stateless, immutable, hashable; the last dimension of a tensor is the feature.
+
+    Every method is differentiable with finite gradients, computes in float32 or better also under autocast,
+    and answers in the dtype of its input (float32 for half precision).
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Coincident points: 0, with gradient 0."""
+
+    @abstractmethod
+    def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """Distances (n, m) of all rows of `x` (n, d) to all rows of `y` (m, d), in O(n·m) memory."""
+
+    def similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        """Similarity of `x` (..., d) and `y` (..., d), broadcast: (...,); the negative distance by default."""
+        return -self.distance(x, y)
+
+    def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        """Similarities (n, m) of all rows of `x` (n, d) to all rows of `y` (m, d)."""
+        return -self.pairwise_distance(x, y)
+
+    @abstractmethod
+    def project(self, x: Tensor) -> Tensor:
+        """The point of the space nearest to `x` (..., d)."""
+
+    @abstractmethod
+    def embed(self, features: Tensor) -> Tensor:
+        """Map Euclidean vectors (..., d), the output of a head, to points of the space."""
+
+    @abstractmethod
+    def exp(self, base: Tensor, tangent: Tensor) -> Tensor:
+        """The point reached from `base` (..., d) along the geodesic that starts as `tangent` (..., d)."""
+
+    @abstractmethod
+    def log(self, base: Tensor, point: Tensor) -> Tensor:
+        """The tangent vector at `base` (..., d) whose `exp` is `point` (..., d)."""
+
+    @abstractmethod
+    def group_means(
+        self,
+        x: Tensor,
+        groups: Tensor,
+        num_groups: int,
+        *,
+        weights: Tensor | None = None,
+        steps: int = 3,
+        init: Tensor | None = None,
+    ) -> Tensor:
+        """Mean point of every group.
+
+        Args:
+            x: points (n, d).
+            groups: group of each point (n,), int64; points of a negative group are left out.
+            num_groups: G.
+            weights: non-negative weight of each point (n,); default 1.
+            steps: fixed-point steps, where the space needs them.
+            init: where they start (G, d); default a closed-form approximation of the mean.
+
+        Returns:
+            Means (G, d); NaN for a group without points or without weight.
+        """
+
+    def mean(
+        self, x: Tensor, weights: Tensor | None = None, steps: int = 3, init: Tensor | None = None
+    ) -> Tensor:
+        """Mean (d,) of `x` (n, d), weighted by `weights` (n,); `steps` and `init` (d,) as in `group_means`."""
+        if x.dim() != 2:
+            raise ValueError(f"x has shape {tuple(x.shape)}; expected (n, d): a mean is taken over the rows")
+        groups = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
+        start = None if init is None else init[None]
+        return self.group_means(x, groups, 1, weights=weights, steps=steps, init=start)[0]
+
+    def ema(self, old: Tensor, new: Tensor, eta: float) -> Tensor:
+        """Move `old` (..., d) the share `eta` of the way towards `new` (..., d) along their geodesic."""
+        return self.exp(old, eta * self.log(old, new))
+
+    def ema_groups(self, old: Tensor, x: Tensor, groups: Tensor, eta: float) -> Tensor:
+        """Move the prototypes `old` (G, d) towards the points `x` (n, d) of their `groups` (n,).
+
+        exp_old(η·mean of log_old(x)), Eq. 9 and 10 of Climbing the Label Tree. A group without points keeps its
+        prototype; points of a negative group are left out.
+        """
+        kept = groups >= 0
+        x, groups = x[kept], groups[kept]
+        step = group_average(self.log(old[groups], x), groups, old.shape[0])
+        return torch.where(step.isnan(), old.to(step.dtype), self.exp(old, eta * step.nan_to_num()))
+
+
+def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None = None) -> Tensor:
+    """Weighted arithmetic mean (G, d) of the rows of `x` (n, d) by group.
+
+    Negative groups are left out; an empty group is NaN.
+    """
+    if x.dim() != 2 or groups.shape != x.shape[:1]:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and groups {tuple(groups.shape)}; expected (n, d) and (n,)"
+        )
+    if weights is not None and weights.shape != groups.shape:
+        raise ValueError(
+            f"weights has shape {tuple(weights.shape)}; expected {tuple(groups.shape)}, one per point"
+        )
+    weight = torch.ones_like(x[:, 0]) if weights is None else weights.to(x.dtype)
+    kept = groups >= 0
+    x, groups, weight = x[kept], groups[kept], weight[kept]
+    total = torch.zeros(num_groups, dtype=x.dtype, device=x.device).index_add(0, groups, weight)
+    sums = torch.zeros(num_groups, x.shape[1], dtype=x.dtype, device=x.device)
+    sums = sums.index_add(0, groups, x * weight[:, None])
+    present = total > 0
+    mean = sums / torch.where(present, total, torch.ones_like(total))[:, None]
+    return torch.where(present[:, None], mean, torch.full_like(mean, torch.nan))

@@ -1,0 +1,29 @@
+"""Geometries by name, as recipes and tables of embeddings refer to them."""
+
+import difflib
+
+from labeltree.geometry.base import Geometry
+from labeltree.geometry.euclidean import Euclidean
+from labeltree.geometry.poincare import PoincareBall
+from labeltree.geometry.sphere import Sphere
+
+__all__ = ["get_geometry"]
+
+_NAMES = ("sphere", "euclidean", "poincare")
+
+
+def get_geometry(name: str, curvature: float = -1.0) -> Geometry:
+    """The geometry called `name`: "sphere", "euclidean" or "poincare"; `curvature` concerns "poincare" alone.
+
+    Raises:
+        ValueError: the name is unknown, or the curvature of "poincare" is not below 0.
+    """
+    if name == "sphere":
+        return Sphere()
+    if name == "euclidean":
+        return Euclidean()
+    if name == "poincare":
+        return PoincareBall(curvature=curvature)
+    near = difflib.get_close_matches(str(name).lower(), _NAMES, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"geometry is {name!r}; expected one of {', '.join(map(repr, _NAMES))}{hint}")

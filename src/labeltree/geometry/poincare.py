@@ -1,0 +1,152 @@
+"""The Poincaré ball: hyperbolic space of any curvature below zero."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry.base import Geometry, group_average
+from labeltree.geometry.pairwise import pairwise_distance
+from labeltree.geometry.precision import answer_dtype, exact, widen
+from labeltree.geometry.smooth import asinhc, safe_sqrt, squared_norm, tanhc
+
+__all__ = ["PoincareBall"]
+
+
+@dataclass(frozen=True)
+class PoincareBall(Geometry):
+    """The Poincaré ball of radius 1/√−κ.
+
+    Args:
+        curvature: κ < 0.
+        eps: points are clipped to (1 − eps)/√−κ.
+        max_tangent_norm: `embed` clips the norm of its input to this before the exponential map; None: never.
+            Without it a fresh head of 256 dimensions lands 1e-5 from the boundary.
+        scaled: the geodesic distance (True), or Eq. 2 of Climbing the Label Tree, which lacks its factor
+            1/√−κ (False); the two agree at κ = −1. Maps and means are the same for both.
+    """
+
+    name: ClassVar[str] = "poincare"
+    curvature: float = -1.0
+    eps: float = 1e-5
+    max_tangent_norm: float | None = 2.3
+    scaled: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.curvature < 0 and math.isfinite(self.curvature)):
+            raise ValueError(
+                f"curvature is {self.curvature}; expected a number below 0, for example -1.0"
+                " (curvature 0 is the geometry 'euclidean')"
+            )
+        if not 0 < self.eps < 1:
+            raise ValueError(f"eps is {self.eps}; expected a number between 0 and 1, for example 1e-5")
+        if self.max_tangent_norm is not None and not self.max_tangent_norm > 0:
+            raise ValueError(
+                f"max_tangent_norm is {self.max_tangent_norm}; expected a number above 0, or None"
+            )
+
+    @property
+    def _c(self) -> float:
+        return -self.curvature
+
+    def _room(self, x: Tensor) -> Tensor:
+        """1 − c|x|² (..., 1), the room up to the boundary; a point outside counts as just inside."""
+        return (1.0 - self._c * squared_norm(x)).clamp_min(4 * torch.finfo(x.dtype).eps)
+
+    def _unit_distance(self, distance: Tensor) -> Tensor:
+        """Scale a distance in the ball of radius 1 to this ball's."""
+        return distance / math.sqrt(self._c) if self.scaled else distance
+
+    @exact
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """Geodesic distance; the arcosh of Eq. 2 in the form 2·asinh(√z), exact for close points."""
+        u, v = widen(x), widen(y)
+        z = self._c * squared_norm(u - v) / (self._room(u) * self._room(v))
+        return self._unit_distance(2.0 * safe_sqrt(z).asinh())[..., 0].to(answer_dtype(x, y))
+
+    @exact
+    def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
+        root = math.sqrt(self._c)
+        u, v = widen(x), widen(y)
+        distance = pairwise_distance(
+            root * u, root * v, 1.0 / self._room(u)[:, 0], 1.0 / self._room(v)[:, 0], answer_dtype(x, y)
+        )
+        return self._unit_distance(distance)
+
+    @exact
+    def project(self, x: Tensor) -> Tensor:
+        """Clip the norm of `x` to (1 − eps)/√−κ."""
+        dtype = answer_dtype(x)
+        share = 1.0 - max(self.eps, 4 * torch.finfo(dtype).eps)
+        return _clip_norm(widen(x), share / math.sqrt(self._c)).to(dtype)
+
+    @exact
+    def embed(self, features: Tensor) -> Tensor:
+        """Clip the norm of `features` to `max_tangent_norm`, map by exp at the origin, clip into the ball."""
+        v = widen(features)
+        if self.max_tangent_norm is not None:
+            v = _clip_norm(v, self.max_tangent_norm)
+        return self.project(v * tanhc(self._c * squared_norm(v))).to(answer_dtype(features))
+
+    @exact
+    def exp(self, base: Tensor, tangent: Tensor) -> Tensor:
+        """x ⊕ tanh(√c·λ_x|v|/2)·v/(√c|v|), c = −κ, λ_x = 2/(1 − c|x|²), ⊕ Möbius addition; then clipped."""
+        c, x, v = self._c, widen(base), widen(tangent)
+        room = self._room(x)
+        w = v / room
+        w = w * tanhc(c * squared_norm(w))
+        inner = 1.0 + 2.0 * c * (x * w).sum(dim=-1, keepdim=True)
+        square = c * squared_norm(w)
+        point = ((inner + square) * x + room * w) / (inner + c * squared_norm(x) * square)
+        return self.project(point).to(answer_dtype(base, tangent))
+
+    @exact
+    def log(self, base: Tensor, point: Tensor) -> Tensor:
+        """2/(√c·λ_x)·artanh(√c|w|)·w/|w|, w = (−x) ⊕ y; written with y − x, so that nothing cancels."""
+        c, x, y = self._c, widen(base), widen(point)
+        difference = y - x
+        square, room = c * squared_norm(difference), self._room(x)
+        rooms = room * self._room(y)
+        z = square / rooms
+        w = (room * difference - square * x) / (square + rooms)
+        return (room * asinhc(z) * (1.0 + z).sqrt() * w).to(answer_dtype(base, point))
+
+    @exact
+    def group_means(
+        self,
+        x: Tensor,
+        groups: Tensor,
+        num_groups: int,
+        *,
+        weights: Tensor | None = None,
+        steps: int = 3,
+        init: Tensor | None = None,
+    ) -> Tensor:
+        """As `Geometry.group_means`: the Karcher mean by Eq. 3 of Climbing the Label Tree, β = 1."""
+        kept = groups >= 0
+        points, groups = widen(x)[kept], groups[kept]
+        weights = None if weights is None else weights[kept]
+        mean = self._midpoints(points, groups, num_groups, weights) if init is None else widen(init)
+        for _ in range(steps):
+            step = group_average(self.log(mean[groups], points), groups, num_groups, weights)
+            mean = self.exp(mean, step)
+        return mean.to(answer_dtype(x))
+
+    def _midpoints(self, x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None) -> Tensor:
+        """The normalised mean of the points on the hyperboloid: a closed form near the Karcher mean."""
+        factor = 2.0 / self._room(x)
+        lifted = torch.cat([factor - 1.0, factor * x], dim=1)
+        mean = group_average(lifted, groups, num_groups, weights)
+        time, space = mean[:, :1], mean[:, 1:]
+        length = (time * time - self._c * squared_norm(space)).clamp_min(1.0).sqrt()
+        return space / (time + length)
+
+
+def _clip_norm(x: Tensor, limit: float) -> Tensor:
+    """`x` (..., d) with every longer vector shortened to norm `limit`."""
+    square = squared_norm(x)
+    long = square > limit * limit
+    scale = limit * torch.where(long, square, torch.ones_like(square)).rsqrt()
+    return torch.where(long, x * scale, x)
