@@ -1,0 +1,33 @@
+# Two commands do everything on a fresh Debian machine that has only Python:
+#   make quickstart   installs, trains on Fashion-MNIST, evaluates, writes runs/quickstart/report.html
+#   make test         installs, checks style, types and import contracts, runs all tests
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: install quickstart test lint clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,timm]"
+	touch $(READY)
+
+quickstart: $(READY)
+	$(BIN)/labeltree data get fashion-mnist
+	$(BIN)/python -m labeltree.report.quickstart runs/quickstart
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

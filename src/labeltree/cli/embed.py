@@ -1,0 +1,30 @@
+"""``labeltree embed``: the embeddings of a trained run, as a table that any program can read."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def run(arguments: list[str]) -> None:
+    """Write the embeddings table that the arguments ask for."""
+    parser = argparse.ArgumentParser(
+        prog="labeltree embed",
+        description="Write features and embeddings of a trained run's samples, or of other images, to one table "
+        "with columns embeddings, features, nodes, split, instances and paths.",
+    )
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("--data", help="embed these instead: a data set, a folder of images or a table")
+    parser.add_argument("--out", help=".npz or .parquet; default: embeddings/NAME.npz in the run folder")
+    options = parser.parse_args(arguments)
+
+    from labeltree.runs import RunFolder
+    from labeltree.training.embed import embed_source, load_run, open_other
+
+    trainee = load_run(options.run)
+    source = trainee.source if options.data is None else open_other(trainee, options.data)
+    name = "trained" if options.data is None else Path(options.data).stem
+    out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
+    table = embed_source(trainee.module, source)
+    table.save(out)
+    print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

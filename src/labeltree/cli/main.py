@@ -1,0 +1,92 @@
+"""The ``labeltree`` program: finds the command, and turns errors into one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "train": "train an encoder whose embeddings respect a taxonomy",
+    "evaluate": "measure how well embeddings respect a taxonomy, and write a report",
+    "embed": "write the embeddings of a trained run, of its own data or of others",
+    "data": "list the data sets, and get one",
+    "taxonomy": "show, check or convert a taxonomy",
+}
+
+EPILOG = """a first run:
+  labeltree train --data photos/ --objective hwc+lam     nested folders are the taxonomy
+  labeltree evaluate runs/photos                         writes metrics.json and report.html
+
+'labeltree COMMAND --help' tells more about a command. With --debug, an error shows its traceback."""
+
+
+def usage() -> str:
+    """The text of ``labeltree --help``."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: labeltree [--debug] [--version] COMMAND ...",
+            "",
+            "Representation learning that respects a label taxonomy.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            EPILOG,
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 2 an error, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if words[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"labeltree {version('labeltree')}")
+        return 0
+    if words[0] not in COMMANDS:
+        import difflib
+
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(COMMANDS)}"
+        return _fail(f"unknown command '{words[0]}'; {hint}")
+    return _run(words[0], words[1:], debug)
+
+
+def _run(command: str, arguments: list[str], debug: bool) -> int:
+    from labeltree.errors import LabeltreeError
+
+    try:
+        importlib.import_module(f"labeltree.cli.{command}").run(arguments)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except SystemExit as stop:  # argparse has printed its message or help
+        return int(stop.code or 0)
+    except (LabeltreeError, ValueError, OSError, ImportError) as error:
+        if debug:
+            raise
+        interrupted = type(error).__name__ == "TrainingInterrupted"
+        return _fail(" ".join(str(error).split()), 130 if interrupted else 2)
+    except Exception as error:
+        if debug:
+            raise
+        text = " ".join(str(error).split())
+        return _fail(f"unexpected {type(error).__name__}: {text}; run it again with --debug and report it")
+    return 0
+
+
+def _fail(message: str, code: int = 2) -> int:
+    print(f"labeltree: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Running a study: trials chosen on validation, then every seed; what is done already is not done again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from labeltree.atomic import atomic_write
+from labeltree.evaluation import evaluate
+from labeltree.runs import RunFolder
+from labeltree.studies.plan import Method, Study, read_study
+from labeltree.studies.table import study_table
+from labeltree.training.embed import embed_source, load_run, pixel_table
+from labeltree.training.fit import open_recipe_source, prepare, train
+
+__all__ = ["execute"]
+
+
+def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
+    """Do all runs of a study that are not done yet, and write its table beside its file.
+
+    Runs go to ``runs/`` beside the study file, one folder each; their test results to ``results.json``, the
+    table to ``README.md``. Test samples are looked at once a run, after every choice is made.
+
+    Returns:
+        The path of the table.
+    """
+    path = Path(path)
+    study = read_study(path)
+    runs = path.parent / "runs"
+    results: list[dict[str, Any]] = []
+    choices: dict[str, Any] = {}
+    for method in study.methods:
+        trials = [_trial(study, method, trial, number, runs, progress_bar) for number, trial in enumerate(method.trials)]
+        best = max(range(len(trials)), key=trials.__getitem__)
+        choices[method.name] = {
+            "trials": [{"settings": s, study.select: v} for s, v in zip(method.trials, trials, strict=True)],
+            "chosen": best,
+        }
+        for seed in study.seeds:
+            recipe = study.recipe(method, method.trials[best], seed)
+            folder = train(recipe, runs / f"{_slug(method.name)}-seed{seed}", progress_bar=progress_bar)
+            results.append({"method": method.name, "seed": seed, **_evaluated(folder)})
+            _write(path, study, results, choices)
+    results += _baselines(study, runs)
+    return _write(path, study, results, choices)
+
+
+def _trial(
+    study: Study, method: Method, trial: dict[str, Any], number: int, runs: Path, progress_bar: bool
+) -> float:
+    """The best validation value of one trial."""
+    if len(method.trials) == 1:
+        return 0.0
+    recipe = study.recipe(method, trial, study.trial_seed)
+    folder = train(recipe, runs / f"{_slug(method.name)}-trial{number}", progress_bar=progress_bar)
+    values = [row[study.select] for row in folder.read_history()]
+    print(f"{method.name}, trial {number} {trial}: {study.select} {max(values):.4f}", flush=True)
+    return max(values)
+
+
+def _evaluated(folder: RunFolder) -> dict[str, Any]:
+    """The test metrics of a finished run; computed once."""
+    if not folder.metrics.is_file():
+        trainee = load_run(folder.path)
+        table = embed_source(trainee.module, trainee.source)
+        result = evaluate(table, trainee.source.taxonomy)
+        folder.write_json(folder.metrics, result.to_dict())
+        print(f"{folder.path.name}: evaluated", flush=True)
+    seconds = sum(row["seconds"] for row in folder.read_history())
+    return {"scores": _scores(folder), "train_seconds": round(seconds, 1)}
+
+
+def _scores(folder: RunFolder) -> dict[str, float | None]:
+    """Metric values by ``role/metric``, and the accuracies by ``protocol/accuracy at depth d``."""
+    (method,) = json.loads(folder.metrics.read_text("utf-8"))["methods"].values()
+    scores = {f"{role}/{name}": v for role, part in method["scores"].items() for name, v in part.items()}
+    for protocol, values in method["by_depth"].items():
+        scores |= {f"{protocol}/accuracy at depth {d}": v for d, v in enumerate(values, 1)}
+    return scores
+
+
+def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
+    """Raw pixels (seed of the split alone) and the untrained encoder, for every seed."""
+    rows = []
+    for seed in study.seeds:
+        recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
+        source = open_recipe_source(recipe)
+        for name in ("raw pixels", "untrained encoder"):
+            folder = RunFolder(runs / f"{_slug(name)}-seed{seed}")
+            if not folder.metrics.is_file():
+                raw = name == "raw pixels"
+                table = pixel_table(source) if raw else embed_source(prepare(recipe, source).module, source)
+                folder.write_json(folder.metrics, evaluate(table, source.taxonomy).to_dict())
+            rows.append({"method": name, "seed": seed, "scores": _scores(folder)})
+    return rows
+
+
+def _write(path: Path, study: Study, results: list[dict[str, Any]], choices: dict[str, Any]) -> Path:
+    with atomic_write(path.parent / "results.json") as temporary:
+        temporary.write_text(json.dumps({"results": results, "choices": choices}, indent=1) + "\n", "utf-8")
+    table = path.parent / "README.md"
+    with atomic_write(table) as temporary:
+        temporary.write_text(study_table(path, study, results, choices), "utf-8")
+    return table
+
+
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

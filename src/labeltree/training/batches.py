@@ -1,0 +1,113 @@
+"""From a source to training batches that are a pure function of (seed, epoch, start)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import lightning as L
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from labeltree.data import Source
+from labeltree.sampling import BatchSampler
+from labeltree.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from labeltree.training.objective import Objective
+
+__all__ = ["Batch", "SourceDataModule", "split_source"]
+
+Batch = dict[str, Tensor]
+
+
+def split_source(source: Source, split: str) -> Source:
+    """The samples of one split (``train``, ``val`` or ``test``)."""
+    return source.subset(torch.from_numpy(np.flatnonzero(np.asarray(source.split) == split)))
+
+
+class _Images(Dataset[Batch]):
+    """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions)``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, key: tuple[int, np.ndarray[Any, Any]]) -> Batch:
+        epoch, positions = key
+        index = torch.from_numpy(np.ascontiguousarray(positions))
+        return {
+            "images": self.source.load(index),
+            "nodes": self.source.nodes[index],
+            "instances": self.source.instances[index],
+            "epoch": torch.tensor(epoch),
+        }
+
+
+class _Training(Sampler[tuple[int, np.ndarray[Any, Any]]]):
+    """The batches that are still to come, counted from the trainer's own number of completed steps.
+
+    Nothing is remembered here. The epoch and the place in it follow from the steps that the optimizer has
+    taken, which is in every checkpoint; so batches that loader processes had fetched ahead, but that were
+    never trained on, are not lost, and resuming never falls back to epoch 0.
+    """
+
+    def __init__(self, sampler: BatchSampler, module: L.LightningDataModule) -> None:
+        self.sampler = sampler
+        self.module = module
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+        steps = 0 if self.module.trainer is None else self.module.trainer.global_step
+        epoch, start = divmod(steps, len(self.sampler))
+        return ((epoch, batch) for batch in self.sampler.batches(epoch, start))
+
+
+class SourceDataModule(L.LightningDataModule):
+    """Training and validation batches of a source with splits.
+
+    Args:
+        source: with ``split`` set.
+        recipe: of the run.
+        objective: decides the sampler.
+    """
+
+    def __init__(self, source: Source, recipe: Recipe, objective: Objective) -> None:
+        super().__init__()
+        self.training = split_source(source, "train")
+        self.validation = split_source(source, "val")
+        self.recipe = recipe
+        self.sampler = objective.sampler(self.training.nodes, recipe.batch_size, seed=recipe.seed)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps an epoch."""
+        return len(self.sampler)
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Batches in the order of the sampler, from where training stands."""
+        return self._loader(self.training, _Training(self.sampler, self))
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """The validation samples in order."""
+        size = 2 * self.recipe.batch_size
+        chunks = np.split(np.arange(len(self.validation)), range(size, len(self.validation), size))
+        return self._loader(self.validation, [(0, chunk) for chunk in chunks])
+
+    def _loader(self, source: Source, sampler: Any) -> DataLoader[Batch]:
+        return DataLoader(
+            _Images(source),
+            batch_size=None,
+            sampler=sampler,
+            num_workers=self.recipe.workers,
+            # A generator of its own: making an iterator must not advance the global random state.
+            generator=torch.Generator().manual_seed(self.recipe.seed),
+            pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
+            multiprocessing_context="spawn" if self.recipe.workers else None,
+        )

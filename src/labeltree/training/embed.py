@@ -1,0 +1,128 @@
+"""From a trained run to embeddings tables: its own, and the baselines' that every table shows beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import Source, open_source
+from labeltree.errors import RunError
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.fit import Trainee, open_recipe_source, prepare
+from labeltree.training.module import RepresentationModule
+from labeltree.training.reading import read_recipe
+
+__all__ = ["embed_source", "load_run", "open_other", "pixel_table", "run_tables"]
+
+
+def load_run(path: str | Path) -> Trainee:
+    """Build a finished run again, with the weights of its best epoch.
+
+    Raises:
+        RunError: if the folder is not a run's, or its training has not finished.
+    """
+    folder = RunFolder(path).require()
+    weights = folder.load_weights()
+    recipe = read_recipe(folder.recipe)
+    source = open_recipe_source(recipe)
+    known = folder.load_taxonomy()
+    if source.taxonomy != known:
+        raise RunError(f"the taxonomy of '{recipe.data}' is no longer that of the run in '{folder.path}'")
+    trainee = prepare(recipe, source)
+    _load(trainee.module.evaluated_encoder, weights, "encoder.")
+    _load(trainee.module.objective, weights, "objective.")
+    return trainee
+
+
+def open_other(trainee: Trainee, spec: str) -> Source:
+    """Open other samples in the shape that a trained run's encoder takes.
+
+    Labels that the data bring are read by their own taxonomy, not by the run's.
+    """
+    channels, height, _ = trainee.source.image_shape
+    return open_source(spec, image_size=height, channels=channels, on_error=trainee.module.recipe.on_error)
+
+
+def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> None:
+    module.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
+
+
+def embed_source(module: RepresentationModule, source: Source, batch_size: int = 512) -> EmbeddingTable:
+    """Features and embeddings of all samples of a source, unaugmented, in order."""
+    device = torch.device("cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu")
+    module = module.to(device).eval()
+    features, embeddings = [], []
+    with torch.inference_mode():
+        for positions in _chunks(len(source), batch_size):
+            images = module.plain(source.load(positions).to(device), source.instances[positions].to(device), 0, 0)
+            if module.recipe.channels_last:
+                images = images.contiguous(memory_format=torch.channels_last)
+            rows = module.evaluated_encoder(images).float()
+            features.append(rows.cpu())
+            embeddings.append(module.objective.embed(rows).float().cpu())
+    geometry = module.objective.geometry
+    return _table(
+        source,
+        torch.cat(embeddings),
+        features=torch.cat(features),
+        geometry=geometry.name,
+        curvature=module.recipe.curvature,
+    )
+
+
+def pixel_table(source: Source, batch_size: int = 512) -> EmbeddingTable:
+    """The baseline of raw pixels: each image's values, centred by channel, as its features and embedding.
+
+    Images above 32 pixels a side are reduced to 32 first.
+    """
+    rows = []
+    for positions in _chunks(len(source), batch_size):
+        images = source.load(positions).float().div(255)
+        if images.shape[-1] > 32:
+            images = torch.nn.functional.interpolate(images, size=(32, 32), mode="area")
+        rows.append(images.flatten(1))
+    pixels = torch.cat(rows)
+    pixels = pixels - pixels[torch.from_numpy(np.asarray(source.split) == "train")].mean(0)
+    return _table(source, pixels, features=pixels, geometry="sphere")
+
+
+def run_tables(path: str | Path) -> tuple[Trainee, dict[str, EmbeddingTable]]:
+    """The tables of a finished run: ``trained``, ``untrained`` and ``pixels``; made once, then read.
+
+    The untrained encoder has the weights that training started from.
+    """
+    folder = RunFolder(path)
+    trainee = load_run(path)
+    tables: dict[str, EmbeddingTable] = {}
+    for name in ("trained", "untrained", "pixels"):
+        file = folder.embeddings(name)
+        # A table from before the weights were last written is not this run's.
+        if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
+            if name == "pixels":
+                table = pixel_table(trainee.source)
+            else:
+                module = trainee.module if name == "trained" else prepare(trainee.module.recipe, trainee.source).module
+                table = embed_source(module, trainee.source)
+            table.save(file)
+        tables[name] = EmbeddingTable.load(file, trainee.source.taxonomy)
+    return trainee, tables
+
+
+def _table(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
+    paths = source.paths(torch.arange(len(source)))
+    return EmbeddingTable(
+        embeddings=embeddings,
+        nodes=source.nodes,
+        split=None if source.split is None else np.asarray(source.split, dtype=str),
+        instances=source.instances,
+        paths=np.asarray(paths, dtype=str) if paths else None,
+        **columns,  # type: ignore[arg-type]
+    )
+
+
+def _chunks(n: int, size: int) -> Iterator[Tensor]:
+    return iter(torch.arange(n).split(size))

@@ -1,0 +1,233 @@
+"""Training a run from its recipe, from the start or from where it stopped."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, TQDMProgressBar
+
+from labeltree.atomic import atomic_write
+from labeltree.data import Source, ViewGenerator, make_splits, open_source
+from labeltree.errors import RunError
+from labeltree.models import build_encoder, set_trainable
+from labeltree.runs import RunFolder
+from labeltree.training.batches import SourceDataModule
+from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
+from labeltree.training.objective import Objective
+from labeltree.training.progress import Progress
+from labeltree.training.reading import read_recipe
+from labeltree.training.recipe import Recipe
+
+__all__ = ["Trainee", "open_recipe_source", "prepare", "train"]
+
+
+@dataclass(frozen=True)
+class Trainee:
+    """What a recipe describes, built: the data, and the module that learns from them."""
+
+    source: Source
+    batches: SourceDataModule
+    module: RepresentationModule
+
+
+def open_recipe_source(recipe: Recipe) -> Source:
+    """The samples of a recipe, with their splits."""
+    source = open_source(
+        recipe.data,
+        image_size=recipe.image_size,
+        taxonomy=recipe.taxonomy,
+        channels=recipe.channels,
+        on_error=recipe.on_error,
+    )
+    return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
+
+
+def prepare(recipe: Recipe, source: Source | None = None) -> Trainee:
+    """Build everything that a recipe describes, with the weights that training starts from.
+
+    Args:
+        recipe: of the run.
+        source: the recipe's samples, if they are open already.
+    """
+    source = source if source is not None else open_recipe_source(recipe)
+    L.seed_everything(recipe.seed, verbose=False)
+    channels, height, _ = source.image_shape
+    encoder = build_encoder(
+        recipe.encoder,
+        channels=channels,
+        image_size=height,
+        pretrained=recipe.pretrained,
+        weights=recipe.weights,
+    )
+    if recipe.channels_last:
+        encoder = encoder.to(memory_format=torch.channels_last)
+    set_trainable(encoder, recipe.trainable)
+    objective = Objective(recipe, source.taxonomy, encoder.feature_dim)
+    batches = SourceDataModule(source, recipe, objective)
+
+    def views(name: Any, **options: Any) -> ViewGenerator:
+        return ViewGenerator(name, size=height, channels=channels, seed=recipe.seed, **options)
+
+    module = RepresentationModule(
+        recipe,
+        source.taxonomy,
+        encoder,
+        objective,
+        views(recipe.views, flip=recipe.flip, erasing=recipe.erasing),
+        views("identity"),
+        batches.steps_per_epoch,
+    )
+    return Trainee(source, batches, module)
+
+
+def train(
+    recipe: Recipe,
+    path: str | Path,
+    *,
+    callbacks: list[Callback] | None = None,
+    progress_bar: bool = True,
+    every_n_steps: int | None = None,
+) -> RunFolder:
+    """Train what the recipe says into a run folder, or continue the run that is there.
+
+    On a CPU, a run that was killed and continued ends with the same weights, bit for bit, as one that was
+    not.
+
+    Args:
+        recipe: all settings.
+        path: the run folder.
+        callbacks: further Lightning callbacks.
+        progress_bar: show one.
+        every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
+
+    Raises:
+        RunError: if the folder holds a run with another recipe or on other samples.
+        TrainingInterrupted: after Ctrl-C, when the state has been saved.
+    """
+    folder = RunFolder(path)
+    _check_monitor(recipe)
+    if folder.recipe.is_file():
+        differences = recipe.differences(read_recipe(folder.recipe))
+        if differences:
+            raise RunError(
+                f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
+                f"give another --out, or delete that folder"
+            )
+        if folder.encoder.is_file():
+            return folder
+    trainee = prepare(recipe)
+    _record(folder, recipe, trainee.source)
+    _quiet()
+    best = ModelCheckpoint(
+        dirpath=folder.best_checkpoint.parent,
+        filename=folder.best_checkpoint.stem,
+        monitor=f"val_{recipe.monitor}",
+        mode="max",
+        save_top_k=1,
+        save_on_train_epoch_end=True,
+        enable_version_counter=False,
+    )
+    hooks: list[Callback] = [best, *(callbacks or [])]
+    if recipe.patience is not None:
+        hooks.append(_Patience(recipe))
+    if progress_bar:
+        hooks.append(TQDMProgressBar(leave=True))
+    hooks.append(Progress(folder, recipe.checkpoint_minutes, every_n_steps))
+    trainer = L.Trainer(
+        accelerator=recipe.accelerator,
+        devices=1,
+        precision="bf16-mixed" if recipe.precision == "bf16" else "32-true",
+        max_epochs=recipe.epochs,
+        gradient_clip_val=recipe.optimizer.clip_norm,
+        callbacks=hooks,
+        logger=False,
+        enable_model_summary=False,
+        enable_progress_bar=progress_bar,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        default_root_dir=folder.path,
+    )
+    last = folder.last_checkpoint
+    trainer.fit(
+        trainee.module,
+        datamodule=trainee.batches,
+        ckpt_path=str(last) if last.is_file() else None,
+        weights_only=True,
+    )
+    _keep_best(folder, trainee.module)
+    return folder
+
+
+class _Patience(EarlyStopping):
+    """Early stopping that remembers, when a finished run is continued, that it was finished."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(
+            monitor=f"val_{recipe.monitor}",
+            mode="max",
+            patience=recipe.patience or 1,
+            check_on_train_epoch_end=True,
+        )
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        super().on_train_start(trainer, pl_module)
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True
+
+
+def _check_monitor(recipe: Recipe) -> None:
+    known = [*VALIDATION_METRICS, *(f"embeddings_{name}" for name in VALIDATION_METRICS)]
+    if recipe.monitor not in known:
+        raise ValueError(f"monitor is '{recipe.monitor}'; it must be one of {', '.join(known)}")
+
+
+def _record(folder: RunFolder, recipe: Recipe, source: Source) -> None:
+    """Write what the run depends on, or check that it is still the same."""
+    splits = np.asarray(source.split, dtype=str)
+    nodes, instances = source.nodes.numpy(), source.instances.numpy()
+    if folder.samples.is_file():
+        with np.load(folder.samples) as known:
+            same = (
+                np.array_equal(known["instances"], instances)
+                and np.array_equal(known["nodes"], nodes)
+                and np.array_equal(known["split"], splits)
+            )
+        if not same:
+            raise RunError(
+                f"the samples of '{recipe.data}' have changed since the run in '{folder.path}' began; "
+                f"restore them, or train into another --out"
+            )
+        return
+    source.taxonomy.save(folder.taxonomy)
+    with atomic_write(folder.samples) as temporary:
+        np.savez(temporary, instances=instances, nodes=nodes, split=splits)
+    recipe.save(folder.recipe)
+
+
+def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
+    """Write the weights of the best epoch as safetensors."""
+    state = torch.load(folder.best_checkpoint, map_location="cpu", weights_only=True)
+    module.load_state_dict(state["state_dict"])
+    weights = {f"encoder.{k}": v for k, v in module.evaluated_encoder.state_dict().items()}
+    weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
+    folder.save_weights(weights, {"epoch": str(state["epoch"]), "objective": module.recipe.objective})
+
+
+def _quiet() -> None:
+    """Silence Lightning's advice that does not fit this use; its warnings about real trouble stay."""
+    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for message in (
+        ".*does not have many workers.*",
+        ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
+        ".*Checkpoint directory .* exists and is not empty.*",
+        ".*LeafSpec.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)

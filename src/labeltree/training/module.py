@@ -1,0 +1,134 @@
+"""The Lightning module: one training step, one validation epoch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import lightning as L
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from labeltree.data import ViewGenerator
+from labeltree.geometry import Sphere
+from labeltree.metrics.functional import retrieval_metrics
+from labeltree.models import Encoder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.batches import Batch
+from labeltree.training.objective import Objective
+from labeltree.training.optim import build_optimizer, learning_rate_factor
+from labeltree.training.recipe import Recipe
+
+__all__ = ["VALIDATION_METRICS", "RepresentationModule"]
+
+VIEWS = 2
+VALIDATION_METRICS = ("recall_at_1", "map_at_r", "ahp")
+
+
+class RepresentationModule(L.LightningModule):
+    """Trains an encoder with an objective.
+
+    Every random number of a step comes from ``(seed, step)`` or, for views, from ``(seed, epoch, sample,
+    view)``, so a step is the same whether or not training was interrupted before it.
+
+    Args:
+        recipe: of the run.
+        taxonomy: that the labels belong to.
+        encoder: images to features.
+        objective: features and labels to a loss.
+        views: makes augmented views, and with view −1 none, on the batch's device.
+        steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        taxonomy: Taxonomy,
+        encoder: Encoder,
+        objective: Objective,
+        views: ViewGenerator,
+        plain: ViewGenerator,
+        steps_per_epoch: int,
+    ) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.taxonomy = taxonomy
+        self.encoder = encoder
+        self.objective = objective
+        self.views = views
+        self.plain = plain
+        self.steps_per_epoch = steps_per_epoch
+        self.averaged: AveragedModel | None = None
+        if recipe.ema > 0:
+            self.averaged = AveragedModel(
+                encoder, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema), use_buffers=True
+            )
+        self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    @property
+    def evaluated_encoder(self) -> nn.Module:
+        """The encoder whose features are validated, saved and evaluated."""
+        if self.averaged is not None and self.recipe.ema_evaluate:
+            return self.averaged.module
+        return self.encoder
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Seed everything random in this step (dropout, for one) by the step alone."""
+        seed = hash((self.recipe.seed, self.global_step, self.global_rank)) % 2**32
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - third-party losses may draw from the global state
+        torch.manual_seed(seed)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of two views of every sample of the batch, stacked view by view."""
+        epoch = int(batch["epoch"])
+        images = torch.cat(
+            [self.views(batch["images"], batch["instances"], epoch, view) for view in range(VIEWS)]
+        )
+        if self.recipe.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        losses: dict[str, Tensor] = self.objective(
+            self.encoder(images), batch["nodes"].repeat(VIEWS), batch["instances"].repeat(VIEWS)
+        )
+        size = len(batch["images"])
+        for name, value in losses.items():
+            self.log(f"train_{name}", value.detach(), on_step=False, on_epoch=True, batch_size=size)
+        self.log("loss", losses["loss"].detach(), prog_bar=True, logger=False, batch_size=size)
+        return losses["loss"]
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """Step, then move the average of the weights: before anything can be saved."""
+        super().optimizer_step(*args, **kwargs)
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.encoder)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Features and embeddings of unaugmented validation images."""
+        images = self.plain(batch["images"], batch["instances"], 0, 0)
+        if self.recipe.channels_last:
+            images = images.contiguous(memory_format=torch.channels_last)
+        features = self.evaluated_encoder(images).float()
+        embeddings = self.objective.embed(features).float()
+        self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
+
+    def on_validation_epoch_end(self) -> None:
+        """Retrieval within the validation samples, by features and by embeddings."""
+        features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
+        self._validation.clear()
+        for prefix, points, geometry in (
+            ("val_", features, Sphere()),
+            ("val_embeddings_", embeddings, self.objective.geometry),
+        ):
+            values = retrieval_metrics(points, nodes, taxonomy=self.taxonomy, geometry=geometry)
+            for name in VALIDATION_METRICS:
+                monitored = prefix == "val_" and name == "map_at_r"
+                self.log(prefix + name, float(values[name]), prog_bar=monitored, batch_size=1)
+
+    def configure_optimizers(self) -> Any:
+        """Optimizer with the head at its own rate, and a schedule by the step."""
+        optimizer = build_optimizer(self.recipe.optimizer, self.encoder, self.objective)
+        factor = learning_rate_factor(self.recipe.optimizer, self.recipe.epochs, self.steps_per_epoch)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

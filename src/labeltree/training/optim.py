@@ -1,0 +1,52 @@
+"""Optimizers and learning-rate schedules, as the papers have them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from labeltree.training.recipe import OptimizerRecipe
+
+__all__ = ["build_optimizer", "learning_rate_factor"]
+
+
+def build_optimizer(recipe: OptimizerRecipe, encoder: nn.Module, rest: nn.Module) -> torch.optim.Optimizer:
+    """AdamW or SGD over the trainable parameters of the encoder and, at a higher rate, of everything else.
+
+    Biases and normalisation parameters (fewer than two dimensions) have no weight decay.
+    """
+    groups: list[dict[str, Any]] = []
+    for module, rate in ((encoder, recipe.lr), (rest, recipe.lr * recipe.head_lr_factor)):
+        trainable = [p for p in module.parameters() if p.requires_grad]
+        for parameters, decay in (
+            ([p for p in trainable if p.ndim >= 2], recipe.weight_decay),
+            ([p for p in trainable if p.ndim < 2], 0.0),
+        ):
+            if parameters:
+                groups.append({"params": parameters, "lr": rate, "weight_decay": decay})
+    if not groups:
+        raise ValueError("nothing is trainable: the encoder is frozen and the objective has no parameters")
+    if recipe.name == "adamw":
+        return torch.optim.AdamW(groups)
+    return torch.optim.SGD(groups, momentum=recipe.momentum)
+
+
+def learning_rate_factor(recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int) -> Callable[[int], float]:
+    """The factor of the learning rate as a function of the number of steps taken."""
+    total = epochs * steps_per_epoch
+    warmup = min(round(recipe.warmup_epochs * steps_per_epoch), total - 1)
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        if recipe.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup))))
+        if recipe.schedule == "step":
+            return recipe.decay ** sum(step >= milestone * steps_per_epoch for milestone in recipe.milestones)
+        return 1.0
+
+    return factor

@@ -1,0 +1,107 @@
+"""Keeping what training has reached: checkpoints that resume exactly, and the history."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Checkpoint
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import RunError
+from labeltree.runs import RunFolder
+
+__all__ = ["Progress", "TrainingInterrupted"]
+
+
+class TrainingInterrupted(RunError):
+    """Ctrl-C was pressed; the training state has been saved."""
+
+
+class Progress(Checkpoint):
+    """Saves the training state within and after each epoch, and writes the history.
+
+    A state within an epoch is saved after a step that is not the epoch's last: the last one's is saved when
+    its validation is done, so that no part of an epoch's end is ever skipped or repeated.
+
+    Args:
+        folder: of the run.
+        minutes: time between two savings within an epoch.
+        every_n_steps: also save after so many steps; None = by time alone.
+    """
+
+    def __init__(self, folder: RunFolder, minutes: float, every_n_steps: int | None = None) -> None:
+        self.folder = folder
+        self.minutes = minutes
+        self.every_n_steps = every_n_steps
+        self.rows: list[dict[str, float | int]] = []
+        self.seconds = 0.0
+        self._clock = time.monotonic()
+        self._saved = time.monotonic()
+        self._interrupted = False
+        self._previous_handler: Any = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The history so far, and the seconds spent in the current epoch."""
+        return {"rows": self.rows, "seconds": self.seconds + time.monotonic() - self._clock}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.rows = list(state_dict["rows"])
+        self.seconds = float(state_dict["seconds"])
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Start the clock; from here on Ctrl-C ends the run after the step that is under way."""
+        self._clock = self._saved = time.monotonic()
+        if threading.current_thread() is threading.main_thread():
+            self._previous_handler = signal.signal(signal.SIGINT, self._on_interrupt)
+
+    def _on_interrupt(self, *_: Any) -> None:
+        self._interrupted = True
+        signal.signal(signal.SIGINT, self._previous_handler)  # a second Ctrl-C does not wait
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        """Save when it is time, or when the user wants to stop."""
+        if trainer.global_step % _steps_per_epoch(trainer) == 0:
+            return
+        late = time.monotonic() - self._saved >= 60 * self.minutes
+        due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
+        if late or due or self._interrupted:
+            self._save(trainer)
+        self._stop_if_interrupted()
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Add the epoch to the history and save."""
+        now = time.monotonic()
+        row: dict[str, float | int] = {"epoch": trainer.current_epoch, "step": trainer.global_step}
+        metrics = trainer.callback_metrics
+        row |= {k: float(metrics[k]) for k in sorted(metrics) if k.startswith(("train_", "val_"))}
+        row["lr"] = float(trainer.optimizers[0].param_groups[0]["lr"])
+        row["seconds"] = round(self.seconds + now - self._clock, 2)
+        self.rows.append(row)
+        self.seconds, self._clock = 0.0, now
+        self._save(trainer)
+        self.folder.write_history(self.rows)
+        self._stop_if_interrupted()
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        """Give Ctrl-C back to whoever had it."""
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGINT, self._previous_handler)
+            self._previous_handler = None
+
+    def _save(self, trainer: L.Trainer) -> None:
+        with atomic_write(self.folder.last_checkpoint) as temporary:
+            trainer.save_checkpoint(temporary)
+        self._saved = time.monotonic()
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted:
+            raise TrainingInterrupted(f"stopped; the same command continues the run in '{self.folder.path}'")
+
+
+def _steps_per_epoch(trainer: L.Trainer) -> int:
+    return int(trainer.num_training_batches)

@@ -1,0 +1,137 @@
+"""Reading recipes: one schema for YAML files, the command line and Python."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jsonargparse import ArgumentParser, Namespace
+
+from labeltree.errors import LabeltreeError
+from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe
+from labeltree.training.registry import objective_terms
+
+__all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe"]
+
+
+class RecipeError(LabeltreeError, ValueError):
+    """A recipe has an unknown setting or a value of the wrong kind."""
+
+
+class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
+    """A parser of recipes that use one objective: it knows the options of that objective's terms."""
+
+    def __init__(self, objective: str, **options: Any) -> None:
+        super().__init__(exit_on_error=False, default_env=False, **options)
+        self.terms = objective_terms(objective)
+        self.add_argument("--config", action="config", help="a recipe file (YAML); what follows it overrides it")
+        self.add_class_arguments(Recipe, as_group=False, skip={"options"})
+        self.set_defaults({"objective": objective})
+        for term in self.terms:
+            self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""
+        raise RecipeError(self._explain(message)) from ex
+
+    def recipe(self, arguments: Sequence[str] | None = None, settings: dict[str, Any] | None = None) -> Recipe:
+        """The recipe that command-line arguments, or nested settings, describe."""
+        try:
+            if arguments is not None:
+                parsed = self.parse_args(list(arguments))
+            else:
+                parsed = self.parse_object(settings or {})
+        except (argparse.ArgumentError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, RecipeError):
+                raise
+            raise RecipeError(self._explain(str(error))) from error
+        return self.build(parsed)
+
+    def build(self, parsed: Namespace) -> Recipe:
+        """A recipe from what this parser has parsed."""
+        values = parsed.as_dict()
+        fields = {f.name for f in dataclasses.fields(Recipe)} - {"options"}
+        settings = {name: value for name, value in values.items() if name in fields}
+        settings["head"] = HeadRecipe(**settings["head"])
+        settings["optimizer"] = OptimizerRecipe(**settings["optimizer"])
+        options = {term.name: dict(values.get(term.name) or {}) for term in self.terms}
+        return Recipe(**settings, options=options)
+
+    def _explain(self, message: str) -> str:
+        message = " ".join(message.split())
+        unknown = re.search(r"unrecognized arguments: --([\w.-]+)", message)
+        group = re.search(r"Group '([\w.+-]+)' does not accept option '([\w.-]+)'", message)
+        option = re.search(r"Option '([\w.+-]+)' is not accepted", message)
+        if group is not None:
+            name = ".".join(group.groups())
+        elif (found := unknown or option) is not None:
+            name = found.group(1)
+        else:
+            return re.sub(r"<class '(\w+)'>", r"\1", message)
+        known = [action.dest for action in self._actions if action.dest not in ("help", "config")]
+        near = difflib.get_close_matches(name.replace("-", "_"), known, 1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
+        return f"unknown setting '{name}'; {hint}"
+
+
+def _given(loss: Any) -> set[str]:
+    return {"taxonomy", "geometry", "dim"} & set(inspect.signature(loss).parameters)
+
+
+def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file.
+
+    Args:
+        path: a YAML file with the settings of `Recipe`, and each objective's options under its name.
+        overrides: settings in the command line's form, such as ``["--epochs", "20"]``.
+
+    Raises:
+        RecipeError: if the file is not YAML, or holds an unknown key (the nearest valid one is named) or a
+            value of the wrong kind.
+    """
+    arguments = ["--config", str(path), *overrides]
+    parser = RecipeParser(objective_of(arguments))
+    try:
+        return parser.recipe(arguments)
+    except RecipeError as error:
+        raise RecipeError(f"recipe '{path}': {error}") from error
+
+
+def _content(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise RecipeError(f"no recipe at '{path}'") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecipeError(f"'{path}' is not a YAML file: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise RecipeError(f"'{path}' must hold settings by name, such as 'objective: supcon'")
+    return content
+
+
+def objective_of(arguments: Sequence[str]) -> str:
+    """The objective that raw command-line arguments, or the recipe file among them, name."""
+    objective = _override(arguments, "objective")
+    config = _override(arguments, "config")
+    if objective is None and config is not None:
+        objective = _content(Path(config)).get("objective")
+    return str(objective or Recipe.objective)
+
+
+def _override(arguments: Sequence[str], name: str) -> str | None:
+    """The value of ``--name`` among raw arguments, where it is given."""
+    flag = f"--{name}"
+    for position, argument in enumerate(arguments):
+        if argument == flag and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith(f"{flag}="):
+            return argument.removeprefix(f"{flag}=")
+    return None

@@ -1,0 +1,130 @@
+"""The registry of objectives: what ``--objective NAME`` can be, and how others add theirs."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from torch import nn
+
+from labeltree import losses
+
+__all__ = ["ObjectiveEntry", "get_objective", "list_objectives", "objective_terms", "register_objective"]
+
+SamplerName = Literal["hierarchical", "random", "balanced"]
+Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
+
+_GIVEN = ("taxonomy", "geometry", "dim")
+_entries: dict[str, ObjectiveEntry] = {}
+
+
+@dataclass(frozen=True)
+class ObjectiveEntry:
+    """One objective: a loss over embeddings, and the sampler that suits it.
+
+    Attributes:
+        name: as on the command line.
+        loss: builds the loss; parameters named ``taxonomy``, ``geometry`` and ``dim`` are given by the
+            objective, all others are the user's options.
+        summary: one line for people.
+        source: the paper.
+        sampler: how batches are drawn unless the recipe says otherwise.
+    """
+
+    name: str
+    loss: Callable[..., nn.Module]
+    summary: str
+    source: str
+    sampler: SamplerName
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The parameters that a user sets."""
+        parameters = inspect.signature(self.loss).parameters
+        return {name: p for name, p in parameters.items() if name not in _GIVEN and p.kind is not p.VAR_KEYWORD}
+
+    def build(self, given: dict[str, Any], options: dict[str, Any]) -> nn.Module:
+        """Make the loss from what the objective gives it and the user's options."""
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            hint = difflib.get_close_matches(unknown[0], self.options, 1) or sorted(self.options)
+            raise ValueError(f"objective '{self.name}' has no option '{unknown[0]}'; did you mean {hint}?")
+        wanted = inspect.signature(self.loss).parameters
+        return self.loss(**{key: value for key, value in given.items() if key in wanted}, **options)
+
+
+def register_objective(
+    name: str, *, summary: str, source: str, sampler: SamplerName = "hierarchical"
+) -> Callable[[Loss], Loss]:
+    """Add a loss class (or a function that returns one) under a name, as a decorator.
+
+    The loss is called as ``loss(embeddings, nodes, instances)`` and returns a scalar.
+
+    Raises:
+        ValueError: if the name is taken, or contains ``+``.
+    """
+    if "+" in name or name in _entries:
+        raise ValueError(f"cannot register objective '{name}': " + ("it contains '+'" if "+" in name else "taken"))
+
+    def add(loss: Loss) -> Loss:
+        _entries[name] = ObjectiveEntry(name, loss, summary, source, sampler)
+        return loss
+
+    return add
+
+
+def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
+    """The objectives whose names match a shell pattern, in order of registration."""
+    return [entry for name, entry in _entries.items() if fnmatch.fnmatch(name, pattern)]
+
+
+def get_objective(name: str) -> ObjectiveEntry:
+    """The objective of that name; an unknown name is an error that names the nearest ones."""
+    if name not in _entries:
+        near = difflib.get_close_matches(name, _entries, 3)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_entries)}"
+        raise ValueError(f"unknown objective '{name}'; {hint}")
+    return _entries[name]
+
+
+def objective_terms(objective: str) -> list[ObjectiveEntry]:
+    """The entries that ``a+b`` names, in order; each may be named once."""
+    names = [name.strip() for name in objective.split("+")]
+    if len(set(names)) < len(names):
+        raise ValueError(f"objective '{objective}' names a term twice; set its weight with term_weights instead")
+    return [get_objective(name) for name in names]
+
+
+_SIMCLR = "Chen et al. 2020, A Simple Framework for Contrastive Learning"
+_SUPCON = "Khosla et al. 2020, Supervised Contrastive Learning"
+_ZHANG = "Zhang et al. 2022, Use All the Labels"
+_HWC = "Climbing the Label Tree"
+
+register_objective(
+    "simclr", summary="views of one image attract; no labels", source=_SIMCLR, sampler="random"
+)(losses.NTXentLoss)
+register_objective(
+    "supcon", summary="samples of one leaf attract; the tree is not used", source=_SUPCON
+)(losses.SupConLoss)
+register_objective(
+    "himulcon", summary="SupCon at every depth, finer depths weigh more", source=f"{_ZHANG}, Eq. 4"
+)(losses.HiMulConLoss)
+register_objective(
+    "hicone", summary="no coarse pair may lose less than the worst finer one", source=f"{_ZHANG}, Eq. 6"
+)(losses.HiConELoss)
+register_objective(
+    "himulcone", summary="HiMulCon with HiConE's constraint", source=f"{_ZHANG}, Eq. 7"
+)(losses.HiMulConELoss)
+register_objective(
+    "hiercon", summary="SupCon with pair losses weighted by the tree, outside the softmax", source=_HWC
+)(losses.WeightedSupConLoss)
+register_objective(
+    "hwc", summary="each pair's similarity is scaled by the tree, inside the softmax", source=f"{_HWC}, Eq. 7"
+)(losses.HWCLoss)
+register_objective(
+    "lam", summary="inner nodes have prototypes; their own lies nearer by a margin", source=f"{_HWC}, Eq. 11"
+)(losses.LevelAwareMarginLoss)
