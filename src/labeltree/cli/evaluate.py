@@ -1,0 +1,36 @@
+"""``labeltree evaluate``: a trained run, or anybody's embeddings, measured against a taxonomy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def run(arguments: list[str]) -> None:
+    """Evaluate what the arguments name; writes metrics.json and report.html."""
+    parser = argparse.ArgumentParser(
+        prog="labeltree evaluate",
+        description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the untrained "
+        "encoder; for somebody else's embeddings, by themselves. Writes metrics.json and report.html.",
+    )
+    parser.add_argument("run", nargs="?", help="the folder of a trained run")
+    parser.add_argument("--beside", nargs="+", default=[], metavar="RUN", help="other runs on the same samples")
+    parser.add_argument("--embeddings", metavar="FILE", help=".npz or .parquet with embeddings and labels or nodes")
+    parser.add_argument("--taxonomy", metavar="FILE", help="the taxonomy of those labels")
+    parser.add_argument("--split", default="test", help="the split that is measured (default test)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write; default: the run, or FILE's folder")
+    options = parser.parse_args(arguments)
+    if (options.run is None) == (options.embeddings is None):
+        parser.error("name either a run folder, or --embeddings FILE with --taxonomy FILE")
+    if options.embeddings is not None and options.taxonomy is None:
+        parser.error("--embeddings needs --taxonomy FILE: the tree that its labels belong to")
+
+    from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
+
+    if options.run is not None:
+        done = evaluate_run(options.run, beside=options.beside, split=options.split, out=options.out)
+    else:
+        out = options.out or Path(options.embeddings).with_suffix("")
+        done = evaluate_embeddings(options.embeddings, options.taxonomy, out=out, split=options.split)
+    print(done.headline)
+    print(f"\nmetrics: {done.metrics}\nreport:  {done.report}")

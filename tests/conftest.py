@@ -1,0 +1,39 @@
+"""What tests of several rooms share: a small nested folder of images, and single-threaded torch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def write_image_folder(folder: Path, per_leaf: int = 12, size: int = 28, seed: int = 0) -> Path:
+    """Nested folders of noisy images: each leaf has its own hue and stripes, branches share their stripes."""
+    rng = np.random.default_rng(seed)
+    across = np.arange(size)
+    for number, leaf in enumerate(LEAVES):
+        (folder / leaf).mkdir(parents=True)
+        stripes = 60 * np.sin(across / (1.5 + number // 2))
+        tint = np.random.default_rng(number).uniform(-60, 60, 3)
+        for sample in range(per_leaf):
+            base = 128 + stripes[:, None, None] + tint + rng.normal(0, 12, (size, size, 3))
+            Image.fromarray(base.clip(0, 255).astype(np.uint8)).save(folder / leaf / f"{sample:03d}.png")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty images in five leaves of a ragged tree; not to be changed by a test."""
+    return write_image_folder(tmp_path_factory.mktemp("images") / "photos")

@@ -1,0 +1,138 @@
+"""The registry of objectives, their sum, and what optimizers do with them."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from labeltree.errors import RunError
+from labeltree.models import build_encoder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training import registry
+from labeltree.training.fit import train
+from labeltree.training.objective import Objective
+from labeltree.training.optim import build_optimizer, learning_rate_factor
+from labeltree.training.recipe import OptimizerRecipe, Recipe
+from labeltree.training.registry import get_objective, list_objectives, objective_terms, register_objective
+
+NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc", "lam"]
+
+
+@pytest.fixture
+def taxonomy() -> Taxonomy:
+    return Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f", "g"), ("f", "h")])
+
+
+def test_names_and_sources() -> None:
+    assert [entry.name for entry in list_objectives()][: len(NAMES)] == NAMES
+    assert all(entry.summary and entry.source for entry in list_objectives())
+    assert [entry.name for entry in list_objectives("hi*")] == ["himulcon", "hicone", "himulcone", "hiercon"]
+    assert [entry.name for entry in objective_terms("hwc + lam")] == ["hwc", "lam"]
+
+
+def test_unknown_and_double_names() -> None:
+    with pytest.raises(ValueError, match="unknown objective 'supcom'; did you mean 'supcon'"):
+        get_objective("supcom")
+    with pytest.raises(ValueError, match="names a term twice"):
+        objective_terms("hwc+hwc")
+    with pytest.raises(ValueError, match="taken"):
+        register_objective("hwc", summary="", source="")(nn.Identity)
+    with pytest.raises(ValueError, match="contains"):
+        register_objective("a+b", summary="", source="")(nn.Identity)
+
+
+def test_an_objective_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]
+) -> None:
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+
+    @register_objective("mine", summary="pulls to the origin", source="nobody", sampler="random")
+    class Mine(nn.Module):
+        def __init__(self, taxonomy: Taxonomy, strength: float = 2.0) -> None:
+            super().__init__()
+            self.strength = strength * taxonomy.num_leaves
+
+        def forward(self, embeddings: Tensor, nodes: Tensor, instances: Tensor) -> Tensor:
+            return self.strength * embeddings.square().sum()
+
+    objective = Objective(recipe_of("mine", mine__strength=3.0), taxonomy, 6)
+    losses = objective(torch.randn(4, 6), torch.zeros(4, dtype=torch.long), torch.arange(4))
+    assert losses["mine"].item() == pytest.approx(3 * 5 * 4, rel=1e-5)  # unit vectors
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean", "poincare"])
+@pytest.mark.parametrize("name", [*NAMES, "hwc+lam", "supcon+simclr"])
+def test_every_objective_lowers_its_loss(
+    name: str, geometry: str, taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]
+) -> None:
+    """A linear encoder on separable features learns, with inner-node and missing labels in the batch."""
+    torch.manual_seed(0)
+    objective = Objective(recipe_of(name, geometry=geometry, head__dim=16), taxonomy, 12)
+    encoder = nn.Linear(12, 12)
+    nodes = torch.cat([taxonomy.leaves.repeat(6), torch.tensor([-1, -1, taxonomy.find("a"), taxonomy.find("b")])])
+    centres = torch.randn(taxonomy.num_nodes + 1, 12)
+    inputs = (centres[nodes] + 0.5 * torch.randn(len(nodes), 12)).repeat(2, 1)
+    nodes, instances = nodes.repeat(2), torch.arange(len(nodes)).repeat(2)
+    optimizer = build_optimizer(OptimizerRecipe(lr=3e-3, head_lr_factor=1), encoder, objective)
+    values = []
+    for _ in range(60):
+        losses = objective(encoder(inputs), nodes, instances)
+        assert set(losses) == {"loss", *name.split("+")}
+        optimizer.zero_grad()
+        losses["loss"].backward()
+        assert all(bool(torch.isfinite(p.grad).all()) for p in encoder.parameters() if p.grad is not None)
+        optimizer.step()
+        values.append(losses["loss"].item())
+    assert min(values[-5:]) < values[0] or values[0] == 0.0
+    if name == "lam" and geometry != "sphere":
+        return  # far-away prototypes may satisfy every margin from the start
+    assert values[-1] < values[0]
+
+
+def test_weights_of_terms(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) -> None:
+    objective = Objective(recipe_of("supcon+simclr", term_weights="[2.0,0.5]"), taxonomy, 6)
+    losses = objective(torch.randn(8, 6), taxonomy.leaves[:4].repeat(2), torch.arange(4).repeat(2))
+    assert losses["loss"].item() == pytest.approx(2 * losses["supcon"].item() + 0.5 * losses["simclr"].item())
+    with pytest.raises(ValueError, match="term_weights has 1 numbers"):
+        Objective(recipe_of("supcon+simclr", term_weights="[2.0]"), taxonomy, 6)
+
+
+def test_parameter_groups() -> None:
+    encoder, head = build_encoder("small-conv", channels=1, image_size=28), nn.Linear(4, 2)
+    optimizer = build_optimizer(OptimizerRecipe(lr=0.1, head_lr_factor=10, weight_decay=0.5), encoder, head)
+    for group in optimizer.param_groups:
+        assert group["weight_decay"] == (0.5 if group["params"][0].ndim >= 2 else 0.0)
+        ours = any(p is q for p in group["params"] for q in head.parameters())
+        assert group["lr"] == pytest.approx(1.0 if ours else 0.1)
+    covered = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    assert covered == {id(p) for module in (encoder, head) for p in module.parameters()}
+
+
+def test_schedules() -> None:
+    cosine = learning_rate_factor(OptimizerRecipe(warmup_epochs=2), epochs=10, steps_per_epoch=5)
+    values = [cosine(step) for step in range(50)]
+    assert values[:10] == sorted(values[:10])
+    assert values[10] == pytest.approx(1.0)
+    assert values[10:] == sorted(values[10:], reverse=True)
+    assert values[30] == pytest.approx(0.5)
+    assert 0 < values[49] < 0.01
+    steps = learning_rate_factor(
+        OptimizerRecipe(schedule="step", warmup_epochs=0, milestones=[2, 4], decay=0.1), 6, 3
+    )
+    assert [round(steps(s), 6) for s in (0, 5, 6, 11, 12)] == [1, 1, 0.1, 0.1, 0.01]
+    one_step = learning_rate_factor(OptimizerRecipe(warmup_epochs=1), epochs=1, steps_per_epoch=1)
+    assert math.isfinite(one_step(0))
+
+
+def test_a_folder_is_not_overwritten(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    recipe_of("supcon", seed=1).save(tmp_path / "recipe.yaml")
+    with pytest.raises(RunError, match=r"holds a run with other settings \(seed is 2, not 1\)"):
+        train(recipe_of("supcon", seed=2), tmp_path)
+
+
+def test_unknown_monitor(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    with pytest.raises(ValueError, match="monitor is 'accuracy'; it must be one of recall_at_1"):
+        train(recipe_of("supcon", monitor="accuracy"), tmp_path)

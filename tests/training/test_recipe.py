@@ -1,0 +1,76 @@
+"""Recipes: one schema for files, flags and Python; and errors that name the nearest valid key."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
+from labeltree.training.recipe import Recipe
+
+
+def test_flags_reach_the_recipe() -> None:
+    recipe = RecipeParser("hwc+lam").recipe(
+        ["--data", "photos", "--objective", "hwc+lam", "--hwc.alpha", "0.7", "--optimizer.lr=0.01", "--epochs=3"]
+    )
+    assert (recipe.data, recipe.objective, recipe.epochs, recipe.optimizer.lr) == ("photos", "hwc+lam", 3, 0.01)
+    assert recipe.options["hwc"]["alpha"] == 0.7
+    assert recipe.options.keys() == {"hwc", "lam"}
+
+
+def test_file_and_overrides(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("data: photos\nobjective: hwc\nepochs: 7\nhwc:\n  gamma: 0.25\noptimizer:\n  name: sgd\n")
+    recipe = read_recipe(path, ["--epochs", "9"])
+    assert (recipe.epochs, recipe.optimizer.name, recipe.options["hwc"]["gamma"]) == (9, "sgd", 0.25)
+    assert objective_of(["--config", str(path)]) == "hwc"
+    assert objective_of(["--config", str(path), "--objective=supcon"]) == "supcon"
+
+
+def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    for objective in ("simclr", "hicone", "hwc+lam"):
+        recipe = recipe_of(objective, seed=3, geometry="poincare")
+        recipe.save(tmp_path / "recipe.yaml")
+        assert read_recipe(tmp_path / "recipe.yaml") == recipe
+        assert recipe.differences(recipe_of(objective, seed=4, geometry="poincare")) == ["seed is 3, not 4"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("data: x\nepocs: 3\n", "unknown setting 'epocs'; did you mean 'epochs'"),
+        ("data: x\noptimizer:\n  lrr: 3\n", r"unknown setting 'optimizer.lrr'; did you mean 'optimizer.lr'"),
+        ("data: x\nobjective: hwc\nhwc:\n  alpah: 3\n", r"unknown setting 'hwc.alpah'; did you mean 'hwc.alpha'"),
+        ("data: x\nepochs: many\n", "epochs.*int.*many"),
+        ("- a\n- b\n", "must hold settings by name"),
+        ("data: [x\n", "not a YAML file"),
+        ("epochs: 3\n", "data"),
+    ],
+)
+def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(content)
+    with pytest.raises(RecipeError, match=message):
+        read_recipe(path)
+
+
+def test_bad_flags() -> None:
+    with pytest.raises(RecipeError, match="unknown setting 'epocs'; did you mean 'epochs'"):
+        RecipeParser("supcon").recipe(["--data", "x", "--epocs", "3"])
+    with pytest.raises(RecipeError, match="unknown setting 'hwc.alpha'"):
+        RecipeParser("supcon").recipe(["--data", "x", "--hwc.alpha", "3"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0; it must be 1 or more"),
+        ({"curvature": 1.0}, "curvature is 1.0; it must be below 0"),
+        ({"val": 0.0}, "val is 0.0; it must be between 0 and 1"),
+        ({"ema": 1.0}, "ema is 1.0"),
+        ({"batch_size": 1}, "batch_size is 1"),
+    ],
+)
+def test_values_out_of_range(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe(data="x", **settings)  # type: ignore[arg-type]
