@@ -1,0 +1,65 @@
+"""Argument checks that every metric shares; a message names the argument, its value and what was expected."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["check_embeddings", "check_labels", "check_nodes", "check_positive", "check_same_length"]
+
+
+def check_embeddings(name: str, embeddings: Tensor) -> None:
+    """Raise ``ValueError`` unless `embeddings` is a finite floating-point tensor of shape (n, d)."""
+    if embeddings.ndim != 2 or not embeddings.is_floating_point():
+        raise ValueError(
+            f"{name} has shape {tuple(embeddings.shape)} and dtype {embeddings.dtype}; "
+            "expected floating-point embeddings of shape (n, d)"
+        )
+    finite = torch.isfinite(embeddings).all(dim=1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
+        raise ValueError(f"{name} holds NaN or infinity in row {row}; expected finite embeddings")
+
+
+def check_labels(name: str, labels: Tensor) -> None:
+    """Raise ``ValueError`` unless `labels` is an integer tensor of shape (n,) with entries of at least -1."""
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{name} has shape {tuple(labels.shape)}; expected one integer label a row, shape (n,)"
+        )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(
+            f"{name} has dtype {labels.dtype}; expected integers: float32 cannot tell ids above 2**24 apart"
+        )
+    if labels.numel() and int(labels.min()) < -1:
+        row = int((labels < -1).nonzero()[0])
+        raise ValueError(
+            f"{name} holds {int(labels[row])} in row {row}; expected ids of at least 0, or -1 (missing)"
+        )
+
+
+def check_nodes(name: str, nodes: Tensor, taxonomy: Taxonomy) -> None:
+    """Raise ``ValueError`` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label."""
+    check_labels(name, nodes)
+    if nodes.numel() and int(nodes.max()) >= taxonomy.num_nodes:
+        row = int((nodes >= taxonomy.num_nodes).nonzero()[0])
+        raise ValueError(
+            f"{name} holds {int(nodes[row])} in row {row}; "
+            f"expected nodes of the taxonomy, 0 to {taxonomy.num_nodes - 1}, or -1 (missing)"
+        )
+
+
+def check_same_length(first_name: str, first: Tensor, second_name: str, second: Tensor) -> None:
+    """Raise ``ValueError`` unless both tensors have the same number of rows."""
+    if first.shape[0] != second.shape[0]:
+        raise ValueError(
+            f"{first_name} has {first.shape[0]} rows, {second_name} {second.shape[0]}; expected equal numbers"
+        )
+
+
+def check_positive(name: str, value: int) -> None:
+    """Raise ``ValueError`` unless `value` is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")

@@ -1,0 +1,53 @@
+"""Metrics as pure functions, tensors in, tensors out.
+
+Throughout, labels are nodes of a taxonomy, -1 where a label is missing; samples that a metric must leave out
+get NaN with `reduction="none"`, so that they can be counted, and the metric of no sample at all is NaN.
+"""
+
+from labeltree.metrics.functional.classification import (
+    accuracy_by_depth,
+    classification_metrics,
+    hierarchical_f1,
+    mistake_severity,
+    tree_accuracy,
+)
+from labeltree.metrics.functional.clustering import normalized_mutual_information
+from labeltree.metrics.functional.hierarchical_retrieval import (
+    average_hierarchical_precision,
+    hierarchical_precision_at_k,
+    retrieval_metrics,
+)
+from labeltree.metrics.functional.pair_violations import pair_violations
+from labeltree.metrics.functional.prototypes import (
+    class_prototypes,
+    parent_metrics,
+    parent_order_accuracy,
+    parent_violations,
+)
+from labeltree.metrics.functional.retrieval import (
+    map_at_r,
+    mean_average_precision,
+    nodes_at_depth,
+    recall_at_k,
+)
+
+__all__ = [
+    "accuracy_by_depth",
+    "average_hierarchical_precision",
+    "class_prototypes",
+    "classification_metrics",
+    "hierarchical_f1",
+    "hierarchical_precision_at_k",
+    "map_at_r",
+    "mean_average_precision",
+    "mistake_severity",
+    "nodes_at_depth",
+    "normalized_mutual_information",
+    "pair_violations",
+    "parent_metrics",
+    "parent_order_accuracy",
+    "parent_violations",
+    "recall_at_k",
+    "retrieval_metrics",
+    "tree_accuracy",
+]

@@ -1,0 +1,250 @@
+"""Retrieval judged by the taxonomy: HP@k, AHP@K, and all retrieval metrics from one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.metrics.checks import check_nodes, check_positive
+from labeltree.metrics.functional.retrieval import nodes_at_depth
+from labeltree.metrics.hierarchical_precision import HierarchicalPrecisionScores
+from labeltree.metrics.ranking import ranked_chunks
+from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
+from labeltree.metrics.relevance import RelevanceScores
+from labeltree.metrics.search import Search
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k", "retrieval_metrics"]
+
+
+def hierarchical_precision_at_k(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    taxonomy: Taxonomy,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    ks: Sequence[int] = (1, 2, 5, 10),
+    geometry: Geometry | None = None,
+    reduction: str = "mean",
+) -> dict[int, Tensor]:
+    """HP@k: how near to the query's label the first k results are, relative to the best possible ranking.
+
+    The formula (Eq. 11 of Barz & Denzler 2019) stands at `HierarchicalPrecisionScores`. The query is left out
+    of its own results and of the best ranking alike. Labels may be inner nodes: two samples of one inner node
+    have similarity 1 − height/H. A query whose similarity to every item is 0 is left out of the mean.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        taxonomy: the tree that the labels belong to.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database; rows without a label are not in it.
+        ks: the numbers of results looked at; one beyond the database looks at all of it, which gives 1.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+
+    Returns:
+        k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+            k below 1.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> query, database = taxonomy.encode(["dog"]), taxonomy.encode(["cat", "dog", "trout"])
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+        >>> precision = hierarchical_precision_at_k(
+        ...     embeddings[:1], query, taxonomy, embeddings, database, ks=(1, 2)
+        ... )
+        >>> {k: value.item() for k, value in precision.items()}
+        {1: 0.5, 2: 1.0}
+
+    """
+    check_reduction(reduction)
+    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    scores = _scores(search, taxonomy, geometry, 1, ks)
+    values = {k: spread(scores.at[k], search.takes_part) for k in ks}
+    return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
+
+
+def average_hierarchical_precision(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    taxonomy: Taxonomy,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    k: int = 250,
+    rule: str = "mean",
+    geometry: Geometry | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """AHP@K: the area under the curve of HP@k, k = 1 … K (Section 4 of Barz & Denzler 2019).
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        taxonomy: the tree that the labels belong to.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database; rows without a label are not in it.
+        k: K; a smaller database is read to its end.
+        rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
+            rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
+
+    Returns:
+        float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+            k below 1, an unknown rule.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> query, database = taxonomy.encode(["dog"]), taxonomy.encode(["cat", "dog", "trout"])
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+        >>> average_hierarchical_precision(embeddings[:1], query, taxonomy, embeddings, database, k=2).item()
+        0.75
+
+    """
+    check_reduction(reduction)
+    check_positive("k", k)
+    if rule not in ("mean", "trapezoid"):
+        raise ValueError(f"rule is {rule!r}; expected 'mean' or 'trapezoid'")
+    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    scores = _scores(search, taxonomy, geometry, k, ())
+    values = spread(scores.mean if rule == "mean" else scores.trapezoid, search.takes_part)
+    return values if reduction == "none" else mean_of_counted(values)
+
+
+def retrieval_metrics(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    taxonomy: Taxonomy,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    ks: Sequence[int] = (1, 2, 5, 10),
+    ahp_k: int = 250,
+    depths: Sequence[int] = (),
+    geometry: Geometry | None = None,
+) -> dict[str, Tensor]:
+    """All retrieval metrics from one pass over the similarities.
+
+    Each value equals that of the function of the same name; the ranking is made once.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        taxonomy: the tree that the labels belong to.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database; rows without a label are not in it.
+        ks: for recall@k and HP@k.
+        ahp_k: K of AHP@K and of the curve.
+        depths: depths at which recall@k, MAP@R and mAP are given besides.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+
+    Returns:
+        float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
+        first three also as "…/depth{l}" for l in `depths`; "hp_curve", (min(ahp_k, m),), the mean HP@1 …
+        HP@K; and int64
+        counts: "queries" with a label, "queries_missing_label", "queries_without_relevant" (0 in recall, left
+            out of
+        MAP@R and mAP; per depth as well, where "queries/depth{l}" are those whose label decides the depth),
+        "queries_without_similarity" (left out of HP and AHP), "database" (labelled items).
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy, a
+            k below 1, a depth outside the taxonomy.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> nodes = taxonomy.encode(["dog", "dog", "cat", "trout"])
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.7, 0.3], [0.0, 1.0]])
+        >>> metrics = retrieval_metrics(embeddings, nodes, taxonomy, ks=(1,), depths=(1,))
+        >>> metrics["recall@1"].item(), metrics["recall@1/depth1"].item(), metrics["map"].item()
+        (0.5, 0.75, 1.0)
+        >>> metrics["queries"].item(), metrics["queries_without_relevant"].item()
+        (4, 2)
+
+    """
+    check_positive("ahp_k", ahp_k)
+    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    hierarchical = _empty_scores(search, taxonomy, ahp_k, ks)
+    flat = {"": RelevanceScores(search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out)}
+    for depth in depths:
+        queries = nodes_at_depth(search.query_nodes, taxonomy, depth)
+        keys = queries if search.leave_one_out else nodes_at_depth(search.key_nodes, taxonomy, depth)
+        flat[f"/depth{depth}"] = RelevanceScores(queries, keys, leave_one_out=search.leave_one_out)
+
+    for start, order in ranked_chunks(search.queries, search.keys, geometry=geometry or Sphere()):
+        hierarchical.add(start, order)
+        for scores in flat.values():
+            scores.add(start, order)
+
+    results: dict[str, Tensor] = {}
+    for suffix, scores in flat.items():
+        results |= {f"recall@{k}{suffix}": mean_of_counted(scores.recall(k)) for k in ks}
+        results[f"map@r{suffix}"] = mean_of_counted(scores.precision_at_r)
+        results[f"map{suffix}"] = mean_of_counted(scores.average_precision)
+        results[f"queries{suffix}"] = scores.counted.sum()
+        results[f"queries_without_relevant{suffix}"] = (scores.counted & (scores.relevant == 0)).sum()
+    results |= {f"hp@{k}": mean_of_counted(hierarchical.at[k]) for k in ks}
+    results[f"ahp@{ahp_k}"] = mean_of_counted(hierarchical.mean)
+    results[f"ahp@{ahp_k}/trapezoid"] = mean_of_counted(hierarchical.trapezoid)
+    results["hp_curve"] = hierarchical.curve
+    results["queries_without_similarity"] = hierarchical.mean.isnan().sum()
+    results["queries_missing_label"] = (~search.takes_part).sum()
+    results["database"] = query_nodes.new_tensor(len(search.key_nodes)).long()
+    return results
+
+
+def _search(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    taxonomy: Taxonomy,
+    key_embeddings: Tensor | None,
+    key_nodes: Tensor | None,
+) -> Search:
+    """Queries and database, all labels of which are nodes of the taxonomy."""
+    check_nodes("query_nodes", query_nodes, taxonomy)
+    if key_nodes is not None:
+        check_nodes("key_nodes", key_nodes, taxonomy)
+    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes)
+
+
+def _empty_scores(
+    search: Search, taxonomy: Taxonomy, k: int, ks: Sequence[int]
+) -> HierarchicalPrecisionScores:
+    """Scores to be filled, with HP at each of `ks` and AHP at `k`."""
+    for cutoff in ks:
+        check_positive("an entry of ks", cutoff)
+    return HierarchicalPrecisionScores(
+        taxonomy, search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out, k=k, ks=tuple(ks)
+    )
+
+
+def _scores(
+    search: Search, taxonomy: Taxonomy, geometry: Geometry | None, k: int, ks: Sequence[int]
+) -> HierarchicalPrecisionScores:
+    """Rank and score."""
+    scores = _empty_scores(search, taxonomy, k, ks)
+    for start, order in ranked_chunks(
+        search.queries, search.keys, geometry=geometry or Sphere(), top=scores.length
+    ):
+        scores.add(start, order)
+    return scores

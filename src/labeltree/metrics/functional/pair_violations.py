@@ -1,0 +1,160 @@
+"""Hierarchy violations among pairs of samples: nearer on the tree, but further apart in the space."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.metrics.checks import check_embeddings, check_nodes, check_positive, check_same_length
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["pair_violations"]
+
+_READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")
+_CHUNK_PAIRS = 2**15
+
+
+def pair_violations(
+    embeddings: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    geometry: Geometry | None = None,
+    *,
+    reading: str = "comparisons",
+    ties: str = "ignore",
+    max_pairs: int = 1_000_000,
+    seed: int = 0,
+) -> Tensor:
+    """Share of violations of the hierarchy among pairs of samples (Zhang et al. 2022, supplement E and Table
+    4).
+
+    Two pairs of samples are comparable when their LCAs have different depths. They are a violation when the
+    pair with the deeper LCA lies strictly further apart. The supplement's sentence can be read in several
+    ways:
+
+    - "comparisons" (default): violations / comparable pairs of pairs.
+    - "triplets": the same, of the comparisons that share a sample only.
+    - "pairs": pairs that take part in at least one violation / all pairs.
+    - "finer_pairs": pairs that are the deeper side of at least one violation / pairs with any comparable
+      coarser pair.
+
+    Samples without a label are left out, and so are pairs whose labels leave the depth of their LCA
+    undecided: one label is an inner node and an ancestor of, or equal to, the other.
+
+    Args:
+        embeddings: (n, d) points of the geometry.
+        nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: the tree.
+        geometry: gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
+        reading: see above.
+        ties: "ignore", or "count" equal distances as violations.
+        max_pairs: with more pairs than this, so many are drawn at random (for "triplets": as many samples,
+            each with all its pairs).
+        seed: of that draw.
+
+    Returns:
+        float64 scalar; NaN if nothing is comparable.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
+            an unknown reading or rule for ties.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.geometry import Euclidean
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> nodes, line = taxonomy.encode(["dog", "cat", "trout"]), torch.tensor([[0.0], [2.0], [3.0]])
+        >>> # dog and cat lie 2 apart: nearer than dog and trout (3), but not than cat and trout (1)
+        >>> pair_violations(line, nodes, taxonomy, Euclidean()).item()
+        0.5
+
+    """
+    check_embeddings("embeddings", embeddings)
+    check_nodes("nodes", nodes, taxonomy)
+    check_same_length("embeddings", embeddings, "nodes", nodes)
+    check_positive("max_pairs", max_pairs)
+    if reading not in _READINGS:
+        raise ValueError(f"reading is {reading!r}; expected one of {', '.join(map(repr, _READINGS))}")
+    if ties not in ("ignore", "count"):
+        raise ValueError(f"ties is {ties!r}; expected 'ignore' or 'count'")
+    labelled = nodes >= 0
+    points, nodes = embeddings[labelled].detach().double(), nodes[labelled].long()
+    geometry, tied = geometry or Sphere(), ties == "count"
+    count = len(nodes)
+    generator = torch.Generator().manual_seed(seed)
+    if reading == "triplets":
+        violating, comparable = 0, 0
+        anchors = torch.arange(count)
+        if count * (count - 1) > max_pairs:
+            anchors = torch.randperm(count, generator=generator)[: max(1, max_pairs // count)]
+        for anchor in anchors.tolist():
+            others = torch.cat([torch.arange(anchor), torch.arange(anchor + 1, count)]).to(nodes.device)
+            first = torch.full_like(others, anchor)
+            found = _count_comparisons(*_measure(points, nodes, first, others, taxonomy, geometry), tied)
+            violating, comparable = violating + found[0], comparable + found[1]
+        return _share(violating, comparable, points)
+    first, second = (side.to(nodes.device) for side in _choose_pairs(count, max_pairs, generator))
+    distance, depth = _measure(points, nodes, first, second, taxonomy, geometry)
+    if reading == "comparisons":
+        return _share(*_count_comparisons(distance, depth, tied), points)
+    return _share(*_count_pairs(distance, depth, tied, finer_only=reading == "finer_pairs"), points)
+
+
+def _choose_pairs(count: int, max_pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Both sides of all unordered pairs of `count` rows, or of `max_pairs` random ones if there are more."""
+    if count * (count - 1) // 2 <= max_pairs:
+        first, second = torch.triu_indices(count, count, offset=1).unbind(0)
+        return first, second
+    first = torch.randint(count, (max_pairs,), generator=generator)
+    second = torch.randint(count - 1, (max_pairs,), generator=generator)
+    return first, second + (second >= first).long()
+
+
+def _measure(
+    points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: Taxonomy, geometry: Geometry
+) -> tuple[Tensor, Tensor]:
+    """Distances and LCA depths (p,) of the pairs whose LCA depth is decided."""
+    u, v = nodes[first], nodes[second]
+    lca = taxonomy.lca(u, v)
+    decided = taxonomy.is_leaf.to(lca.device)[lca] | ((lca != u) & (lca != v))
+    first, second = first[decided], second[decided]
+    parts = [
+        geometry.distance(points[i], points[j])
+        for i, j in zip(first.split(_CHUNK_PAIRS), second.split(_CHUNK_PAIRS), strict=True)
+    ]
+    distance = torch.cat(parts) if parts else points.new_empty(0)
+    return distance, taxonomy.depth.to(lca.device)[lca[decided]]
+
+
+def _count_comparisons(distance: Tensor, depth: Tensor, tied: bool) -> tuple[int, int]:
+    """Numbers of violations and of comparisons: each depth's distances searched among all shallower ones."""
+    violating, comparable = 0, 0
+    for level in torch.unique(depth)[1:].tolist():
+        shallower = distance[depth < level].sort().values
+        deeper = distance[depth == level].contiguous()
+        violating += int(torch.searchsorted(shallower, deeper, right=tied).sum())
+        comparable += len(shallower) * len(deeper)
+    return violating, comparable
+
+
+def _count_pairs(distance: Tensor, depth: Tensor, tied: bool, *, finer_only: bool) -> tuple[int, int]:
+    """Number of pairs in any violation, as the deeper side only if asked, and of pairs that could be."""
+    levels = torch.unique(depth).tolist()
+    involved = torch.zeros_like(distance, dtype=torch.bool)
+    for level in levels[1:]:
+        here = depth == level
+        nearest = distance[depth < level].min()
+        involved[here] |= distance[here] >= nearest if tied else distance[here] > nearest
+    if finer_only:
+        return int(involved.sum()), int((depth > levels[0]).sum()) if levels else 0
+    for level in levels[:-1]:
+        here = depth == level
+        furthest = distance[depth > level].max()
+        involved[here] |= distance[here] <= furthest if tied else distance[here] < furthest
+    return int(involved.sum()), len(distance)
+
+
+def _share(part: int, whole: int, like: Tensor) -> Tensor:
+    return torch.tensor(part / whole if whole else torch.nan, dtype=torch.float64, device=like.device)

@@ -1,0 +1,239 @@
+"""Retrieval with flat relevance: recall@k, MAP@R and mAP at the finest label or at any depth of the taxonomy.
+
+A result is relevant if it carries the query's label: the same node or, at a given depth, the same node of
+that depth (a leaf continues itself below its own depth, as everywhere). Rows without a label are neither
+queries nor in the database; nor, at a given depth, are rows whose label is an inner node too coarse to decide
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.metrics.checks import check_nodes, check_positive
+from labeltree.metrics.ranking import ranked_chunks
+from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
+from labeltree.metrics.relevance import RelevanceScores
+from labeltree.metrics.search import Search
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["map_at_r", "mean_average_precision", "nodes_at_depth", "recall_at_k"]
+
+
+def nodes_at_depth(nodes: Tensor, taxonomy: Taxonomy, depth: int) -> Tensor:
+    """Cut labels to one depth: the node of that depth on each label's path.
+
+    Args:
+        nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: the tree.
+        depth: 1 (coarsest) to `taxonomy.max_depth`.
+
+    Returns:
+        (n,) int64; a leaf shallower than `depth` stays itself, an inner node coarser than `depth` becomes -1.
+
+    Raises:
+        ValueError: if `depth` is not a depth of the taxonomy, or `nodes` holds something else than its nodes.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("squid",)])
+        >>> nodes = taxonomy.encode(["mammal/cat", "squid", "mammal"])
+        >>> taxonomy.decode(nodes_at_depth(nodes, taxonomy, 1))
+        ['mammal', 'squid', 'mammal']
+        >>> taxonomy.decode(nodes_at_depth(nodes, taxonomy, 2))
+        ['mammal/cat', 'squid', None]
+
+    """
+    check_nodes("nodes", nodes, taxonomy)
+    if not 1 <= depth <= taxonomy.max_depth:
+        raise ValueError(f"depth is {depth!r}; expected a depth of the taxonomy, 1 to {taxonomy.max_depth}")
+    paths = taxonomy.paths.to(nodes.device)
+    return torch.where(nodes >= 0, paths[nodes.clamp(min=0), depth - 1], -1)
+
+
+def recall_at_k(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    ks: Sequence[int] = (1, 2, 5, 10),
+    geometry: Geometry | None = None,
+    taxonomy: Taxonomy | None = None,
+    depth: int | None = None,
+    reduction: str = "mean",
+) -> dict[int, Tensor]:
+    """Share of queries with a relevant item among the first k results.
+
+    As in Section 4 of MaskCon, except that the query is left out by its row and not by its rank. Queries
+    without any relevant item in the database count as 0.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database.
+        ks: the numbers of results looked at; one beyond the database looks at all of it.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first, see `nodes_at_depth`.
+        reduction: "mean", or "none" for one value per query, NaN where the query has no label.
+
+    Returns:
+        k -> float64 scalar, NaN without any query; or (n,) with `reduction="none"`.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, a `depth` without
+            taxonomy.
+
+    Example:
+        >>> import torch
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.8]])
+        >>> recall = recall_at_k(embeddings, torch.tensor([0, 0, 1, 1]), ks=(1, 2))
+        >>> {k: value.item() for k, value in recall.items()}
+        {1: 1.0, 2: 1.0}
+
+    """
+    check_reduction(reduction)
+    for k in ks:
+        check_positive("an entry of ks", k)
+    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    scores = _scores(search, geometry, top=max(ks, default=1))
+    values = {k: spread(scores.recall(k), search.takes_part) for k in ks}
+    return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
+
+
+def map_at_r(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    geometry: Geometry | None = None,
+    taxonomy: Taxonomy | None = None,
+    depth: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """MAP@R: mean average precision within the first R results, R = number of relevant items of the query.
+
+    AP@R = (1/R) Σ_{i≤R} precision@i · [result i is relevant]  (Musgrave et al., A Metric Learning Reality
+    Check, Section 3.2; used by Zhang et al. 2022). Queries without any relevant item are left out of the
+    mean.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first, see `nodes_at_depth`.
+        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+
+    Returns:
+        float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
+
+    Example:
+        >>> import torch
+        >>> database = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        >>> map_at_r(torch.tensor([[1.0, 0.1]]), torch.tensor([4]), database, torch.tensor([4, 3, 4])).item()
+        0.0
+        >>> map_at_r(torch.tensor([[1.0, 0.0]]), torch.tensor([4]), database, torch.tensor([4, 3, 4])).item()
+        0.5
+
+    """
+    check_reduction(reduction)
+    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    scores = _scores(search, geometry, top="relevant")
+    values = spread(scores.precision_at_r, search.takes_part)
+    return values if reduction == "none" else mean_of_counted(values)
+
+
+def mean_average_precision(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    key_embeddings: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    *,
+    geometry: Geometry | None = None,
+    taxonomy: Taxonomy | None = None,
+    depth: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """mAP: mean over queries of the average precision of the whole ranking.
+
+    AP = (1/R) Σ over the relevant results of precision at their rank. Queries without any relevant item are
+    left out of the mean. Right for scores of any sign.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        query_nodes: (n,) labels, -1 for a missing one.
+        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
+            results.
+        key_nodes: (m,) labels of the database.
+        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first, see `nodes_at_depth`.
+        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+
+    Returns:
+        float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a `depth` without taxonomy.
+
+    Example:
+        >>> import torch
+        >>> database = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        >>> query, node = torch.tensor([[1.0, 0.0]]), torch.tensor([4])
+        >>> value = mean_average_precision(query, node, database, torch.tensor([4, 3, 4]))
+        >>> round(value.item(), 4)  # (1/1 + 2/3) / 2
+        0.8333
+
+    """
+    check_reduction(reduction)
+    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    scores = _scores(search, geometry, top=None)
+    values = spread(scores.average_precision, search.takes_part)
+    return values if reduction == "none" else mean_of_counted(values)
+
+
+def _scores(
+    search: Search, geometry: Geometry | None, top: int | Literal["relevant"] | None
+) -> RelevanceScores:
+    """Rank and score; `top` results are read, "relevant" for as many as any query has relevant items."""
+    scores = RelevanceScores(search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out)
+    if top == "relevant":
+        top = int(scores.relevant.max()) if len(scores.relevant) else 0
+    for start, order in ranked_chunks(search.queries, search.keys, geometry=geometry or Sphere(), top=top):
+        scores.add(start, order)
+    return scores
+
+
+def _search(
+    query_embeddings: Tensor,
+    query_nodes: Tensor,
+    key_embeddings: Tensor | None,
+    key_nodes: Tensor | None,
+    taxonomy: Taxonomy | None,
+    depth: int | None,
+) -> Search:
+    """Queries and database, their labels cut to `depth` if one is given."""
+    if depth is not None:
+        if taxonomy is None:
+            raise ValueError(
+                "depth is given without taxonomy; expected the taxonomy that the labels belong to"
+            )
+        query_nodes = nodes_at_depth(query_nodes, taxonomy, depth)
+        key_nodes = None if key_nodes is None else nodes_at_depth(key_nodes, taxonomy, depth)
+    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes)
