@@ -296,13 +296,13 @@ def _prototypes(
 ) -> Tensor:
     """(num_nodes, d) float64, given or taken from training samples."""
     if prototypes is None:
-        if train_embeddings is None or train_nodes is None:
+        if train is None:
             raise ValueError(
-                "no prototypes are given; expected prototypes, or train_embeddings and train_nodes"
+                "prototypes and train are None; expected prototypes, or samples to take them from"
             )
-        return class_prototypes(train_embeddings, train_nodes, taxonomy, geometry)
-    if train_embeddings is not None or train_nodes is not None:
-        raise ValueError("prototypes and train samples are both given; expected one of them")
+        return class_prototypes(*train, taxonomy, geometry)
+    if train is not None:
+        raise ValueError("prototypes and train are both given; expected one of them")
     if prototypes.ndim != 2 or prototypes.shape[0] != taxonomy.num_nodes:
         raise ValueError(
             f"prototypes have shape {tuple(prototypes.shape)}; "
