@@ -1,2 +1,68 @@
-"""labeltree: representation learning that respects a label taxonomy."""
+"""labeltree: representation learning that respects a label taxonomy.
 
+    import labeltree as lt
+
+    taxonomy = lt.Taxonomy.from_paths([("animal", "mammal", "dog"), ("animal", "fish", "trout")])
+    loss = lt.losses.HWCLoss(taxonomy, alpha=0.5, gamma=0.5, temperature=0.1)
+
+Rooms are loaded when they are first used, so importing the package costs little.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labeltree import (
+        data,
+        errors,
+        evaluation,
+        geometry,
+        losses,
+        metrics,
+        models,
+        pairs,
+        report,
+        runs,
+        sampling,
+        taxonomy,
+        training,
+    )
+    from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
+    from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "DataError",
+    "LabeltreeError",
+    "RunError",
+    "Taxonomy",
+    "TaxonomyError",
+    "data",
+    "errors",
+    "evaluation",
+    "geometry",
+    "losses",
+    "metrics",
+    "models",
+    "pairs",
+    "report",
+    "runs",
+    "sampling",
+    "taxonomy",
+    "training",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Taxonomy":
+        return importlib.import_module("labeltree.taxonomy").Taxonomy
+    if name in __all__:
+        if name.endswith("Error"):
+            return getattr(importlib.import_module("labeltree.errors"), name)
+        return importlib.import_module(f"labeltree.{name}")
+    raise AttributeError(f"module 'labeltree' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

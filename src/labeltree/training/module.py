@@ -24,7 +24,8 @@ from labeltree.training.recipe import Recipe
 __all__ = ["VALIDATION_METRICS", "RepresentationModule"]
 
 VIEWS = 2
-VALIDATION_METRICS = ("recall_at_1", "map_at_r", "ahp")
+# As the history names them, and as `retrieval_metrics` does.
+VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}
 
 
 class RepresentationModule(L.LightningModule):
@@ -121,10 +122,10 @@ class RepresentationModule(L.LightningModule):
             ("val_", features, Sphere()),
             ("val_embeddings_", embeddings, self.objective.geometry),
         ):
-            values = retrieval_metrics(points, nodes, taxonomy=self.taxonomy, geometry=geometry)
-            for name in VALIDATION_METRICS:
-                monitored = prefix == "val_" and name == "map_at_r"
-                self.log(prefix + name, float(values[name]), prog_bar=monitored, batch_size=1)
+            values = retrieval_metrics(points, nodes, self.taxonomy, geometry=geometry)
+            for name, key in VALIDATION_METRICS.items():
+                monitored = prefix + name == f"val_{self.recipe.monitor}"
+                self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
 
     def configure_optimizers(self) -> Any:
         """Optimizer with the head at its own rate, and a schedule by the step."""

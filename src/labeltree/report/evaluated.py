@@ -1,0 +1,142 @@
+"""From a run, or anybody's embeddings, to ``metrics.json`` and ``report.html``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.errors import RunError
+from labeltree.evaluation import EvaluationResult, evaluate
+from labeltree.report.page import write_report
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.embed import run_tables
+
+__all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
+
+# What a terminal shows: the metric, the role it is read from, and whether less is better.
+HEADLINE = (
+    ("top1", "features"),
+    ("hierarchical_f1", "features"),
+    ("tree_accuracy", "features"),
+    ("recall_at_1", "features"),
+    ("map_at_r", "features"),
+    ("ahp", "embeddings"),
+    ("parent_violations", "embeddings"),
+)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Where an evaluation was written, and its main numbers as text."""
+
+    result: EvaluationResult
+    headline: str
+    metrics: Path
+    report: Path
+
+
+def evaluate_run(
+    path: str | Path, *, beside: Sequence[str | Path] = (), split: str = "test", out: str | Path | None = None
+) -> Evaluated:
+    """Evaluate a trained run beside raw pixels, the untrained encoder and, if asked, other runs.
+
+    Args:
+        path: the run folder.
+        beside: folders of other runs on the same samples, further rows of every table.
+        split: that is measured.
+        out: where the files go; None = the run folder.
+
+    Raises:
+        RunError: if a run is not finished, or another run has other samples or another taxonomy.
+    """
+    trainee, tables = run_tables(path)
+    taxonomy, recipe = trainee.source.taxonomy, trainee.module.recipe
+    name = recipe.objective
+    others: dict[str, EmbeddingTable] = {}
+    for other in beside:
+        theirs, their_tables = run_tables(other)
+        mine, yours = tables["trained"], their_tables["trained"]
+        if theirs.source.taxonomy != taxonomy or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
+            raise RunError(f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy")
+        label = theirs.module.recipe.objective
+        others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
+    baselines = {**others, "untrained encoder": tables["untrained"], "raw pixels": tables["pixels"]}
+    result = evaluate(tables["trained"], taxonomy, name=name, baselines=baselines, split=split)
+    folder = RunFolder(path)
+    return _write(
+        result,
+        tables["trained"],
+        taxonomy,
+        RunFolder(out) if out is not None else folder,
+        images=_images_of(trainee.source),
+        title=f"{Path(recipe.data).stem}: {recipe.objective}",
+        history=folder.read_history(),
+        recipe=recipe.to_dict(),
+    )
+
+
+def evaluate_embeddings(
+    embeddings: str | Path, taxonomy: str | Path, *, out: str | Path, split: str = "test"
+) -> Evaluated:
+    """Evaluate a table of embeddings that anybody made.
+
+    Args:
+        embeddings: ``.npz`` or ``.parquet``; see `EmbeddingTable.load`.
+        taxonomy: a taxonomy file.
+        out: the folder that the files go to.
+        split: that is measured, where the table has splits.
+    """
+    tree = Taxonomy.from_file(taxonomy)
+    table = EmbeddingTable.load(embeddings, tree)
+    name = Path(embeddings).stem
+    result = evaluate(table, tree, name=name, split=split)
+    return _write(result, table, tree, RunFolder(out), images=None, title=name, history=None, recipe=None)
+
+
+def _write(
+    result: EvaluationResult,
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    folder: RunFolder,
+    *,
+    images: Callable[[Tensor], Tensor] | None,
+    title: str,
+    history: list[dict[str, float]] | None,
+    recipe: dict[str, object] | None,
+) -> Evaluated:
+    folder.write_json(folder.metrics, result.to_dict())
+    write_report(
+        result, table, taxonomy, folder.report, images=images, title=title, history=history, recipe=recipe
+    )
+    return Evaluated(result, headline(result), folder.metrics, folder.report)
+
+
+def headline(result: EvaluationResult) -> str:
+    """The main numbers of every method as a plain-text table."""
+    names = [f"{metric.replace('_', ' ')}" for metric, _ in HEADLINE]
+    width = max(len(name) for name in result.methods)
+    lines = [" " * width + "  " + "  ".join(names)]
+    for name, method in result.methods.items():
+        cells = [
+            f"{method.score(metric, role):>{len(title)}.4f}"
+            for (metric, role), title in zip(HEADLINE, names, strict=True)
+        ]
+        lines.append(f"{name:<{width}}  " + "  ".join(cells))
+    return "\n".join(lines)
+
+
+def _images_of(source: Source) -> Callable[[Tensor], Tensor]:
+    """Images by instance id."""
+    order = source.instances.argsort()
+    ids = source.instances[order]
+
+    def images(instances: Tensor) -> Tensor:
+        return source.load(order[torch.searchsorted(ids, instances)])
+
+    return images
