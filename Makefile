@@ -18,7 +18,9 @@ $(READY): pyproject.toml constraints.txt
 
 quickstart: $(READY)
 	$(BIN)/labeltree data get fashion-mnist
-	$(BIN)/python -m labeltree.report.quickstart runs/quickstart
+	$(BIN)/labeltree train --config recipes/quickstart/hwc-lam.yaml --out runs/quickstart
+	$(BIN)/labeltree train --config recipes/quickstart/supcon.yaml --out runs/quickstart-supcon
+	$(BIN)/labeltree evaluate runs/quickstart --beside runs/quickstart-supcon
 
 lint: $(READY)
 	$(BIN)/ruff check .
