@@ -1,0 +1,181 @@
+"""The program as a user meets it: the whole way on a folder, and what it says when something is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import COMMANDS, main
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def trained(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "photos"
+    code = run(
+        "train", "--data", image_folder, "--objective", "hwc+lam", "--geometry", "poincare", "--out", out,
+        "--epochs=2", "--batch-size=10", "--image-size", 28, "--accelerator=cpu", "--quiet",
+    )  # fmt: skip
+    assert code == 0
+    return out
+
+
+def test_train_evaluate_embed_a_nested_folder(
+    trained: Path, tmp_path: Path, image_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(trained)
+    for file in (folder.recipe, folder.taxonomy, folder.samples, folder.last_checkpoint, folder.encoder, folder.history):
+        assert file.is_file(), file
+    assert run("evaluate", trained) == 0
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in ("hwc+lam", "raw pixels", "untrained encoder", "report.html"))
+    metrics = json.loads(folder.metrics.read_text())
+    assert list(metrics["methods"]) == ["hwc+lam", "untrained encoder", "raw pixels"]
+    assert "poodle" in folder.report.read_text("utf-8")
+    assert run("embed", trained, "--out", tmp_path / "table.parquet") == 0
+    table = EmbeddingTable.load(tmp_path / "table.parquet")
+    assert len(table) == 60
+    assert table.geometry == "poincare"
+    assert float(table.embeddings.norm(dim=1).max()) < 1
+    assert run("embed", trained, "--data", image_folder / "animal", "--out", tmp_path / "animals.npz") == 0
+    assert len(EmbeddingTable.load(tmp_path / "animals.npz")) == 36
+
+
+def test_the_same_command_again_does_nothing_more(trained: Path, image_folder: Path) -> None:
+    before = RunFolder(trained).encoder.stat().st_mtime_ns
+    words = ["train", "--config", trained / "recipe.yaml", "--out", trained, "--quiet"]
+    assert run(*words) == 0
+    assert RunFolder(trained).encoder.stat().st_mtime_ns == before
+
+
+def test_a_run_beside_another(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    words = ["train", "--config", trained / "recipe.yaml", "--out", other, "--quiet", "--lam.eta", "0.5"]
+    assert run(*words) == 0
+    assert run("evaluate", trained, "--beside", other, "--out", tmp_path / "both") == 0
+    assert "hwc+lam (other)" in capsys.readouterr().out
+    assert (tmp_path / "both" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taxonomy = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "x"), ("b", "z")])
+    taxonomy.save(tmp_path / "tree.yaml")
+    labels = [taxonomy.path_name(int(node)) for node in taxonomy.leaves.repeat(10)]
+    vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    if suffix == ".npz":
+        np.savez(tmp_path / "theirs.npz", embeddings=vectors, labels=np.array(labels))
+    else:
+        import pandas as pd
+
+        pd.DataFrame({"embedding": list(vectors), "label": labels}).to_parquet(tmp_path / "theirs.parquet")
+    file = tmp_path / f"theirs{suffix}"
+    assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml") == 0
+    assert "theirs" in capsys.readouterr().out
+    assert (tmp_path / "theirs" / "metrics.json").is_file()
+    assert (tmp_path / "theirs" / "report.html").is_file()
+
+
+def test_taxonomy_commands(image_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("taxonomy", "show", image_folder) == 0
+    assert "poodle" in capsys.readouterr().out
+    assert run("taxonomy", "convert", image_folder, tmp_path / "tree.json") == 0
+    assert run("taxonomy", "convert", tmp_path / "tree.json", tmp_path / "tree.csv") == 0
+    assert Taxonomy.from_file(tmp_path / "tree.csv").num_leaves == 5
+    assert run("taxonomy", "check", tmp_path / "tree.csv") == 0
+    assert "depth" in capsys.readouterr().out
+
+
+def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "--list-objectives") == 0
+    assert "HWC" in capsys.readouterr().out.upper()
+    assert run("data", "list") == 0
+    assert "fashion-mnist" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*command.split(), "--help") == 0
+    text = capsys.readouterr().out
+    assert "usage" in text.lower()
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "unknown command 'trian'; did you mean 'train'?"),
+        (["train", "--data", "x", "--objective", "supcom"], "unknown objective 'supcom'; did you mean 'supcon'?"),
+        (["train", "--data", "x", "--epocs", "3"], "unknown setting 'epocs'; did you mean 'epochs'?"),
+        (["train", "--data", "no/such/folder"], "no/such/folder"),
+        (["train", "--data", "x", "--curvature=1"], "curvature is 1.0; it must be below 0"),
+        (["evaluate", "no/such/run"], "no run at 'no/such/run'"),
+        (["embed", "no/such/run"], "no run at 'no/such/run'"),
+        (["data", "get", "fashion-mnits"], "fashion-mnist"),
+        (["taxonomy", "show", "no-such.yaml"], "no-such.yaml"),
+    ],
+)
+def test_errors_are_one_sentence(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) == 2
+    printed = capsys.readouterr().err.strip()
+    assert printed.startswith("labeltree: ")
+    assert message in printed
+    assert len(printed.splitlines()) == 1
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(ValueError, match="unknown objective"):
+        run("--debug", "train", "--data", "x", "--objective", "supcom")
+
+
+def test_unfinished_run_says_how_to_finish(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "recipe.yaml").write_bytes((trained / "recipe.yaml").read_bytes())
+    assert run("evaluate", tmp_path) == 2
+    assert "has not finished" in capsys.readouterr().err
+
+
+def test_changed_samples_are_noticed(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("recipe.yaml", "taxonomy.json"):
+        (folder / name).write_bytes((trained / name).read_bytes())
+    with np.load(trained / "samples.npz") as known:
+        columns = dict(known)
+    columns["nodes"] = np.roll(columns["nodes"], 1)
+    np.savez(folder / "samples.npz", **columns)
+    assert run("train", "--config", folder / "recipe.yaml", "--out", folder, "--quiet") == 2
+    assert "have changed" in capsys.readouterr().err
+
+
+def test_import_costs_little() -> None:
+    """Importing labeltree, and asking for help, loads none of the heavy libraries, nor torch."""
+    script = (
+        "import sys, labeltree, labeltree.cli.main as m; m.usage();"
+        "heavy = {'torch', 'lightning', 'sklearn', 'torchmetrics', 'pandas', 'matplotlib', 'torchvision', 'timm'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    script = (
+        "import sys, labeltree as lt; [getattr(lt, n) for n in ('Taxonomy', 'losses', 'metrics', 'geometry', 'pairs',"
+        " 'sampling', 'data', 'models', 'runs')];"
+        "heavy = {'lightning', 'sklearn', 'torchmetrics', 'pandas', 'matplotlib', 'torchvision', 'timm'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_run_folder_is_complete_enough_to_repeat(trained: Path) -> None:
+    weights = RunFolder(trained).load_weights()
+    assert any(name.startswith("encoder.") for name in weights)
+    assert all(bool(torch.isfinite(w).all()) for name, w in weights.items() if w.is_floating_point() and "proto" not in name)

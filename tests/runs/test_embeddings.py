@@ -1,0 +1,99 @@
+"""The embeddings table: what is written is read back, and what others wrote is understood or explained."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+
+@pytest.fixture
+def taxonomy() -> Taxonomy:
+    return Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "x")])
+
+
+@pytest.fixture
+def table() -> EmbeddingTable:
+    return EmbeddingTable(
+        embeddings=torch.randn(5, 3) * 0.1,
+        nodes=torch.tensor([2, 3, 5, -1, 1]),
+        split=np.array(["train", "train", "test", "test", "val"]),
+        features=torch.randn(5, 7),
+        instances=torch.tensor([2**40, 2**24 + 1, 3, 4, 5]),
+        paths=np.array(["a.png", "b.png", "é.png", "d", "e"]),
+        geometry="poincare",
+        curvature=-0.3,
+    )
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_round_trip(suffix: str, table: EmbeddingTable, taxonomy: Taxonomy, tmp_path: Path) -> None:
+    table.save(tmp_path / f"table{suffix}")
+    again = EmbeddingTable.load(tmp_path / f"table{suffix}", taxonomy)
+    for name in ("embeddings", "nodes", "features", "instances"):
+        assert torch.equal(getattr(again, name), getattr(table, name)), name
+    assert again.split is not None
+    assert again.paths is not None
+    assert again.split.tolist() == table.split.tolist()  # type: ignore[union-attr]
+    assert again.paths.tolist() == table.paths.tolist()  # type: ignore[union-attr]
+    assert (again.geometry, again.curvature) == ("poincare", -0.3)
+    assert again.space.name == "poincare"
+
+
+def test_select(table: EmbeddingTable) -> None:
+    test = table.select("test")
+    assert test.nodes.tolist() == [5, -1]
+    assert test.paths is not None
+    assert test.paths.tolist() == ["é.png", "d"]
+    with pytest.raises(DataError, match=r"no rows of split 'dev'; it has \['test', 'train', 'val'\]"):
+        table.select("dev")
+
+
+def test_labels_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"embedding": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "label": ["a/x", None, "b"]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = EmbeddingTable.load(tmp_path / "t.parquet", taxonomy)
+    assert table.nodes.tolist() == [taxonomy.find("a/x"), -1, taxonomy.find("b")]
+    assert table.embeddings.tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(3), labels=np.array(["a/x", "", "y"]))
+    assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).nodes.tolist() == [2, -1, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"labels": ["y"]}, "no column 'embeddings'"),
+        ({"embeddings": np.eye(2)}, "neither a column 'labels' nor 'nodes'"),
+        ({"embeddings": np.eye(2), "nodes": [1]}, "2 embeddings but 1 nodes"),
+        ({"embeddings": np.eye(2), "nodes": [1, 99]}, "has node 99, but the taxonomy's nodes are 0 to"),
+        ({"embeddings": np.eye(2), "nodes": [0.5, 1.0]}, "must be integers"),
+        ({"embeddings": [1.0, 2.0], "nodes": [1, 2]}, r"numeric \(n, d\)"),
+        ({"embeddings": [[1.0, np.nan], [1.0, 2.0]], "nodes": [1, 2]}, "row 0 holds NaN"),
+    ],
+)
+def test_what_is_wrong_is_named(columns: dict[str, object], message: str, taxonomy: Taxonomy, tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", **{k: np.asarray(v) for k, v in columns.items()})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=message):
+        EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+
+
+def test_other_errors(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no embeddings at"):
+        EmbeddingTable.load(tmp_path / "none.npz", taxonomy)
+    (tmp_path / "bad.npz").write_bytes(b"not an archive")
+    with pytest.raises(DataError, match="cannot read embeddings"):
+        EmbeddingTable.load(tmp_path / "bad.npz", taxonomy)
+    np.savez(tmp_path / "t.npz", embeddings=np.eye(1), labels=np.array(["z"]))
+    with pytest.raises(TaxonomyError, match="z"):
+        EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+    with pytest.raises(DataError, match="a taxonomy is needed"):
+        EmbeddingTable.load(tmp_path / "t.npz")
+    (tmp_path / "pickled.npz").unlink(missing_ok=True)
+    np.savez(tmp_path / "pickled.npz", embeddings=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataError, match="cannot read embeddings"):
+        EmbeddingTable.load(tmp_path / "pickled.npz", taxonomy)
