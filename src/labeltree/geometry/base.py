@@ -22,14 +22,14 @@ class Geometry(ABC):
 
     @abstractmethod
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
-        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Coincident points: 0, with gradient 0."""
+        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Of coincident points 0, gradient 0."""
 
     @abstractmethod
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         """Distances (n, m) of all rows of `x` (n, d) to all rows of `y` (m, d), in O(n·m) memory."""
 
     def similarity(self, x: Tensor, y: Tensor) -> Tensor:
-        """Similarity of `x` (..., d) and `y` (..., d), broadcast: (...,); the negative distance by default."""
+        """Similarity of `x` (..., d) and `y` (..., d), broadcast (...,); by default −distance."""
         return -self.distance(x, y)
 
     def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Geometry(ABC):
     def mean(
         self, x: Tensor, weights: Tensor | None = None, steps: int = 3, init: Tensor | None = None
     ) -> Tensor:
-        """Mean (d,) of `x` (n, d), weighted by `weights` (n,); `steps` and `init` (d,) as in `group_means`."""
+        """Mean (d,) of `x` (n, d) with `weights` (n,); `steps` and `init` (d,) as in `group_means`."""
         if x.dim() != 2:
             raise ValueError(f"x has shape {tuple(x.shape)}; expected (n, d): a mean is taken over the rows")
         groups = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
@@ -94,8 +94,8 @@ class Geometry(ABC):
     def ema_groups(self, old: Tensor, x: Tensor, groups: Tensor, eta: float) -> Tensor:
         """Move the prototypes `old` (G, d) towards the points `x` (n, d) of their `groups` (n,).
 
-        exp_old(η·mean of log_old(x)), Eq. 9 and 10 of Climbing the Label Tree. A group without points keeps its
-        prototype; points of a negative group are left out.
+        exp_old(η·mean of log_old(x)), Eq. 9 and 10 of Climbing the Label Tree. A group without points keeps
+        its prototype; points of a negative group are left out.
         """
         kept = groups >= 0
         x, groups = x[kept], groups[kept]

@@ -1,0 +1,19 @@
+"""Encoders by name, projection heads, and policies for what is trained."""
+
+import labeltree.models.small  # noqa: F401  (registers the encoders of our own)
+from labeltree.models.build import build_encoder, list_encoders
+from labeltree.models.encoder import Encoder, set_trainable
+from labeltree.models.head import ProjectionHead
+from labeltree.models.registry import register_encoder
+from labeltree.models.weights import load_weights, save_weights
+
+__all__ = [
+    "Encoder",
+    "ProjectionHead",
+    "build_encoder",
+    "list_encoders",
+    "load_weights",
+    "register_encoder",
+    "save_weights",
+    "set_trainable",
+]

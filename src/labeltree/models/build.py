@@ -1,0 +1,90 @@
+"""Encoders by name."""
+
+import difflib
+import fnmatch
+from pathlib import Path
+
+from labeltree.models.encoder import Encoder
+from labeltree.models.registry import registered_encoders
+from labeltree.models.weights import load_weights
+from labeltree.models.wrapped import LIBRARIES, library_names, wrap_timm, wrap_torchvision
+
+__all__ = ["build_encoder", "list_encoders"]
+
+
+def list_encoders(pattern: str = "*") -> list[str]:
+    """Names that `build_encoder` knows and that match `pattern` ("small-*"), sorted.
+
+    Registered names by default; "timm:*" and "torchvision:*" list those libraries, if installed.
+    """
+    library, _, rest = pattern.partition(":")
+    if rest and library in LIBRARIES:
+        return [f"{library}:{name}" for name in library_names(library, rest)]
+    return sorted(fnmatch.filter(registered_encoders(), pattern))
+
+
+def build_encoder(
+    name: str,
+    *,
+    channels: int = 3,
+    image_size: int = 32,
+    pretrained: bool = False,
+    weights: str | Path | None = None,
+) -> Encoder:
+    """Build the encoder called `name`.
+
+    Args:
+        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", or a bare name of timm.
+        channels: channels of the images.
+        image_size: height and width of the images in pixels.
+        pretrained: start from the library's published weights (timm and torchvision).
+        weights: start from this file, `.safetensors` or a PyTorch state dict; read safely.
+
+    Raises:
+        ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
+        ImportError: the name is timm's, and timm is not installed.
+
+    Example:
+        >>> from labeltree.models import build_encoder
+        >>> encoder = build_encoder("small-conv", channels=1, image_size=28)
+        >>> encoder.feature_dim, len(encoder.stages)
+        (96, 4)
+    """
+    if channels < 1 or image_size < 1:
+        raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
+    entry = registered_encoders().get(name)
+    if entry is not None:
+        if pretrained:
+            raise ValueError(
+                f"encoder {name!r} has no pretrained weights; use weights=FILE, or a name of timm"
+            )
+        encoder = entry.factory(channels, image_size)
+    else:
+        encoder = _from_library(name, channels, image_size, pretrained)
+    if weights is not None:
+        load_weights(encoder, weights)
+    return encoder
+
+
+def _from_library(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
+    library, _, rest = name.rpartition(":")
+    if library == "torchvision" and rest in library_names("torchvision"):
+        return wrap_torchvision(rest, channels, image_size, pretrained)
+    if library == "timm" or (not library and rest.split(".")[0] in library_names("timm")):
+        bare = rest.split(".")[0]  # a tag of pretrained weights may follow the name
+        known = library_names("timm")
+        if bare in known or not known:
+            return wrap_timm(rest, channels, image_size, pretrained)
+    raise ValueError(f"encoder is {name!r}, which is unknown; {_nearest(name)}")
+
+
+def _nearest(name: str) -> str:
+    own = list(registered_encoders())
+    names = own + [f"{library}:{n}" for library in LIBRARIES for n in library_names(library)]
+    wanted = name if ":" in name else f"timm:{name}"
+    near = difflib.get_close_matches(name, own, n=2, cutoff=0.5) + difflib.get_close_matches(
+        wanted, names, n=3, cutoff=0.6
+    )
+    if near:
+        return f"did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?"
+    return f"expected one of {', '.join(map(repr, sorted(own)))}, 'timm:NAME' or 'torchvision:NAME'"

@@ -1,0 +1,90 @@
+"""An encoder: images in, features out, in stages that a policy can freeze."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from torch import Tensor, nn
+
+__all__ = ["Encoder", "set_trainable"]
+
+
+class Encoder(nn.Module):
+    """An image encoder: `forward` maps images (b, c, h, w) to features (b, feature_dim).
+
+    Subclasses implement `forward` and `stages`. Frozen stages (see `set_trainable`) stay in evaluation mode,
+    also after `.train()`: their batch statistics do not move.
+
+    Args:
+        name: the name under which `build_encoder` builds it.
+        feature_dim: length of a feature.
+    """
+
+    def __init__(self, name: str, feature_dim: int) -> None:
+        super().__init__()
+        self.name = name
+        self.feature_dim = feature_dim
+        self._policy = "all"
+
+    @property
+    def stages(self) -> list[nn.Module]:
+        """The parts of the encoder from input to output, the units of the policy "last:K"."""
+        raise NotImplementedError
+
+    @property
+    def trainable(self) -> str:
+        """The policy in force: "all", "last:K" or "head"."""
+        return self._policy
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features (b, feature_dim) of images (b, c, h, w)."""
+        raise NotImplementedError
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode on the parts that are trained, evaluation mode on the frozen ones."""
+        if self._policy == "all":
+            return super().train(mode)
+        super().train(False)
+        for stage in self._trained_stages():
+            stage.train(mode)
+        self.training = mode
+        return self
+
+    def _trained_stages(self) -> Iterable[nn.Module]:
+        count = _last_stages(self._policy, len(self.stages))
+        return self.stages[len(self.stages) - count :]
+
+
+def set_trainable(encoder: Encoder, policy: str) -> None:
+    """Choose which parameters of `encoder` are trained; batch statistics of the others are frozen with them.
+
+    Args:
+        encoder: changed in place. The choice is not part of its state dict.
+        policy: "all", "last:K" (the K stages nearest the output) or "head" (nothing of the encoder,
+            only what is put on it).
+
+    Raises:
+        ValueError: the policy is unknown, or K exceeds the number of stages.
+    """
+    stages = encoder.stages
+    count = _last_stages(policy, len(stages))
+    encoder.requires_grad_(policy == "all")
+    for stage in stages[len(stages) - count :]:
+        stage.requires_grad_(True)
+    encoder._policy = policy
+    encoder.train(encoder.training)
+
+
+def _last_stages(policy: str, num_stages: int) -> int:
+    """How many stages, counted from the output, `policy` trains."""
+    if policy == "all":
+        return num_stages
+    if policy == "head":
+        return 0
+    kind, _, number = str(policy).partition(":")
+    if kind != "last" or not number.isdecimal() or int(number) < 1:
+        raise ValueError(f"trainable is {policy!r}; expected 'all', 'last:K' with K ≥ 1, or 'head'")
+    if int(number) > num_stages:
+        raise ValueError(
+            f"trainable is {policy!r}, but the encoder has {num_stages} stages; use 'all' for all of it"
+        )
+    return int(number)

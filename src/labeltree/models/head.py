@@ -1,0 +1,54 @@
+"""Projection heads: from features to the vectors that a geometry embeds."""
+
+from torch import Tensor, nn
+
+__all__ = ["ProjectionHead"]
+
+
+class ProjectionHead(nn.Module):
+    """A multi-layer perceptron from features (b, in_dim) to vectors (b, out_dim), not normalised.
+
+    Two layers with batch normalisation and ReLU between them are the head of Climbing the Label Tree; one
+    layer is a linear map. Where the vectors are to lie (sphere, ball) is the geometry's `embed`.
+
+    Args:
+        in_dim: length of a feature.
+        out_dim: length of an embedding.
+        hidden_dim: width between the layers; default `in_dim`.
+        num_layers: number of linear layers, at least 1.
+        norm: "batch" normalises after every layer but the last; "none" does not.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int = 128,
+        hidden_dim: int | None = None,
+        num_layers: int = 2,
+        norm: str = "batch",
+    ) -> None:
+        super().__init__()
+        if norm not in ("batch", "none"):
+            raise ValueError(f"norm is {norm!r}; expected 'batch' or 'none'")
+        hidden_dim = in_dim if hidden_dim is None else hidden_dim
+        sizes = {"in_dim": in_dim, "out_dim": out_dim, "hidden_dim": hidden_dim, "num_layers": num_layers}
+        for name, value in sizes.items():
+            if value < 1:
+                raise ValueError(f"{name} is {value}; expected at least 1")
+        self.in_dim = in_dim
+        self.out_dim = out_dim
+        layers: list[nn.Module] = []
+        width = in_dim
+        for _ in range(num_layers - 1):
+            layers.append(nn.Linear(width, hidden_dim, bias=norm == "none"))
+            if norm == "batch":
+                layers.append(nn.BatchNorm1d(hidden_dim))
+            layers.append(nn.ReLU(inplace=True))
+            width = hidden_dim
+        layers.append(nn.Linear(width, out_dim))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Vectors (b, out_dim) of features (b, in_dim)."""
+        vectors: Tensor = self.layers(features)
+        return vectors

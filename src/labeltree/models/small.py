@@ -1,0 +1,110 @@
+"""Small encoders for images of 28 to 64 pixels, quick to train without an accelerator."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from labeltree.models.encoder import Encoder
+from labeltree.models.registry import register_encoder
+
+__all__ = ["BasicBlock", "StagedEncoder"]
+
+
+class StagedEncoder(Encoder):
+    """Stages one after the other, then the mean over all positions.
+
+    Args:
+        name: see `Encoder`.
+        stages: modules from (b, c, h, w) to (b, feature_dim, h', w').
+        feature_dim: channels of the last stage.
+    """
+
+    def __init__(self, name: str, stages: Sequence[nn.Module], feature_dim: int) -> None:
+        super().__init__(name, feature_dim)
+        self.body = nn.Sequential(*stages)
+
+    @property
+    def stages(self) -> list[nn.Module]:
+        """The stages in order."""
+        return list(self.body)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features (b, feature_dim) of images (b, c, h, w)."""
+        maps: Tensor = self.body(images)
+        return maps.mean(dim=(2, 3))
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a shortcut (He et al. 2016).
+
+    The weight of the last norm starts at 0: a fresh block passes its input on.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
+        super().__init__()
+        self.first = _convolution(in_channels, out_channels, 3, stride)
+        self.second = nn.Sequential(
+            nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels)
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or in_channels != out_channels:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+            )
+        self.activation = nn.ReLU(inplace=True)
+        nn.init.zeros_(self.second[1].weight)  # type: ignore[arg-type]
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Maps (b, out_channels, h/stride, w/stride) of maps (b, in_channels, h, w)."""
+        result: Tensor = self.activation(self.second(self.first(maps)) + self.shortcut(maps))
+        return result
+
+
+def _convolution(in_channels: int, out_channels: int, kernel: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(out_channels),
+        nn.ReLU(inplace=True),
+    )
+
+
+def _residual_stage(in_channels: int, out_channels: int, blocks: int, stride: int) -> nn.Sequential:
+    rest = [BasicBlock(out_channels, out_channels) for _ in range(blocks - 1)]
+    return nn.Sequential(BasicBlock(in_channels, out_channels, stride), *rest)
+
+
+@register_encoder("small-conv", summary="four convolutions, 0.1 M parameters: the quick one for a CPU")
+def small_conv(channels: int, image_size: int) -> Encoder:
+    """Three strided convolutions and one more; the first maps cost the most time, so these are narrow."""
+    stages = [
+        _convolution(channels, 24, 5, 2),
+        _convolution(24, 48, 3, 2),
+        _convolution(48, 96, 3, 2),
+        _convolution(96, 96, 3, 1),
+    ]
+    return StagedEncoder("small-conv", stages, 96)
+
+
+@register_encoder("small-resnet", summary="seven residual blocks, 1 M parameters: more accurate, slower")
+def small_resnet(channels: int, image_size: int) -> Encoder:
+    """Residual stages of 32, 64 and 128 channels on maps of half the image's size and below."""
+    stages = [
+        _convolution(channels, 32, 3, 2),
+        _residual_stage(32, 32, 2, 1),
+        _residual_stage(32, 64, 2, 2),
+        _residual_stage(64, 128, 3, 2),
+    ]
+    return StagedEncoder("small-resnet", stages, 128)
+
+
+@register_encoder("resnet18-small", summary="ResNet-18 with a 3×3 stem and no max-pooling, 11 M parameters")
+def resnet18_small(channels: int, image_size: int) -> Encoder:
+    """ResNet-18 as it is used for images of 32 pixels; wants an accelerator."""
+    stages = [
+        _convolution(channels, 64, 3, 1),
+        _residual_stage(64, 64, 2, 1),
+        _residual_stage(64, 128, 2, 2),
+        _residual_stage(128, 256, 2, 2),
+        _residual_stage(256, 512, 2, 2),
+    ]
+    return StagedEncoder("resnet18-small", stages, 512)

@@ -1,0 +1,92 @@
+"""Weights on disk, read without running anything that the file contains."""
+
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["load_weights", "read_weights", "save_weights"]
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
+_CLASSIFIERS = ("fc.", "head.", "heads.", "classifier.")
+
+
+def save_weights(module: nn.Module, path: str | Path) -> None:
+    """Write the state dict of `module` to `path` as safetensors; the file appears complete or not at all."""
+    from safetensors.torch import save_file
+
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    state = {key: value.detach().clone().contiguous() for key, value in module.state_dict().items()}
+    try:
+        save_file(state, unfinished)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_weights(path: str | Path) -> dict[str, Tensor]:
+    """The tensors in a file of safetensors (`.safetensors`) or of PyTorch (any other suffix).
+
+    Raises:
+        ValueError: the file is missing, unreadable, or holds more than tensors. Nothing in it is executed.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"weights: there is no file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"weights: {path} holds more than tensors and could run code when read; convert it to safetensors"
+        ) from error
+    except Exception as error:
+        raise ValueError(f"weights: {path} cannot be read as a file of weights: {error}") from error
+    for wrapper in _WRAPPERS:
+        if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
+            content = content[wrapper]
+    if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise ValueError(f"weights: {path} does not hold a state dict, that is, tensors by name")
+    return dict(content)
+
+
+def load_weights(module: nn.Module, path: str | Path) -> None:
+    """Load the weights in `path` into `module`; every tensor of `module` must be there and fit.
+
+    The prefixes "module." and "encoder." are taken off; a classifier that `module` lacks is ignored.
+
+    Raises:
+        ValueError: tensors are missing, left over or of another shape; the message names them.
+    """
+    state = read_weights(path)
+    for prefix in ("module.", "encoder."):
+        if state and all(key.startswith(prefix) for key in state):
+            state = {key.removeprefix(prefix): value for key, value in state.items()}
+    expected = module.state_dict()
+    if not any(key.startswith("net.") for key in state) and all(key.startswith("net.") for key in expected):
+        state = {f"net.{key}": value for key, value in state.items()}  # the wrapped library's own file
+    state = {
+        k: v for k, v in state.items() if k in expected or not k.removeprefix("net.").startswith(_CLASSIFIERS)
+    }
+    problems = [
+        f"{title} {', '.join(sorted(names)[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        for title, names in (
+            ("missing", expected.keys() - state.keys()),
+            ("not part of it", state.keys() - expected.keys()),
+            (
+                "of another shape",
+                {k for k in state.keys() & expected.keys() if state[k].shape != expected[k].shape},
+            ),
+        )
+        if names
+    ]
+    if problems:
+        raise ValueError(f"weights: {path} does not fit the encoder: {'; '.join(problems)}")
+    module.load_state_dict(state)
