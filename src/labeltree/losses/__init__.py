@@ -1,0 +1,33 @@
+"""Losses over embeddings and labels of a taxonomy."""
+
+from labeltree.losses.bounded_loss import bounded_relation_loss
+from labeltree.losses.depth_weights import depth_weights
+from labeltree.losses.hicone import HiConELoss, HiMulConELoss
+from labeltree.losses.himulcon import HiMulConLoss
+from labeltree.losses.hwc import HWCLoss, hwc_table
+from labeltree.losses.ntxent import NTXentLoss
+from labeltree.losses.relation_loss import RelationLoss, relation_loss
+from labeltree.losses.supcon import SupConLoss
+from labeltree.losses.table import LossTable, depth_table, instance_table, members, same_label
+from labeltree.losses.weighted_supcon import WeightedSupConLoss, outside_table
+
+__all__ = [
+    "HWCLoss",
+    "HiConELoss",
+    "HiMulConELoss",
+    "HiMulConLoss",
+    "LossTable",
+    "NTXentLoss",
+    "RelationLoss",
+    "SupConLoss",
+    "WeightedSupConLoss",
+    "bounded_relation_loss",
+    "depth_table",
+    "depth_weights",
+    "hwc_table",
+    "instance_table",
+    "members",
+    "outside_table",
+    "relation_loss",
+    "same_label",
+]

@@ -1,0 +1,63 @@
+"""What every loss asks of the batch it is given, with a sentence for each way to get it wrong."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_batch"]
+
+
+def check_batch(
+    embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None, num_nodes: int | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Check the shapes, types and range of a batch.
+
+    Args:
+        embeddings: `(n, d)` floating point.
+        nodes: `(n,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
+        instances: `(n,)` instance ids, or None.
+        num_nodes: size of the taxonomy; None where nodes are not looked up.
+
+    Returns:
+        Nodes and instances as int64, on the device of the embeddings.
+
+    Raises:
+        ValueError: names the argument, what it is and what was expected.
+    """
+    if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
+        raise ValueError(
+            f"embeddings must be a floating-point tensor of shape (n, d); got {_describe(embeddings)}"
+        )
+    nodes = _ids("nodes", nodes, embeddings)
+    instances = _ids("instances", instances, embeddings)
+    if nodes is not None and num_nodes is not None and nodes.numel():
+        wrong = (nodes < -1) | (nodes >= num_nodes)
+        if bool(wrong.any()):
+            row = int(wrong.nonzero()[0])
+            raise ValueError(
+                f"nodes must lie between -1 (missing) and {num_nodes - 1}, the last node of the taxonomy; "
+                f"got {int(nodes[row])} in row {row}. Class numbers of a data set are not node ids: "
+                "use taxonomy.encode(...)"
+            )
+    return nodes, instances
+
+
+def _ids(name: str, ids: Tensor | None, embeddings: Tensor) -> Tensor | None:
+    if ids is None:
+        return None
+    n = len(embeddings)
+    if not isinstance(ids, Tensor) or ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
+        raise ValueError(f"{name} must be an integer tensor of shape ({n},); got {_describe(ids)}")
+    if ids.shape != (n,):
+        raise ValueError(
+            f"{name} must have shape ({n},), one per row of embeddings {tuple(embeddings.shape)}; "
+            f"got {tuple(ids.shape)}"
+        )
+    return ids.to(embeddings.device, torch.int64)
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    return type(value).__name__

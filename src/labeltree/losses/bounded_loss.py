@@ -1,0 +1,97 @@
+"""The hierarchical constraint: no pair of a coarser depth has a smaller loss than any of a finer one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.losses.reduction import Reduction, reduce_terms
+from labeltree.losses.relation_loss import masked_logsumexp, weigh
+from labeltree.losses.table import LossTable
+from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics
+
+__all__ = ["bounded_relation_loss"]
+
+
+def bounded_relation_loss(
+    embeddings: Tensor,
+    relation: PairRelation,
+    table: LossTable,
+    *,
+    temperature: float | Tensor = 0.1,
+    geometry: Geometry | None = None,
+    similarity: Similarity = "cosine",
+    reduction: Reduction = "valid",
+    detach_bound: bool = False,
+) -> Tensor:
+    """A table's pair losses, each term's bounded below by the largest of the next one (Eq. 5 and 6 of Use
+    All The Labels, with the index l + 1 that its order "from L down" needs, and the minus sign that Eq. 3
+    lacks).
+
+        ℓ_t(i,p) = log Σ_{k: member_t} exp(s_ik) − s_ip        v_t(i,p) = max(ℓ_t(i,p), M_{t+1})
+        M_t = max(M_{t+1}, largest ℓ_t(i,p) of all positives of term t),   M_{T+1} = −∞
+
+    Two passes over the pairs: the log-sum-exp and the least similar positive of each anchor, then the
+    bounded sum.
+
+    Args:
+        embeddings: `(n, d)`.
+        relation: of the batch with itself.
+        table: T terms, coarse → fine, whose positives all have weight 1; without scale.
+        temperature: τ.
+        geometry: where `similarity="distance"` measures; None: the sphere.
+        similarity: as in `pair_statistics`.
+        reduction: as in `reduce_terms`.
+        detach_bound: whether the M are constants for the gradient. A pair that ties with its bound keeps
+            its own gradient, the pair that set the bound among them.
+
+    Returns:
+        A scalar, or `(n,)` for `reduction="none"`.
+    """
+    geometry = Sphere() if geometry is None else geometry
+    statistics = pair_statistics(
+        embeddings,
+        embeddings,
+        relation,
+        geometry,
+        temperature,
+        similarity=similarity,
+        want=("count", "lse", "least"),
+    )
+    count, lse, least = statistics.count, statistics.lse, statistics.least
+    assert count is not None
+    assert lse is not None
+    assert least is not None
+    share = weigh(count, table.share)
+    denominator = masked_logsumexp(lse[:, None, :], table.member)
+    positive = table.positive > 0
+    least_positive = torch.where(positive, least[:, None, :], torch.inf).min(-1).values
+    bound = term_bounds(torch.where(share > 0, denominator - least_positive, -torch.inf))
+    row = bounded_sum(
+        embeddings,
+        embeddings,
+        relation,
+        geometry,
+        temperature,
+        members=positive,
+        offset=denominator,
+        bound=bound.detach() if detach_bound else bound,
+        similarity=similarity,
+    )
+    return reduce_terms(row, share, table.term_weight, reduction)
+
+
+def term_bounds(largest: Tensor) -> Tensor:
+    """M_{t+1} of every term `(T,)` from the largest pair loss of each anchor `(n, T)`, −∞ where it has none.
+
+    Where several pairs attain the maximum, the gradient goes to the first alone.
+    """
+    bound = largest.new_full((), -torch.inf)
+    bounds = []
+    for term in reversed(range(largest.shape[1])):
+        bounds.append(bound)
+        if len(largest):
+            here = largest[largest[:, term].argmax(), term]
+            bound = torch.where(here > bound, here, bound)
+    return torch.stack(bounds[::-1])

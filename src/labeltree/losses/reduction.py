@@ -1,0 +1,50 @@
+"""From the row terms of a pairwise loss to its value."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+__all__ = ["Reduction", "check_reduction", "reduce_terms"]
+
+Reduction = Literal["valid", "all", "pairs", "sum", "none"]
+
+
+def check_reduction(reduction: str) -> Reduction:
+    """`reduction` itself, or a ValueError that lists the possible ones."""
+    for known in get_args(Reduction):
+        if reduction == known:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(f"reduction must be one of {', '.join(get_args(Reduction))}; got {reduction!r}")
+
+
+def reduce_terms(row: Tensor, share: Tensor, term_weight: Tensor, reduction: Reduction) -> Tensor:
+    """Sum over terms of weight × the reduced term.
+
+    Args:
+        row: `(n, T)` Σ over an anchor's positives of its weighted pair losses; 0 where it has none.
+        share: `(n, T)` the normaliser of each anchor: |P(i)|, or the sum of its positives' weights.
+        term_weight: `(T,)`.
+        reduction: per term, `"valid"`: mean of row/share over the anchors with a positive; `"all"`: mean
+            over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
+            row / Σ share, the mean over positive pairs. `"none"`: no reduction over anchors.
+
+    Returns:
+        A scalar, `(n,)` for `"none"`. Where no anchor has a positive, exactly 0, connected to the graph.
+    """
+    if reduction == "pairs":
+        total = share.sum(0)
+        per_term = row.sum(0) / torch.where(total > 0, total, 1.0)
+        return (per_term * term_weight).sum()
+    valid = share > 0
+    mean = row / torch.where(valid, share, 1.0)
+    if reduction == "none":
+        return (mean * term_weight).sum(1)
+    per_term = mean.sum(0)
+    if reduction == "valid":
+        per_term = per_term / valid.sum(0).clamp(min=1)
+    elif reduction == "all":
+        per_term = per_term / max(len(row), 1)
+    return (per_term * term_weight).sum()

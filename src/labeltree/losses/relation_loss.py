@@ -1,0 +1,189 @@
+"""The one pairwise loss: everything that a table over relation codes can say."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.losses.batch import check_batch
+from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
+from labeltree.losses.table import LossTable
+from labeltree.pairs import PairRelation, RelationSpace, Similarity, pair_statistics
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.relations import unknown_relation
+
+__all__ = ["RelationLoss", "masked_logsumexp", "relation_loss", "weigh"]
+
+
+def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
+    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 where nothing is left."""
+    used = mask & (x > -torch.inf)
+    greatest = torch.where(used, x.detach(), -torch.inf).amax(-1, keepdim=True)
+    greatest = torch.where(greatest > -torch.inf, greatest, 0.0)
+    total = torch.where(used, (torch.where(used, x, greatest) - greatest).exp(), 0.0).sum(-1)
+    return torch.where(total > 0, total, 1.0).log() + greatest[..., 0]
+
+
+def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
+    """Σ_r weights_tr·statistic_ir, `(n, T)`; not a matrix product, which autocast and TF32 would round."""
+    return (statistic[:, None, :] * weights).sum(-1)
+
+
+def relation_loss(
+    embeddings: Tensor,
+    relation: PairRelation,
+    table: LossTable,
+    *,
+    temperature: float | Tensor = 0.1,
+    geometry: Geometry | None = None,
+    similarity: Similarity = "cosine",
+    reduction: Reduction = "valid",
+) -> Tensor:
+    """The loss that a table describes, of a batch against itself.
+
+    With LSE_it the log-sum-exp over the members of term t, the row terms of `LossTable` are
+
+        Σ_r positive_t(r)·(count_ir·LSE_it − ω(r)·sum_ir)
+
+    Args:
+        embeddings: `(n, d)`.
+        relation: of the batch with itself.
+        table: on the device of the embeddings, in float32 or better.
+        temperature: τ.
+        geometry: where `similarity="distance"` measures; None: the sphere.
+        similarity: as in `pair_statistics`.
+        reduction: as in `reduce_terms`.
+
+    Returns:
+        A scalar, or `(n,)` for `reduction="none"`.
+    """
+    geometry = Sphere() if geometry is None else geometry
+    statistics = pair_statistics(
+        embeddings, embeddings, relation, geometry, temperature, similarity=similarity, scale=table.scale
+    )
+    count, total, lse = statistics.count, statistics.sum, statistics.lse
+    assert count is not None
+    assert total is not None
+    assert lse is not None
+    if table.scale is not None:
+        total = total * table.scale
+    denominator = masked_logsumexp(lse[:, None, :], table.member)
+    row = weigh(count, table.positive) * denominator - weigh(total, table.positive)
+    return reduce_terms(row, weigh(count, table.share), table.term_weight, reduction)
+
+
+class RelationLoss(nn.Module):
+    """Any pairwise loss of a table over relation codes; the named losses are its constructors.
+
+    Args:
+        taxonomy: the tree of the labels; None: there are no labels, only instances.
+        table: what the loss makes of each relation.
+        temperature: τ > 0.
+        geometry: the space of the embeddings; None: the sphere.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: `"valid"`, `"all"`, `"pairs"`, `"sum"` or `"none"`, see `reduce_terms`.
+        space: the codes that the table is indexed by, if they are not the taxonomy's own.
+
+    Call with `embeddings (n, d)`, `nodes (n,)` and `instances (n,)`; the loss is a scalar, `(n,)` for
+    `reduction="none"`. `nodes` holds node ids of leaves or inner nodes, −1 where a label is missing;
+    `nodes=None` means that labels are not used at all: views are the positives and all others compete.
+    `instances=None` means that every row is a sample of its own.
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+    """
+
+    taxonomy_paths: Tensor
+    taxonomy_depth: Tensor | None
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy | None,
+        table: LossTable,
+        *,
+        temperature: float = 0.1,
+        geometry: Geometry | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        space: RelationSpace | None = None,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f"temperature must be above 0; got {temperature}")
+        if bool(((table.positive != 0) & ~table.member).any()):
+            raise ValueError("a relation that is a positive of a term must be a member of its denominator")
+        self.table = table
+        self._placed: dict[tuple[torch.device, torch.dtype, bool], LossTable] = {}
+        self.temperature = temperature
+        self.geometry = Sphere() if geometry is None else geometry
+        if similarity is None:
+            similarity = "cosine" if isinstance(self.geometry, Sphere) else "distance"
+        if similarity not in ("cosine", "distance"):
+            raise ValueError(f"similarity must be 'cosine' or 'distance'; got {similarity!r}")
+        self.similarity: Similarity = similarity
+        self.reduction = check_reduction(reduction)
+        paths = torch.empty((0, 0), dtype=torch.int64) if taxonomy is None else taxonomy.paths
+        refined = space is not None and space.refined and taxonomy is not None
+        self.register_buffer("taxonomy_paths", paths, persistent=False)
+        self.register_buffer(
+            "taxonomy_depth", taxonomy.depth if refined and taxonomy is not None else None, persistent=False
+        )
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return (
+            f"temperature={self.temperature}, geometry={self.geometry.name}, similarity={self.similarity}, "
+            f"reduction={self.reduction}"
+        )
+
+    def relation(
+        self, n: int, nodes: Tensor | None, instances: Tensor | None, device: torch.device
+    ) -> PairRelation:
+        """The relation of a batch of n rows with itself."""
+        if len(self.taxonomy_paths) == 0:
+            return PairRelation.of_instances(instances, n, device)
+        if nodes is None:
+            nodes = torch.full((n,), -1, device=device)
+        return PairRelation.of_batch(
+            self.taxonomy_paths, nodes, instances, taxonomy_depth=self.taxonomy_depth
+        )
+
+    def batch_table(self, table: LossTable, relation: PairRelation) -> LossTable:
+        """The table for one batch; a loss whose weights depend on the batch overrides it."""
+        return table
+
+    def forward(
+        self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
+    ) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        embeddings, relation, table = self._prepare(embeddings, nodes, instances)
+        return relation_loss(
+            embeddings,
+            relation,
+            table,
+            temperature=self.temperature,
+            geometry=self.geometry,
+            similarity=self.similarity,
+            reduction=self.reduction,
+        )
+
+    def _prepare(
+        self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None
+    ) -> tuple[Tensor, PairRelation, LossTable]:
+        num_nodes = len(self.taxonomy_paths) or None
+        nodes, instances = check_batch(embeddings, nodes, instances, num_nodes)
+        relation = self.relation(len(embeddings), nodes, instances, embeddings.device)
+        dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
+        labelled = nodes is not None and num_nodes is not None
+        table = self._table(embeddings.device, dtype, labelled)
+        return embeddings.to(dtype), relation, self.batch_table(table, relation)
+
+    def _table(self, device: torch.device, dtype: torch.dtype, labelled: bool) -> LossTable:
+        key = (device, dtype, labelled)
+        if key not in self._placed:
+            table = self.table
+            if not labelled:
+                table = table.without_labels(unknown_relation(self.taxonomy_paths.shape[1]))
+            self._placed[key] = table.to(device, dtype)
+        return self._placed[key]

@@ -1,0 +1,142 @@
+"""A pairwise loss as a table over relation codes: which pairs pull together, which compete, and by how
+much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs import RelationSpace
+from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
+
+__all__ = ["LossTable", "Undecided", "depth_table", "instance_table", "members", "same_label"]
+
+Undecided = Literal["ignore", "negative"]
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """T softmax terms over the same embeddings, each told by the R relation codes.
+
+    Term t of anchor i, with ω(r) the scale of a pair's relation inside the softmax:
+
+        loss_it = Σ_p positive_t(r_ip)·(log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik) − ω(r_ip)·s_ip) / Σ_p
+        share_t(r_ip)
+
+    Attributes:
+        positive: `(T, R)` weight of −log q of a pair; 0 for pairs that are not positives.
+        share: `(T, R)` what a pair counts in the normaliser: 1 for a mean over positives; equal to `positive`
+            for a weighted mean.
+        member: `(T, R)` bool, whether a pair stands in the denominator. Positives must.
+        term_weight: `(T,)` weight of each term in the sum.
+        scale: `(R,)` ω(r); None: 1.
+    """
+
+    positive: Tensor
+    share: Tensor
+    member: Tensor
+    term_weight: Tensor
+    scale: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.positive.shape
+        if len(shape) != 2 or self.share.shape != shape or self.member.shape != shape:
+            raise ValueError(
+                "positive, share and member must all have one shape (T, R); got "
+                f"{tuple(shape)}, {tuple(self.share.shape)} and {tuple(self.member.shape)}"
+            )
+        if self.term_weight.shape != shape[:1]:
+            raise ValueError(
+                f"term_weight must have shape ({shape[0]},); got {tuple(self.term_weight.shape)}"
+            )
+        if self.scale is not None and self.scale.shape != shape[1:]:
+            raise ValueError(f"scale must have shape ({shape[1]},); got {tuple(self.scale.shape)}")
+
+    def __len__(self) -> int:
+        return len(self.term_weight)
+
+    def term(self, index: int) -> LossTable:
+        """The table that holds one term alone, with weight 1."""
+        one = [index]
+        weight = torch.ones_like(self.term_weight[one])
+        return LossTable(self.positive[one], self.share[one], self.member[one], weight, self.scale)
+
+    def without_labels(self, unknown: int) -> LossTable:
+        """The table for a batch whose labels are not used: all other instances compete, as in SimCLR.
+
+        Args:
+            unknown: the code of pairs of which a label is missing.
+        """
+        member = self.member.clone()
+        member[:, unknown] = True
+        scale = None if self.scale is None else self.scale.clone().index_fill_(0, torch.tensor(unknown), 1.0)
+        return replace(self, member=member, scale=scale)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> LossTable:
+        """The table on a device, its weights as `dtype`."""
+        return LossTable(
+            self.positive.to(device, dtype),
+            self.share.to(device, dtype),
+            self.member.to(device),
+            self.term_weight.to(device, dtype),
+            None if self.scale is None else self.scale.to(device, dtype),
+        )
+
+
+def instance_table(space: RelationSpace) -> LossTable:
+    """One term: views of one sample are positives, everything else competes, whatever its label (SimCLR)."""
+    positive = (space.spread(space.relations.kind) == INSTANCE)[None].double()
+    return LossTable(positive, positive, torch.ones_like(positive, dtype=torch.bool), torch.ones(1).double())
+
+
+def same_label(space: RelationSpace, depth: int | None = None) -> Tensor:
+    """`(R,)` bool: the labels agree at `depth` (None: at every one), or the rows are views of one sample."""
+    if space.relations.max_depth == 0:
+        kind = space.spread(space.relations.kind)
+        return (kind == SAME) | (kind == INSTANCE)
+    return space.spread(space.relations.agrees(space.relations.max_depth if depth is None else depth))
+
+
+def members(space: RelationSpace, undecided: Undecided, depth: int | None = None) -> Tensor:
+    """`(R,)` bool: the relations that stand in the denominator at `depth` (None: the finest).
+
+    Pairs of which it is undecided whether they agree there stand in it under `"negative"` alone.
+    """
+    if undecided not in get_args(Undecided):
+        raise ValueError(f"undecided must be one of {', '.join(get_args(Undecided))}; got {undecided!r}")
+    if undecided == "negative":
+        return torch.ones(space.size, dtype=torch.bool)
+    relations = space.relations
+    if relations.max_depth == 0:
+        return space.spread(relations.kind) != UNKNOWN
+    return space.spread(~relations.undecided(relations.max_depth if depth is None else depth))
+
+
+def depth_table(
+    space: RelationSpace,
+    term_weight: Tensor,
+    positives: Literal["nested", "exact"] = "nested",
+    undecided: Undecided = "ignore",
+) -> LossTable:
+    """One term per depth, coarse → fine: the tables of Eq. 4, 6 and 7 of Use All The Labels.
+
+    Args:
+        space: the relation codes of a tree of depth L ≥ 1.
+        term_weight: `(L,)` weight of each depth.
+        positives: `"nested"`: all pairs that agree at the depth (Algorithm 1). `"exact"`: those that agree
+            at no finer depth, as far as their labels tell (Section 3: "and diverge thereafter").
+        undecided: as in `members`.
+    """
+    if positives not in ("nested", "exact"):
+        raise ValueError(f"positives must be 'nested' or 'exact'; got {positives!r}")
+    depths = range(1, space.relations.max_depth + 1)
+    agrees = torch.stack([same_label(space, depth) for depth in depths])
+    if positives == "exact":
+        agrees[:-1] &= ~agrees[1:]
+    positive = agrees.double()
+    member = torch.stack([members(space, undecided, depth) for depth in depths])
+    return LossTable(positive, positive, member, term_weight.double())

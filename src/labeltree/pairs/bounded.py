@@ -1,0 +1,59 @@
+"""The primitive of the hierarchical constraint: pair losses kept above a bound, summed per anchor."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Geometry
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.statistics import Similarity, pair_similarity
+
+__all__ = ["bounded_sum"]
+
+
+def bounded_sum(
+    queries: Tensor,
+    keys: Tensor,
+    relation: PairRelation,
+    geometry: Geometry,
+    temperature: float | Tensor,
+    *,
+    members: Tensor,
+    offset: Tensor,
+    bound: Tensor,
+    similarity: Similarity = "cosine",
+) -> Tensor:
+    """B_it = Σ_k max(offset_it − s_ik, bound_t) over the keys k whose relation to i is a member of term t.
+
+    With offset = the log-sum-exp of the softmax this is the inner sum of Eq. 6 and 7 of Use All The Labels.
+    A pair that ties with the bound keeps its own gradient: nothing is split, and the pair that set the
+    bound ties with it exactly.
+
+    Args:
+        queries: `(n, d)`.
+        keys: `(m, d)`.
+        relation: relation of every query to every key, R codes.
+        geometry: as in `pair_statistics`.
+        temperature: likewise.
+        members: `(T, R)` bool, the relations that each term sums over.
+        offset: `(n, T)`, finite wherever the anchor has a member of the term.
+        bound: `(T,)`; −∞ for no bound.
+        similarity: as in `pair_statistics`.
+
+    Returns:
+        `(n, T)`, differentiable with respect to the embeddings, `offset` and `bound`; 0 where an anchor has
+        no member of a term.
+    """
+    with torch.autocast(queries.device.type, enabled=False):
+        s = pair_similarity(queries, keys, geometry, temperature, similarity)
+        codes = relation.codes()
+        excluded = members.new_zeros(len(members), 1)
+        sums = []
+        for member, term_offset, term_bound in zip(
+            torch.cat([members, excluded], dim=1), offset.unbind(1), bound, strict=True
+        ):
+            loss = term_offset[:, None] - s
+            bounded = torch.where(loss >= term_bound, loss, term_bound)
+            sums.append(torch.where(member[codes], bounded, 0.0).sum(1))
+    return torch.stack(sums, dim=1)

@@ -1,0 +1,177 @@
+"""The relation of every pair of a batch, computed tile by tile when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.space import RelationSpace, relation_space
+from labeltree.taxonomy.relations import INSTANCE, KIN, num_relations, relation_from_paths
+
+__all__ = ["LabelRows", "PairRelation", "Rows"]
+
+Rows = slice | Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRows:
+    """What a relation needs of the samples on one side of its pairs.
+
+    Attributes:
+        nodes: `(n,)` the labels; −1 where missing.
+        paths: `(n, L)` path of each label, a row of `Taxonomy.paths`.
+        instances: `(n,)` instance ids, or None: every row is its own instance.
+        depth: `(n,)` depth of each label, or None where no loss asks for it.
+    """
+
+    nodes: Tensor
+    paths: Tensor
+    instances: Tensor | None
+    depth: Tensor | None
+
+    @classmethod
+    def of(
+        cls, taxonomy_paths: Tensor, nodes: Tensor, instances: Tensor | None, taxonomy_depth: Tensor | None
+    ) -> LabelRows:
+        """Rows of the labels `nodes (n,)`, looked up in the taxonomy's tensors."""
+        index = nodes.clamp(min=0)
+        depth = None if taxonomy_depth is None else taxonomy_depth[index]
+        return cls(nodes, taxonomy_paths[index], instances, depth)
+
+    def __len__(self) -> int:
+        return int(self.nodes.numel())
+
+    def __getitem__(self, rows: Rows) -> LabelRows:
+        if rows is None:
+            return self
+        return LabelRows(
+            self.nodes[rows],
+            self.paths[rows],
+            None if self.instances is None else self.instances[rows],
+            None if self.depth is None else self.depth[rows],
+        )
+
+
+class PairRelation:
+    """The relation of every (query, key) pair.
+
+    Nothing of size (queries × keys) is stored: `codes` computes the tile that it is asked for, so that a
+    streaming computation can walk over a batch of any size.
+
+    Args:
+        queries: labels of the n queries (the anchors).
+        keys: labels of the m keys.
+        offset: the key with index `offset + i` is query i itself, and that pair is excluded; None if no key
+            is a query. A batch against itself has offset 0, one rank's rows against the gathered batch have
+            the index of the rank's first row.
+
+    Example:
+        Two views of one sample (instance 7), and a sample whose label is missing:
+
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> t = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat")])
+        >>> nodes, instances = t.encode(["dog", "dog", None]), torch.tensor([7, 7, 8])
+        >>> relation = PairRelation.of_batch(t.paths, nodes, instances)
+        >>> relation.codes()  # INSTANCE(2) = 11, UNKNOWN = 12, excluded = 13
+        tensor([[13, 11, 12],
+                [11, 13, 12],
+                [12, 12, 13]])
+    """
+
+    def __init__(self, queries: LabelRows, keys: LabelRows, *, offset: int | None) -> None:
+        self.queries = queries
+        self.keys = keys
+        self.offset = offset
+
+    @classmethod
+    def of_batch(
+        cls,
+        taxonomy_paths: Tensor,
+        nodes: Tensor,
+        instances: Tensor | None = None,
+        *,
+        taxonomy_depth: Tensor | None = None,
+    ) -> PairRelation:
+        """The relation of a batch with itself; a row is not its own partner.
+
+        Args:
+            taxonomy_paths: `(N, L)` `Taxonomy.paths`, on the device of `nodes`.
+            nodes: `(n,)` labels; −1 where missing.
+            instances: `(n,)` instance ids; None: every row is its own instance.
+            taxonomy_depth: `(N,)` `Taxonomy.depth`; given, the codes are those of the refined
+                `RelationSpace`.
+        """
+        rows = LabelRows.of(taxonomy_paths, nodes, instances, taxonomy_depth)
+        return cls(rows, rows, offset=0)
+
+    @classmethod
+    def of_instances(
+        cls, instances: Tensor | None, n: int, device: torch.device | None = None
+    ) -> PairRelation:
+        """The relation of a batch of `n` rows without a taxonomy: instances or nothing."""
+        device = device if instances is None else instances.device
+        missing = torch.full((n,), -1, device=device)
+        rows = LabelRows(missing, missing.new_empty((n, 0)), instances, None)
+        return cls(rows, rows, offset=0)
+
+    def __repr__(self) -> str:
+        return f"PairRelation({self.num_queries} queries × {self.num_keys} keys, {self.num_relations} codes)"
+
+    @property
+    def num_queries(self) -> int:
+        """Number of queries, n."""
+        return len(self.queries)
+
+    @property
+    def num_keys(self) -> int:
+        """Number of keys, m."""
+        return len(self.keys)
+
+    @property
+    def max_depth(self) -> int:
+        """Depth L of the taxonomy."""
+        return int(self.queries.paths.shape[1])
+
+    @property
+    def refined(self) -> bool:
+        """Whether the codes tell the depth of the shallower label."""
+        return self.queries.depth is not None and self.keys.depth is not None
+
+    @property
+    def space(self) -> RelationSpace:
+        """The meaning of the codes."""
+        return relation_space(self.max_depth, self.refined)
+
+    @property
+    def num_relations(self) -> int:
+        """Number R of codes; an excluded pair has the code R."""
+        return self.space.size
+
+    def codes(self, rows: Rows = None, cols: Rows = None) -> Tensor:
+        """Codes `(b, c)` int64 of a tile.
+
+        Args:
+            rows: the queries of the tile: a slice, indices, or None for all.
+            cols: the keys of the tile, likewise.
+        """
+        u, v = self.queries[rows], self.keys[cols]
+        width, size = self.max_depth + 1, num_relations(self.max_depth)
+        codes = relation_from_paths(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None])
+        depth = codes % width
+        if u.depth is not None and v.depth is not None:
+            shallower = torch.minimum(u.depth[:, None], v.depth[None])
+            codes = torch.where(codes < KIN * width, size + depth * self.max_depth + shallower - 1, codes)
+        if u.instances is not None and v.instances is not None:
+            codes = torch.where(u.instances[:, None] == v.instances[None], INSTANCE * width + depth, codes)
+        if self.offset is not None:
+            query = _indices(rows, self.num_queries, codes.device) + self.offset
+            key = _indices(cols, self.num_keys, codes.device)
+            codes = torch.where(query[:, None] == key[None], self.num_relations, codes)
+        return codes
+
+
+def _indices(rows: Rows, size: int, device: torch.device) -> Tensor:
+    index = torch.arange(size, device=device)
+    return index if rows is None else index[rows]
