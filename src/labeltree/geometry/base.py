@@ -22,7 +22,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
-        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Of coincident points 0, gradient 0."""
+        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Coincident: 0, with gradient 0."""
 
     @abstractmethod
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:

@@ -25,10 +25,10 @@ def pairwise_distance(
 ) -> Tensor:
     """Distances (n, m) between the rows of `x` (n, d) and of `y` (m, d).
 
-    Without factors |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of
-    points in the unit ball the geodesic distance 2·asinh(√(|x − y|²·x_factor·y_factor)): Eq. 2 of Climbing the Label
+    Without factors |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of points
+    in the unit ball their geodesic distance 2·asinh(√(|x − y|²·x_factor·y_factor)): Eq. 2 of Climbing the Label
     Tree in a form that is exact for close pairs. Gradient 0 where two points coincide. `dtype` is that of the
-    result, by default the points' own, float32 at least.
+    result, by default that of the points, float32 at least.
     """
     dtype = answer_dtype(x, y) if dtype is None else dtype
     return _PairwiseDistance.apply(x, y, x_factor, y_factor, dtype)  # type: ignore[no-any-return]

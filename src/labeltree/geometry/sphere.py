@@ -19,7 +19,7 @@ class Sphere(Geometry):
     """The unit sphere, every input normalised: similarity = cosine, distance = the chord |x/|x| − y/|y||.
 
     The chord is the distance of the Euclidean mode of Climbing the Label Tree (section 3.1). `exp` and `log`
-    follow great circles. A zero vector has no direction: it stays 0, at similarity 0 and distance 1 to others.
+    follow great circles. A zero vector has no direction: it stays 0, at similarity 0, distance 1 to others.
     """
 
     name: ClassVar[str] = "sphere"

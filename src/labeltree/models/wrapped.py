@@ -138,8 +138,8 @@ def _set_channels(net: nn.Module, channels: int) -> None:
 def _find_stages(net: nn.Module) -> list[nn.Module]:
     """The parts of `net` that hold blocks, in order.
 
-    A lone list of blocks or stages is opened. Layers before the first part form the stem; later ones belong to
-    the part that follows them, the closing ones to the last part.
+    A lone list of blocks or stages is opened. Layers before the first part form the stem; later ones belong
+    to the part that follows them, the closing ones to the last part.
     """
     parts = _children(net)
     while len(lists := [part for part in parts if _is_list(part) and _holds_blocks(part)]) == 1:
