@@ -1,0 +1,28 @@
+"""Sources of images with labels of a taxonomy: named data sets, folders, tables; splits; views."""
+
+from labeltree.data.downloads import data_home
+from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
+from labeltree.data.opening import open_source
+from labeltree.data.registry import DatasetEntry, fetch, get_dataset, list_datasets, register_dataset
+from labeltree.data.source import ImageStore, Source
+from labeltree.data.splits import make_splits, split_by_group
+from labeltree.data.stores import ArrayStore, MappedStore
+from labeltree.data.views import ViewGenerator
+
+__all__ = [
+    "ArrayStore",
+    "DatasetEntry",
+    "ImageStore",
+    "MappedStore",
+    "Source",
+    "ViewGenerator",
+    "data_home",
+    "fashion_mnist_taxonomy",
+    "fetch",
+    "get_dataset",
+    "list_datasets",
+    "make_splits",
+    "open_source",
+    "register_dataset",
+    "split_by_group",
+]

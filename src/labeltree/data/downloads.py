@@ -1,0 +1,62 @@
+"""The cache folder, and files that are what they claim to be: sizes, digests, and no half-written ones."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeltree.errors import DataError
+
+__all__ = ["Expected", "Progress", "check_files", "data_home", "sha256", "silent"]
+
+Progress = Callable[[str, int, int], None]
+
+
+def silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a file must be."""
+
+    size: int
+    sha256: str
+
+
+def data_home() -> Path:
+    """The cache folder: ``LABELTREE_DATA``, or else the platform's cache for labeltree. It need not exist."""
+    chosen = os.environ.get("LABELTREE_DATA")
+    if chosen:
+        return Path(chosen).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("labeltree", appauthor=False)
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_files(folder: Path, expected: Mapping[str, Expected], *, digests: bool = True) -> None:
+    """Compare files with what they must be.
+
+    Raises:
+        DataError: Names the first file that is missing, has another size, or another digest.
+    """
+    for name, wanted in expected.items():
+        path = folder / name
+        if not path.is_file():
+            raise DataError(f"the file '{path}' is missing")
+        size = path.stat().st_size
+        if size != wanted.size:
+            raise DataError(f"the file '{path}' has {size} bytes where {wanted.size} were expected")
+        if digests and sha256(path) != wanted.sha256:
+            raise DataError(
+                f"the file '{path}' is damaged or of another version: its digest is not {wanted.sha256[:12]}…"
+            )

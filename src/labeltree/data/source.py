@@ -1,0 +1,129 @@
+"""What every data set is to the rest of the library: images, nodes, instances, groups and splits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["SPLITS", "ImageStore", "Source"]
+
+SPLITS = ("train", "val", "test")
+
+
+class ImageStore(Protocol):
+    """Where images lie: in memory, in a mapped file, or as files that are decoded when asked for."""
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """``(c, h, w)`` of every image."""
+
+    def __len__(self) -> int: ...
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images ``(n, c, h, w)``, uint8, of the rows ``(n,)``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Samples of a data set.
+
+    Attributes:
+        name: Of the data set.
+        taxonomy: Of the labels.
+        nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
+        instances: Stable ids ``(n,)`` int64: the position in the whole data set. A subset keeps them.
+        store: The images.
+        rows: Row of each sample in the store, ``(n,)`` int64.
+        groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
+            its own.
+        split: ``train``, ``val`` or ``test`` of each sample, or an empty string; None where nothing is
+            decided.
+        files: File of each row of the store, where there are files.
+    """
+
+    name: str
+    taxonomy: Taxonomy
+    nodes: Tensor
+    instances: Tensor
+    store: ImageStore
+    rows: Tensor
+    groups: Tensor | None = None
+    split: np.ndarray[Any, Any] | None = None
+    files: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.nodes)
+        columns = {"instances": self.instances, "rows": self.rows, "groups": self.groups, "split": self.split}
+        for column, values in columns.items():
+            if values is not None and len(values) != n:
+                raise DataError(f"source '{self.name}': {column} has {len(values)} entries for {n} samples")
+        if n and not (int(self.nodes.min()) >= -1 and int(self.nodes.max()) < self.taxonomy.num_nodes):
+            raise DataError(
+                f"source '{self.name}': nodes run from {int(self.nodes.min())} to {int(self.nodes.max())}, "
+                f"but the taxonomy has {self.taxonomy.num_nodes} nodes"
+            )
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return (
+            f"Source({self.name!r}, {len(self)} samples, image_shape={self.image_shape}, {self.taxonomy!r})"
+        )
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """``(c, h, w)`` of every image."""
+        return self.store.image_shape
+
+    def load(self, indices: Tensor | Sequence[int]) -> Tensor:
+        """Images ``(b, c, h, w)``, uint8, of the samples ``indices``.
+
+        Raises:
+            DataError: If a file has become unreadable since the source was opened.
+        """
+        return self.store.load(self.rows[torch.as_tensor(indices, dtype=torch.int64)])
+
+    def paths(self, indices: Tensor | Sequence[int]) -> list[str]:
+        """Files of the samples ``indices``; an empty list where the images are not files."""
+        if self.files is None:
+            return []
+        rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
+        return [self.files[row] for row in rows.tolist()]
+
+    def subset(self, indices: Tensor | Sequence[int]) -> Source:
+        """The samples ``indices``, in this order; instances and the taxonomy stay."""
+        index = torch.as_tensor(indices, dtype=torch.int64)
+        return dataclasses.replace(
+            self,
+            nodes=self.nodes[index],
+            instances=self.instances[index],
+            rows=self.rows[index],
+            groups=None if self.groups is None else self.groups[index],
+            split=None if self.split is None else self.split[index.numpy()],
+        )
+
+    def with_split(self, split: Sequence[str] | np.ndarray[Any, Any]) -> Source:
+        """The same samples with another split."""
+        return dataclasses.replace(self, split=np.asarray(split, dtype=str))
+
+    def of_split(self, split: str) -> Source:
+        """The samples of one split.
+
+        Raises:
+            DataError: If no split is decided, or none has this name.
+        """
+        if self.split is None:
+            raise DataError(f"source '{self.name}' has no splits yet; make_splits(source) makes them")
+        if split not in SPLITS:
+            raise DataError(f"split is '{split}'; it must be one of {', '.join(SPLITS)}")
+        return self.subset(torch.from_numpy(np.flatnonzero(self.split == split)))

@@ -1,0 +1,201 @@
+"""Splits that never part a group, balanced over the labels as far as groups allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data.source import SPLITS, Source
+from labeltree.data.views.counters import sample_keys
+from labeltree.errors import DataError
+
+__all__ = ["make_splits", "split_by_group"]
+
+Array = np.ndarray[Any, Any]
+_TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW = 0, 1, 2
+
+
+def make_splits(
+    source: Source, val: float = 0.1, test: float = 0.2, seed: int = 0, limit: int | None = None
+) -> Source:
+    """Decide the split of every sample.
+
+    A test split that the data set brings is kept, and so is a validation split; only what is missing is
+    drawn. Draws go by instance id: they do not depend on the order of the samples. The test split does not
+    depend on ``val`` or ``limit``.
+
+    Args:
+        source: The samples.
+        val: Share of the samples outside the test split that is held out for validation.
+        test: Share held out for the test where the data set has no test split.
+        seed: Of the draws.
+        limit: Keep at most this many samples outside the test split (training and validation together),
+            drawn evenly over the labels.
+
+    Returns:
+        The source with ``split`` set for every sample; with ``limit``, fewer samples.
+
+    Raises:
+        DataError: If a group lies on both sides of a split that the data set brings, or there is too little
+            to split.
+    """
+    for name, share in (("val", val), ("test", test)):
+        if not 0 <= share < 1:
+            raise ValueError(f"{name} is {share}; it must be a share, 0 or more and below 1")
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit is {limit}; it must be 1 or more, or None")
+    n = len(source)
+    split = np.full(n, "train", dtype="<U5")
+    given = source.split
+    groups = _group_ids(source)
+    labels = source.nodes.numpy()
+    ids = source.instances.numpy()
+    if given is not None:
+        _check_given(source, given, groups)
+        split[given == "test"] = "test"
+        split[given == "val"] = "val"
+    if not (split == "test").any() and test:
+        open_ = np.flatnonzero(split == "train")
+        split[open_[split_by_group(labels[open_], groups[open_], ids[open_], test, seed, _TEST_DRAW)]] = (
+            "test"
+        )
+    if not (split == "val").any() and val:
+        open_ = np.flatnonzero(split == "train")
+        split[open_[split_by_group(labels[open_], groups[open_], ids[open_], val, seed, _VAL_DRAW)]] = "val"
+    result = source.with_split(split)
+    if limit is None or limit >= (split != "test").sum():
+        return result
+    open_ = np.flatnonzero(split != "test")
+    # A stratum is a label within a split, so the limit thins all alike.
+    strata = labels[open_] * len(SPLITS) + (split[open_] == "val")
+    kept = open_[_draw(strata, ids[open_], limit, seed, _LIMIT_DRAW)]
+    return result.subset(torch.from_numpy(np.sort(np.concatenate([kept, np.flatnonzero(split == "test")]))))
+
+
+def split_by_group(
+    labels: Array, groups: Array, ids: Array, share: float, seed: int = 0, draw: int = 0
+) -> Array:
+    """Choose samples to hold out, whole groups at a time.
+
+    Where every group is one sample, each label gives its share exactly (to the nearest sample; a label with
+    one sample gives none). Otherwise groups are dealt, largest first, to the side whose label counts they
+    bring nearer to the wanted ones (least increase of the chi-square distance).
+
+    Args:
+        labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
+        groups: Group of each sample ``(n,)``.
+        ids: Stable ids of the samples ``(n,)``, which decide the draw together with ``seed``.
+        share: Share of the samples to hold out.
+        seed: Of the draw.
+        draw: Number of the draw, where several are made with one seed.
+
+    Returns:
+        Positions of the held-out samples, ascending.
+
+    Raises:
+        DataError: If there are fewer than two groups.
+    """
+    names, group = np.unique(groups, return_inverse=True)
+    if len(names) < 2:
+        raise DataError(
+            f"{len(labels)} samples in {len(names)} group cannot be split; two groups are the least"
+        )
+    if len(names) == len(labels):
+        return _held_out_samples(labels, ids, share, seed, draw)
+    return np.flatnonzero(_held_out_groups(labels, group, ids, share, seed, draw)[group])
+
+
+def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int) -> Array:
+    wanted = min(max(1, round(share * len(labels))), len(labels) - 1)
+    # Nothing that is the only one of its label is held out, unless there is nothing else.
+    _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    candidates = np.flatnonzero(counts[code] > 1)
+    if len(candidates) <= wanted:
+        candidates = np.arange(len(labels))
+    return np.sort(candidates[_draw(labels[candidates], ids[candidates], wanted, seed, draw)])
+
+
+def _held_out_groups(labels: Array, group: Array, ids: Array, share: float, seed: int, draw: int) -> Array:
+    """Whether each group is held out."""
+    classes, code = np.unique(labels, return_inverse=True)
+    num_groups = int(group.max()) + 1
+    sizes = np.bincount(group)
+    first = np.full(num_groups, np.iinfo(np.int64).max)
+    np.minimum.at(first, group, ids)
+    order = np.lexsort((_random(first, seed, draw), -sizes))
+    # Label counts of each group, as runs of (group, label, count).
+    pair, count = np.unique(group * len(classes) + code, return_counts=True)
+    run_group, run_label = np.divmod(pair, len(classes))
+    bounds = np.searchsorted(run_group, np.arange(num_groups + 1))
+    total = np.bincount(code, minlength=len(classes)).astype(float)
+    target = np.stack([total * (1 - share), total * share])
+    filled = np.zeros_like(target)
+    held_out = np.zeros(num_groups, bool)
+    for g in order:
+        part = slice(bounds[g], bounds[g + 1])
+        label, more = run_label[part], count[part]
+        cost = (more * (2 * (filled[:, label] - target[:, label]) + more) / target[:, label]).sum(1)
+        side = int(cost[1] < cost[0])
+        held_out[g] = bool(side)
+        filled[side, label] += more
+    if not held_out.any():
+        held_out[order[-1]] = True
+    elif held_out.all():
+        held_out[order[-1]] = False
+    return held_out
+
+
+def _draw(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
+    """Choose ``wanted`` positions, from every stratum its proportional part (largest remainders first)."""
+    _, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    exact = counts * (wanted / len(strata))
+    quota = np.floor(exact).astype(np.int64)
+    missing = wanted - quota.sum()
+    if missing > 0:
+        # Ties between equal remainders go to the larger stratum, then the earlier one.
+        order = np.lexsort((np.arange(len(quota)), -counts, -(exact - quota).round(9)))
+        order = order[(quota < counts)[order]]
+        quota[order[:missing]] += 1
+    order = np.lexsort((ids, _random(ids, seed, draw), code))
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    rank = np.arange(len(order)) - starts[code[order]]
+    chosen: Array = order[rank < quota[code[order]]]
+    return chosen
+
+
+def _random(ids: Array, seed: int, draw: int) -> Array:
+    keys: Array = sample_keys(seed, draw, 0x5417, torch.from_numpy(np.ascontiguousarray(ids))).numpy()
+    return keys
+
+
+def _group_ids(source: Source) -> Array:
+    """Group of each sample; a sample without one is a group of its own."""
+    n = len(source)
+    if source.groups is None:
+        return np.arange(n)
+    groups = source.groups.numpy()
+    return np.where(groups >= 0, groups, groups.max(initial=0) + 1 + np.arange(n))
+
+
+def _check_given(source: Source, given: Array, groups: Array) -> None:
+    unknown = sorted(set(np.unique(given)) - {*SPLITS, ""})
+    if unknown:
+        raise DataError(f"source '{source.name}' has a split '{unknown[0]}'; splits are {', '.join(SPLITS)}")
+    decided = np.where(given == "", "train", given)
+    _, group = np.unique(groups, return_inverse=True)
+    _, code = np.unique(decided, return_inverse=True)
+    low = np.full(int(group.max(initial=-1)) + 1, len(SPLITS))
+    high = np.full_like(low, -1)
+    np.minimum.at(low, group, code)
+    np.maximum.at(high, group, code)
+    torn = np.flatnonzero(low < high)
+    if torn.size:
+        members = np.flatnonzero(group == torn[0])
+        where = source.paths(members[:1].tolist())
+        raise DataError(
+            f"the splits of '{source.name}' part {torn.size} group(s): the group of sample {members[0]}"
+            f"{f' ({where[0]})' if where else ''} lies in {' and '.join(np.unique(decided[members]))}; "
+            "give a group one split, or leave the split column out"
+        )

@@ -1,0 +1,178 @@
+"""From images to views: batched, each a function of (seed, epoch, instance, view)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from labeltree.data.views import colour, counters, resampling
+from labeltree.data.views.erasing import erase
+from labeltree.data.views.randaugment import RandAugment
+
+__all__ = ["RECIPES", "ViewGenerator"]
+
+RecipeName = Literal["simclr", "randaugment", "identity"]
+RECIPES: tuple[RecipeName, ...] = ("simclr", "randaugment", "identity")
+
+# Streams of random numbers. A stream keeps its number for ever: a new operation takes new streams, so that
+# adding it leaves the views of older recipes as they were.
+_BOX, _FLIP, _COLOUR, _BLUR, _ERASE, _RANDAUGMENT = 0, 4, 5, 11, 13, 32
+_BLUR_FROM = 64
+
+
+class ViewGenerator:
+    """Makes one view of every image of a batch.
+
+    Recipes:
+
+    - ``simclr``: random resized crop, horizontal flip, colour jitter, grayscale, and blur from 64 pixels on
+      (SimCLR and SupCon; the crop covers at least ``scale[0]`` of the image, 0.2 as SupCon has it for small
+      images).
+    - ``randaugment``: random resized crop, horizontal flip, RandAugment.
+    - ``identity``: the image itself.
+
+    A view does not depend on the batch that the image is in, on its order, on the number of workers or on
+    earlier calls.
+
+    Args:
+        recipe: ``simclr``, ``randaugment`` or ``identity``.
+        size: Side of the views in pixels; None = that of the images.
+        channels: Channels of the views, 1 or 3; None = those of the images.
+        seed: Of the run.
+        flip: Mirror half of the views. Turn it off where left and right differ in meaning.
+        erasing: Probability of random erasing.
+        scale: Least and largest area of a crop, as a share of the image.
+        jitter: Largest changes of brightness, contrast, saturation and hue.
+        mean: Per channel, of pixels in [0, 1]; views are ``(pixel - mean) / std``.
+        std: Per channel.
+        operations: RandAugment: operations per view.
+        magnitude: RandAugment: strength, 0 to 30.
+    """
+
+    def __init__(
+        self,
+        recipe: RecipeName = "simclr",
+        size: int | None = None,
+        channels: int | None = None,
+        seed: int = 0,
+        *,
+        flip: bool = True,
+        erasing: float = 0.0,
+        scale: tuple[float, float] = (0.2, 1.0),
+        jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.4, 0.1),
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        operations: int = 2,
+        magnitude: float = 9,
+    ) -> None:
+        if recipe not in RECIPES:
+            raise ValueError(f"recipe is {recipe!r}; it must be one of {', '.join(RECIPES)}")
+        if size is not None and size < 1:
+            raise ValueError(f"size is {size}; it must be 1 or more")
+        if channels not in (None, 1, 3):
+            raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
+        if not 0 <= erasing <= 1:
+            raise ValueError(f"erasing is {erasing}; it must be a probability, 0 to 1")
+        if not 0 < scale[0] <= scale[1] <= 1:
+            raise ValueError(f"scale is {scale}; it must be two shares with 0 < least <= largest <= 1")
+        if min(jitter) < 0 or jitter[3] > 0.5:
+            raise ValueError(f"jitter is {jitter}; its parts must be 0 or more, and hue at most 0.5")
+        if std is not None and min(std) <= 0:
+            raise ValueError(f"std is {std}; it must be above 0")
+        self.recipe: RecipeName = recipe
+        self.size = size
+        self.channels = channels
+        self.seed = seed
+        self.flip = flip
+        self.erasing = erasing
+        self.scale = scale
+        self.jitter = colour.JitterStrength(*jitter)
+        self.mean = None if mean is None else torch.tensor(mean, dtype=torch.float32)
+        self.std = None if std is None else torch.tensor(std, dtype=torch.float32)
+        self._randaugment = RandAugment(operations, magnitude)
+
+    def __repr__(self) -> str:
+        return f"ViewGenerator({self.recipe!r}, size={self.size}, channels={self.channels}, seed={self.seed})"
+
+    def __call__(self, images: Tensor, instances: Tensor, epoch: int = 0, view: int = 0) -> Tensor:
+        """Make the view with number ``view`` of every image.
+
+        Args:
+            images: ``(n, c, h, w)``, uint8.
+            instances: Instance ids ``(n,)``, int64.
+            epoch: Number of the epoch.
+            view: Number of the view.
+
+        Returns:
+            ``(n, channels, size, size)``, float32, on the device of ``images``.
+        """
+        if images.dtype != torch.uint8 or images.ndim != 4:
+            raise ValueError(f"images is {images.dtype} {tuple(images.shape)}; it must be uint8 (n, c, h, w)")
+        if instances.shape != images.shape[:1]:
+            raise ValueError(f"instances has shape {tuple(instances.shape)}; it must be ({len(images)},)")
+        pixels = self._with_channels(images.to(torch.float32) / 255)
+        if self.recipe == "identity":
+            views = self._resized(pixels)
+        else:
+            keys = counters.sample_keys(self.seed, epoch, view, instances.to(images.device))
+            views = self._augmented(pixels, keys)
+        if self.erasing and self.recipe != "identity":
+            numbers = counters.uniform(keys, 5, _ERASE)
+            fill = torch.zeros(views.shape[1]) if self.mean is None else self.mean.expand(views.shape[1])
+            views = erase(views, numbers, self.erasing, fill)
+        return self._normalised(views).contiguous()
+
+    def _with_channels(self, pixels: Tensor) -> Tensor:
+        found = pixels.shape[1]
+        if self.channels is None or found == self.channels:
+            return pixels
+        if found == 1:
+            return pixels.expand(-1, self.channels, -1, -1)
+        if found == 3:
+            luma = torch.tensor(colour.LUMA, dtype=pixels.dtype, device=pixels.device)
+            return (pixels * luma[:, None, None]).sum(1, keepdim=True)
+        raise ValueError(
+            f"images have {found} channels; views with {self.channels} can be made from 1 or 3 only"
+        )
+
+    def _resized(self, pixels: Tensor) -> Tensor:
+        n, _, height, width = pixels.shape
+        size = self.size
+        if size is None or (height, width) == (size, size):
+            return pixels
+        box = resampling.whole_image(1, height, width, pixels.device)
+        rows = resampling.axis_weights(box.top, box.height, height, size)
+        columns = resampling.axis_weights(box.left, box.width, width, size)
+        return resampling.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
+
+    def _augmented(self, pixels: Tensor, keys: Tensor) -> Tensor:
+        height, width = pixels.shape[2:]
+        out_height, out_width = (self.size, self.size) if self.size else (height, width)
+        numbers = counters.uniform(keys, _ERASE)
+        boxes = resampling.random_boxes(numbers[:, _BOX : _BOX + 4], height, width, self.scale)
+        flip = numbers[:, _FLIP] < 0.5 if self.flip else None
+        rows = resampling.axis_weights(boxes.top, boxes.height, height, out_height)
+        columns = resampling.axis_weights(boxes.left, boxes.width, width, out_width, flip)
+        if self.recipe == "simclr" and min(out_height, out_width) >= _BLUR_FROM:
+            blurred = (numbers[:, _BLUR] < 0.5).nonzero()[:, 0]
+            # Sigma 0.1 to 2 is meant for 224 pixels; half as wide an image has half as wide a blur.
+            sigma = (0.1 + 1.9 * numbers[blurred, _BLUR + 1]) * (min(out_height, out_width) / 224)
+            rows = rows.index_copy(0, blurred, resampling.blur_weights(sigma, out_height) @ rows[blurred])
+            columns = columns.index_copy(
+                0, blurred, resampling.blur_weights(sigma, out_width) @ columns[blurred]
+            )
+        views = resampling.resample(pixels, rows, columns)
+        if self.recipe == "randaugment":
+            return self._randaugment(views, keys, _RANDAUGMENT)
+        factors = colour.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
+        return colour.jitter(views, factors)
+
+    def _normalised(self, views: Tensor) -> Tensor:
+        if self.mean is not None:
+            views = views - self.mean.to(views)[:, None, None]
+        if self.std is not None:
+            views = views / self.std.to(views)[:, None, None]
+        return views
