@@ -146,9 +146,8 @@ def map_at_r(
     Example:
         >>> import torch
         >>> database = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
-        >>> map_at_r(torch.tensor([[1.0, 0.1]]), torch.tensor([4]), database, torch.tensor([4, 3, 4])).item()
-        0.0
-        >>> map_at_r(torch.tensor([[1.0, 0.0]]), torch.tensor([4]), database, torch.tensor([4, 3, 4])).item()
+        >>> query, node = torch.tensor([[1.0, 0.0]]), torch.tensor([4])
+        >>> map_at_r(query, node, database, torch.tensor([4, 3, 4])).item()
         0.5
 
     """
