@@ -1,0 +1,14 @@
+"""The label taxonomy: build it, check it, number it, and ask it how labels are related."""
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = [
+    "RelationTable",
+    "Taxonomy",
+    "TaxonomyError",
+    "num_relations",
+    "relation_code",
+    "relation_from_paths",
+]

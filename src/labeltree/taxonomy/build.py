@@ -1,0 +1,150 @@
+"""Trees from edges and from paths: the entries of a tree in the order given, checked, not yet numbered."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.naming import clean_name, is_missing, split_path
+from labeltree.taxonomy.suggest import nearest_names
+
+__all__ = ["Entries", "entries_from_edges", "entries_from_paths"]
+
+Where = Callable[[int], str]
+
+
+class Entries(NamedTuple):
+    """A tree as entries in any order: each node's name, and the index of its parent's entry (-1 for the root)."""
+
+    names: list[str]
+    parents: list[int]
+
+
+def _nth_pair(row: int) -> str:
+    return f"pair {row + 1}"
+
+
+def _nth_path(row: int) -> str:
+    return f"path {row + 1}"
+
+
+def entries_from_edges(
+    pairs: Iterable[Sequence[Hashable]],
+    root: Hashable = None,
+    names: Mapping[Hashable, object] | None = None,
+    where: Where = _nth_pair,
+) -> Entries:
+    """Collect pairs of a child and its parent; see `Taxonomy.from_edges`. `where` says in errors which row is meant."""
+    parent_of: dict[Hashable, Hashable] = {}
+    row_of: dict[Hashable, int] = {}
+    for row, pair in enumerate(pairs):
+        child, parent = _edge(pair, where(row))
+        if child in row_of:
+            _refuse_second_edge(child, parent_of[child], parent, where(row_of[child]), where(row))
+        parent_of[child], row_of[child] = parent, row
+    if not parent_of:
+        raise TaxonomyError("there are no edges; give at least one pair (child, parent)")
+    # A parent without a row of its own is a root, unless the root is known already; then it is a mistake.
+    first_use = {parent: child for child, parent in reversed(parent_of.items()) if parent not in parent_of}
+    orphans = [parent for parent in reversed(first_use) if parent is not None]
+    if root is not None:
+        _check_root(root, parent_of, orphans)
+    if root is not None or None in first_use:
+        for orphan in orphans:
+            if orphan != root:
+                row = where(row_of[first_use[orphan]])
+                hint = nearest_names(str(orphan), map(str, parent_of))
+                raise TaxonomyError(
+                    f"{row} has the unknown parent {str(orphan)!r}: nothing says what is above it{hint}"
+                )
+    ids = [*orphans, *parent_of]
+    index = {node: i for i, node in enumerate(ids)}
+    cleaned = [
+        clean_name(_name(node, names), where(row_of[node if node in row_of else first_use[node]]))
+        for node in ids
+    ]
+    return Entries(cleaned, [-1 if (p := parent_of.get(node)) is None else index[p] for node in ids])
+
+
+def _edge(pair: Sequence[Hashable], where: str) -> tuple[Hashable, Hashable]:
+    if isinstance(pair, str) or len(pair) != 2:
+        raise TaxonomyError(f"{where} is {pair!r}, expected (child, parent)")
+    child, parent = (
+        None if is_missing(end) else end.strip() if isinstance(end, str) else end for end in pair
+    )
+    if child is None or child == "" or parent == "":
+        raise TaxonomyError(f"{where}, {tuple(pair)!r}, has an empty name; every node needs one")
+    return child, parent
+
+
+def _refuse_second_edge(child: Hashable, first: Hashable, second: Hashable, where: str, again: str) -> None:
+    name = repr(str(child))
+    if first == second:
+        edge = (
+            f"the edge from {name} to its parent {str(first)!r}" if first is not None else f"the root {name}"
+        )
+        raise TaxonomyError(f"{edge} is given twice, by {where} and {again}; remove one")
+    if first is None or second is None:
+        parent = str(second if first is None else first)
+        raise TaxonomyError(
+            f"node {name} is the root by one of {where} and {again}, below {parent!r} by the other"
+        )
+    raise TaxonomyError(
+        f"node {name} has two parents, {str(first)!r} ({where}) and {str(second)!r} ({again}); "
+        "a tree has one path to each node: remove one of the edges"
+    )
+
+
+def _check_root(root: Hashable, parent_of: Mapping[Hashable, Hashable], orphans: Sequence[Hashable]) -> None:
+    if root not in parent_of and root not in orphans:
+        hint = nearest_names(str(root), map(str, [*orphans, *parent_of]))
+        raise TaxonomyError(f"root={str(root)!r} occurs in no edge{hint}")
+    if parent_of.get(root) is not None:
+        raise TaxonomyError(f"root={str(root)!r} has a parent itself, {str(parent_of[root])!r}")
+
+
+def _name(node: Hashable, names: Mapping[Hashable, object] | None) -> object:
+    if names is None:
+        return node
+    if node not in names:
+        raise TaxonomyError(f"names has no entry for node {node!r}")
+    return names[node]
+
+
+def entries_from_paths(
+    paths: Iterable[str | Sequence[object]], root_name: str = "root", where: Where = _nth_path
+) -> Entries:
+    """Collect paths of names, coarse to fine; see `Taxonomy.from_paths`. `where` says in errors which row is meant."""
+    names, parents = [clean_name(root_name, "the root")], [-1]
+    index: dict[tuple[int, str], int] = {}
+    seen: set[object] = set()
+    for row, path in enumerate(paths):
+        key = path if isinstance(path, str) else tuple(path)
+        if key in seen:  # paths often come one a sample
+            continue
+        seen.add(key)
+        node = 0
+        for name in _path(key, where(row)):
+            child = index.get((node, name))
+            if child is None:
+                child = index[node, name] = len(names)
+                names.append(name)
+                parents.append(node)
+            node = child
+    if len(names) == 1:
+        raise TaxonomyError("there are no paths; give at least one, a sequence of names from coarse to fine")
+    return Entries(names, parents)
+
+
+def _path(path: str | tuple[object, ...], where: str) -> list[str]:
+    parts = split_path(path) if isinstance(path, str) else path
+    length = len(parts)
+    while length and is_missing(parts[length - 1]):
+        length -= 1
+    if not length:
+        raise TaxonomyError(f"{where} is empty; a path holds the names from depth 1 down to a node")
+    for depth, part in enumerate(parts[:length], start=1):
+        if is_missing(part):
+            raise TaxonomyError(
+                f"{where}, {path!r}, has a gap at depth {depth}; only the finest names may be missing"
+            )
+    return [clean_name(part, f"{where}, {path!r},") for part in parts[:length]]

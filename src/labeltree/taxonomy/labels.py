@@ -1,0 +1,143 @@
+"""From labels as people write them (a name, or a path) to nodes and back."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.naming import is_missing, join_path, some, split_path
+from labeltree.taxonomy.suggest import nearest_names
+
+__all__ = ["Label", "LabelIndex"]
+
+Label = str | Sequence[str]
+"""A name that only one node has, or a path: `a/b/c`, or a tuple of names."""
+
+ROOT_PATH = "/"
+
+
+class LabelIndex:
+    """Looks labels up in a tree that is numbered in preorder.
+
+    A string may be a node's name, where only one node has it, or the path from depth 1 to the node, `a/b/c`. A path
+    with a leading `/` is never taken for a name; `/` alone is the root.
+    """
+
+    def __init__(self, names: Sequence[str], parent: Sequence[int]) -> None:
+        self._names = names
+        self._parent = parent
+        self._child = {(parent[v], names[v]): v for v in range(1, len(names))}
+        self._named: dict[str, list[int]] = {}
+        for v in range(1, len(names)):
+            self._named.setdefault(names[v], []).append(v)
+        self._named.setdefault(names[0], [0])  # the root answers to its name where no other node does
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """Names from depth 1 to the node."""
+        reverse = []
+        while node > 0:
+            reverse.append(self._names[node])
+            node = self._parent[node]
+        return tuple(reversed(reverse))
+
+    def path_name(self, node: int) -> str:
+        """The node's path as a string that `find` takes for this node and no other."""
+        if node == 0:
+            return ROOT_PATH
+        text = join_path(self.path(node))
+        named = self._named.get(text)
+        return text if named is None or named == [node] else ROOT_PATH + text
+
+    def follow(self, path: Sequence[str]) -> int | None:
+        """The node at the end of a path of names, or None."""
+        node = 0
+        for name in path:
+            child = self._child.get((node, name.strip()))
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def candidates(self, text: str) -> list[int]:
+        """All nodes that a string may mean, ascending."""
+        text = text.strip()
+        path = self.follow(split_path(text))
+        if text.startswith("/") and path is not None:
+            return [path]
+        found = self._named.get(text, [])
+        if path is None or path in found:
+            return found
+        return sorted([path, *found])
+
+    def find(self, label: Label) -> int:
+        """The one node that a label means.
+
+        Raises:
+            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
+        """
+        node = self._find(label)
+        if node < 0:
+            raise TaxonomyError(self._unknown_sentence([label]))
+        return node
+
+    def _find(self, label: Label) -> int:
+        """The node of a label, or -1; an ambiguous one is an error at once."""
+        found = self.candidates(label) if isinstance(label, str) else [self.follow(label)]
+        if len(found) > 1:
+            paths = some([self.path_name(v) for v in found])
+            raise TaxonomyError(f"label {label!r} is ambiguous, it may be {paths}; give the path")
+        return -1 if not found or found[0] is None else found[0]
+
+    def encode(self, labels: Iterable[object]) -> Tensor:
+        """The nodes of labels, shape (n,); -1 for a missing one."""
+        if isinstance(labels, str):
+            raise TaxonomyError(
+                f"labels is the string {labels!r}, expected a sequence; use find for one label"
+            )
+        known: dict[Label, int] = {}
+        nodes = [-1 if (key := _key(label)) is None else self._remembered(known, key) for label in labels]
+        if unknown := [label for label, node in known.items() if node < 0]:
+            raise TaxonomyError(self._unknown_sentence(unknown))
+        return torch.tensor(nodes, dtype=torch.int64)
+
+    def _remembered(self, known: dict[Label, int], label: Label) -> int:
+        node = known.get(label)
+        if node is None:
+            node = known[label] = self._find(label)
+        return node
+
+    def _unknown_sentence(self, unknown: Sequence[Label]) -> str:
+        """One sentence about labels that are not in the tree."""
+        shown = "; ".join(f"{label!r}{self._hint(label)}" for label in unknown[:3])
+        if len(unknown) == 1:
+            return f"label {unknown[0]!r} is not in the taxonomy{self._hint(unknown[0])}"
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        return f"{len(unknown)} labels are not in the taxonomy: {shown}{more}"
+
+    def _hint(self, label: Label) -> str:
+        path = split_path(label) if isinstance(label, str) else tuple(label)
+        if len(path) <= 1:
+            hint = nearest_names(path[0] if path else "", self._named)
+        else:
+            known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
+            node = self.follow(path[:known])
+            place = repr(join_path(path[:known])) if known else "the root"
+            children = [name for parent, name in self._child if parent == node]
+            missing = f"has no child {path[known]!r}" if children else "is a leaf"
+            hint = f"; {place} {missing}{nearest_names(path[known], children)}"
+        return f" ({hint.removeprefix('; ')})" if hint else ""
+
+
+def _key(label: object) -> Label | None:
+    """A label as a dictionary's key; None if it is missing."""
+    if isinstance(label, str):
+        return label if label and not label.isspace() else None
+    if is_missing(label):
+        return None
+    if isinstance(label, (tuple, list)) and all(isinstance(name, str) for name in label):
+        return tuple(label)
+    raise TaxonomyError(
+        f"label {label!r} is of type {type(label).__name__}, expected a name, a path or None; "
+        "nodes are not labels: they need no encoding"
+    )

@@ -1,0 +1,152 @@
+"""Relation codes: all that a pairwise loss knows about a pair of labels, as one small integer.
+
+A code is `kind * (L + 1) + depth`, where depth is that of the pair's lowest common ancestor and L the largest depth of a
+leaf. One more code stands for pairs of which a label is missing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "APART",
+    "INSTANCE",
+    "KIN",
+    "SAME",
+    "UNKNOWN",
+    "RelationTable",
+    "num_relations",
+    "relation_code",
+    "relation_from_paths",
+    "unknown_relation",
+]
+
+APART: Final = 0
+"""The labels agree down to the depth and differ below."""
+KIN: Final = 1
+"""One label is an inner node of the depth, the other lies below it or equals it: undecided further down."""
+SAME: Final = 2
+"""The same leaf of that depth; a leaf continues itself, so the labels agree at every depth."""
+INSTANCE: Final = 3
+"""Two views of one sample, whose label has that depth (0 if it has none): they agree at every depth."""
+UNKNOWN: Final = 4
+"""A label is missing: nothing is known at any depth."""
+
+
+def num_relations(max_depth: int) -> int:
+    """How many codes there are, including INSTANCE and UNKNOWN: R = 4 (L + 1) + 1."""
+    return 4 * (max_depth + 1) + 1
+
+
+def unknown_relation(max_depth: int) -> int:
+    """The code of a pair of which a label is missing: the last one."""
+    return UNKNOWN * (max_depth + 1)
+
+
+def relation_code(kind: int, depth: int, max_depth: int) -> int:
+    """The code of one kind of relation at one depth of the lowest common ancestor.
+
+    Raises:
+        ValueError: if there is no such code.
+    """
+    if kind == UNKNOWN and depth == 0:
+        return unknown_relation(max_depth)
+    if kind not in (APART, KIN, SAME, INSTANCE) or not 0 <= depth <= max_depth:
+        raise ValueError(
+            f"no relation has kind={kind} and depth={depth}; expected a kind from {APART} to {INSTANCE} "
+            f"and a depth from 0 to {max_depth}, or kind {UNKNOWN} and depth 0"
+        )
+    return kind * (max_depth + 1) + depth
+
+
+def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes_v: Tensor) -> Tensor:
+    """Relations of labels from their path rows, on any device, elementwise after broadcasting.
+
+    Takes rows rather than a taxonomy so that a loss can keep `Taxonomy.paths` as a buffer on its device. For all pairs
+    of a batch with `rows = paths[nodes]`: `relation_from_paths(rows[:, None], nodes[:, None], rows, nodes)`.
+
+    Args:
+        paths_u: rows of `Taxonomy.paths`, shape (..., L); the row of a missing label may hold anything.
+        nodes_u: the labels themselves, shape (...); only whether they are missing (negative) matters.
+        paths_v: as paths_u, for the other side.
+        nodes_v: as nodes_u, for the other side.
+
+    Returns:
+        Codes, int64, of the broadcast shape; never INSTANCE.
+    """
+    max_depth = paths_u.shape[-1]
+    shape = torch.broadcast_shapes(paths_u.shape[:-1], paths_v.shape[:-1])
+    depth = torch.zeros(shape, dtype=torch.int64, device=paths_u.device)
+    apart = torch.zeros(shape, dtype=torch.bool, device=paths_u.device)
+    for level in range(max_depth):  # one depth at a time: no (..., L) table of pairs
+        at_u, at_v = paths_u[..., level], paths_v[..., level]
+        equal = at_u == at_v
+        decided = (at_u >= 0) & (at_v >= 0)
+        depth += equal & decided
+        apart |= ~equal & decided
+    kind = torch.where(depth == max_depth, SAME, KIN).masked_fill_(apart, APART)
+    if max_depth:
+        # A shallow leaf agrees with itself at all L depths; its own depth is where its row stops changing.
+        own_depth = 1 + (paths_u[..., 1:] != paths_u[..., :-1]).sum(dim=-1)
+        depth = torch.minimum(depth, own_depth)
+    missing = (nodes_u < 0) | (nodes_v < 0)
+    return (kind * (max_depth + 1) + depth).masked_fill_(missing, unknown_relation(max_depth))
+
+
+@dataclass(frozen=True)
+class RelationTable:
+    """What each relation code means, as tensors over the codes, shape (R,), R = `num_relations(max_depth)`.
+
+    Attributes:
+        max_depth: L, the largest depth of a leaf.
+        kind: APART, KIN, SAME, INSTANCE or UNKNOWN of each code.
+        depth: the depth of the lowest common ancestor (0 for UNKNOWN).
+
+    Example:
+        >>> table = RelationTable(max_depth=2)
+        >>> code = relation_code(KIN, 1, max_depth=2)
+        >>> [bool(table.agrees(depth)[code]) for depth in (1, 2)]
+        [True, False]
+        >>> bool(table.undecided(2)[code])
+        True
+    """
+
+    max_depth: int
+    kind: Tensor = field(init=False, repr=False, compare=False)
+    depth: Tensor = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.max_depth < 0:
+            raise ValueError(f"max_depth={self.max_depth}, expected at least 0")
+        codes = torch.arange(num_relations(self.max_depth))
+        object.__setattr__(self, "kind", codes // (self.max_depth + 1))
+        object.__setattr__(self, "depth", codes % (self.max_depth + 1))
+
+    def __len__(self) -> int:
+        return num_relations(self.max_depth)
+
+    @property
+    def rho(self) -> Tensor:
+        """Depth of the lowest common ancestor over L, float64 (Eq. 4 of Climbing the Label Tree); 0 for UNKNOWN."""
+        return self.depth.to(torch.float64) / max(self.max_depth, 1)
+
+    def agrees(self, depth: int) -> Tensor:
+        """Which relations mean that the labels agree at a depth from 1 to L, bool."""
+        self._check(depth)
+        whole = (self.kind == SAME) | (self.kind == INSTANCE)
+        return whole | ((self.kind != UNKNOWN) & (self.depth >= depth))
+
+    def differs(self, depth: int) -> Tensor:
+        """Which relations mean that the labels differ at a depth from 1 to L, bool."""
+        self._check(depth)
+        return (self.kind == APART) & (self.depth < depth)
+
+    def undecided(self, depth: int) -> Tensor:
+        """Which relations leave open whether the labels agree at a depth from 1 to L, bool."""
+        return ~(self.agrees(depth) | self.differs(depth))
+
+    def _check(self, depth: int) -> None:
+        if not 1 <= depth <= self.max_depth:
+            raise ValueError(f"depth={depth}, expected 1 (coarsest) to {self.max_depth} (finest)")

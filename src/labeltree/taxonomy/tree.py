@@ -1,0 +1,180 @@
+"""The taxonomy: an immutable tree of named nodes."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import build
+from labeltree.taxonomy.labels import Label, LabelIndex
+from labeltree.taxonomy.naming import clean_name
+from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
+from labeltree.taxonomy.numbering import number
+from labeltree.taxonomy.structure import TreeStructure
+
+__all__ = ["Taxonomy"]
+
+
+class Taxonomy(TreeStructure):
+    """A tree of named nodes; a label is one of them.
+
+    Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names need be unique
+    under one parent only. Make one with `from_edges`, `from_paths`, `from_nested`, `from_folders` or `from_file`.
+
+    Args:
+        names: a name for each node, in any order of nodes.
+        parents: for each node, the index of its parent in `names`; -1 for the root.
+
+    Raises:
+        TaxonomyError: if this is not a tree of named nodes; the message says what is wrong and where.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "trout"), ("plant", "oak")])
+        >>> taxonomy
+        Taxonomy(6 nodes, 3 leaves, depth 2)
+        >>> dog, trout, oak = taxonomy.encode(["dog", "trout", "plant/oak"])
+        >>> taxonomy.decode([taxonomy.lca(dog, trout), taxonomy.lca(dog, oak)])
+        ['animal', '/']
+        >>> taxonomy.path_length(dog, [trout, oak]).tolist()
+        [2, 4]
+    """
+
+    names: list[str]
+
+    def __init__(self, names: Sequence[str], parents: Sequence[int]) -> None:
+        _check_lengths(names, parents)
+        names = [clean_name(name, f"node {i}") for i, name in enumerate(names)]
+        numbering = number(names, parents)
+        super().__init__(numbering)
+        self.__dict__["names"] = [names[i] for i in numbering.order]
+        self._check_siblings(numbering.parent.tolist())
+
+    # -- constructors --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        pairs: Iterable[Sequence[Hashable]],
+        root: Hashable = None,
+        names: Mapping[Hashable, object] | None = None,
+    ) -> Self:
+        """Make a taxonomy from pairs of a child and its parent.
+
+        Args:
+            pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
+            root: the root's id; by default the one node without a parent.
+            names: the name of each id; by default the id written as text.
+
+        Raises:
+            TaxonomyError: if the pairs form no tree.
+        """
+        return cls(*build.entries_from_edges(pairs, root, names))
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[str | Sequence[object]], root_name: str = "root") -> Self:
+        r"""Make a taxonomy from paths of names, coarse to fine, without the root.
+
+        Args:
+            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ in length, the
+                finest names may be missing (None or NaN), and a path may be given more than once.
+            root_name: the name of the root above them.
+
+        Raises:
+            TaxonomyError: if a path is empty, has a gap or an empty name.
+        """
+        return cls(*build.entries_from_paths(paths, root_name))
+
+    # -- names and labels ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _labels(self) -> LabelIndex:
+        return LabelIndex(self.names, self.parent.tolist())
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The names from depth 1 to the node; the root's path is ()."""
+        return self._labels.path(as_node(node, self.num_nodes))
+
+    def path_name(self, node: int) -> str:
+        r"""The path as one string, `a/b/c`, which `find` reads back.
+
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that could be taken for a name.
+        """
+        return self._labels.path_name(as_node(node, self.num_nodes))
+
+    def find(self, label: Label) -> int:
+        """The node of a label: a name that only one node has, or a path (`a/b/c` or a tuple of names).
+
+        Raises:
+            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
+        """
+        return self._labels.find(label)
+
+    def encode(self, labels: Iterable[object]) -> Tensor:
+        """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
+
+        Args:
+            labels: names or paths, as `find` takes them.
+
+        Raises:
+            TaxonomyError: if a label is ambiguous or not in the taxonomy.
+        """
+        return self._labels.encode(labels)
+
+    def decode(self, nodes: NodesLike) -> list[str | None]:
+        """The path names of nodes, shape (n,); None for -1. `encode` reads them back."""
+        tensor = as_nodes(nodes, self.num_nodes)
+        if tensor.ndim != 1:
+            raise ValueError(f"nodes has shape {tuple(tensor.shape)}, expected (n,)")
+        unique, inverse = torch.unique(tensor, return_inverse=True)
+        texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
+        return [texts[i] for i in inverse.tolist()]
+
+    # -- the same tree -------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Taxonomy):
+            return NotImplemented
+        return self.names == other.names and torch.equal(self.parent, other.parent)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((tuple(self.names), tuple(self.parent.tolist())))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.names, self.parent.tolist())
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.num_nodes} nodes, {self.num_leaves} leaves, depth {self.max_depth})"
+        )
+
+    def _check_siblings(self, parent: list[int]) -> None:
+        seen: set[tuple[int, str]] = set()
+        for node in range(1, self.num_nodes):
+            key = (parent[node], self.names[node])
+            if key in seen:
+                above = repr(self.path_name(key[0])) if key[0] else "the root"
+                raise TaxonomyError(
+                    f"{above} has two children named {key[1]!r}; names may repeat, but not under one parent"
+                )
+            seen.add(key)
+
+
+def _check_lengths(names: Sequence[str], parents: Sequence[int]) -> None:
+    if len(names) != len(parents):
+        raise TaxonomyError(
+            f"there are {len(names)} names for {len(parents)} parents; every node needs one of each"
+        )
+    if len(names) < 2:
+        raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
+    for node, parent in enumerate(parents):
+        if not -1 <= parent < len(names):
+            raise TaxonomyError(
+                f"node {names[node]!r} has the unknown parent {parent}: there are {len(names)} nodes"
+            )
