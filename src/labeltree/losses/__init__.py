@@ -5,7 +5,9 @@ from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.hicone import HiConELoss, HiMulConELoss
 from labeltree.losses.himulcon import HiMulConLoss
 from labeltree.losses.hwc import HWCLoss, hwc_table
+from labeltree.losses.level_aware_margin import LevelAwareMarginLoss, prototype_distance, prototype_margin
 from labeltree.losses.ntxent import NTXentLoss
+from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.relation_loss import RelationLoss, relation_loss
 from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import LossTable, depth_table, instance_table, members, same_label
@@ -16,8 +18,10 @@ __all__ = [
     "HiConELoss",
     "HiMulConELoss",
     "HiMulConLoss",
+    "LevelAwareMarginLoss",
     "LossTable",
     "NTXentLoss",
+    "NodePrototypes",
     "RelationLoss",
     "SupConLoss",
     "WeightedSupConLoss",
@@ -28,6 +32,8 @@ __all__ = [
     "instance_table",
     "members",
     "outside_table",
+    "prototype_distance",
+    "prototype_margin",
     "relation_loss",
     "same_label",
 ]

@@ -1,0 +1,195 @@
+"""LAM: samples lie nearer to the prototypes of their ancestors than to any other of the same depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Euclidean, Geometry, Sphere
+from labeltree.losses.batch import check_batch
+from labeltree.losses.depth_weights import depth_weights
+from labeltree.losses.prototypes import NodePrototypes
+from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["LevelAwareMarginLoss", "prototype_distance", "prototype_margin"]
+
+Distance = Literal["unit", "raw", "cosine", "poincare"]
+Divisor = Literal["batch", "contributing"]
+
+
+def prototype_distance(points: Tensor, prototypes: Tensor, distance: Distance, geometry: Geometry) -> Tensor:
+    """Distances `(n, m)` of points `(n, d)` to prototypes `(m, d)`.
+
+    Args:
+        points: `(n, d)`.
+        prototypes: `(m, d)`.
+        distance: `"unit"`: |x̂ − ĉ|, both normalised. `"raw"`: |x − c|. `"cosine"`: 1 − cos. `"poincare"`:
+            the distance of `geometry`.
+        geometry: of `"poincare"`.
+    """
+    if distance == "unit":
+        return Sphere().pairwise_distance(points, prototypes)
+    if distance == "raw":
+        return Euclidean().pairwise_distance(points, prototypes)
+    if distance == "cosine":
+        return 1.0 - Sphere().pairwise_similarity(points, prototypes)
+    return geometry.pairwise_distance(points, prototypes)
+
+
+def prototype_margin(distances: Tensor, own: Tensor, margin: float) -> Tensor:
+    """[d⁺ − d⁻ + m]₊ of every sample (Eq. 11 of Climbing the Label Tree), `(n,)`.
+
+    Args:
+        distances: `(n, m)` to the m ≥ 2 prototypes of one depth.
+        own: `(n,)` index of the sample's own prototype.
+        margin: m.
+    """
+    mine = distances.gather(1, own[:, None])[:, 0]
+    others = distances.scatter(1, own[:, None], torch.inf)
+    return (mine - others.min(1).values + margin).relu()
+
+
+class LevelAwareMarginLoss(NodePrototypes):
+    """The level-aware margin loss (Eq. 11 of Climbing the Label Tree) with its prototypes (Eq. 9 and 10).
+
+        L = Σ_{l=1..L−1} λ_l · 1/B Σ_i [ d(z_i, c_{a(i,l)}) − min_{b≠a(i,l)} d(z_i, c_b) + m_l ]₊
+
+    a(i, l) is the ancestor of sample i at depth l, c_a the prototype of node a, b runs over the nodes of
+    depth l that have had a sample. Prototypes are kept for inner nodes below the root. They start as the
+    mean of their samples in the first batch in which the node occurs and follow them by an exponential
+    moving average in the geometry, in training mode only; no gradient passes through them. A depth with
+    fewer than two prototypes seen adds 0, and so does a sample that has no inner node at that depth on its
+    path: its leaf, or its label, is too shallow.
+
+    With `torch.distributed` the prototypes follow the samples of all ranks and are the same on each; the
+    value is that of the union of the ranks' batches, and the gradient is scaled so that the mean over ranks,
+    which DDP takes, is the union's.
+
+    Args:
+        taxonomy: the tree of the labels.
+        dim: d, dimension of the embeddings.
+        margins: m_l per depth 1 … L − 1, coarse → fine, or one number; None: 0.4, 0.3, 0.2, then 0.1.
+        weights: λ_l likewise; None: 1, 0.8, 0.6, 0.4, then 0.2.
+        eta: η, the rate of the moving average.
+        geometry: the space of the embeddings; None: the sphere.
+        distance: `"unit"` (distance of the normalised vectors), `"raw"` (Euclidean), `"cosine"` (1 − cos) or
+            `"poincare"`; None: that of the geometry.
+        update: whether prototypes move `"after"` the loss of a step was taken, or `"before"`.
+        divisor: B is the number of all rows (`"batch"`), or of those that have an ancestor at the depth
+            (`"contributing"`).
+        renormalise: on the sphere, whether prototypes are normalised after every step.
+
+    Call with `embeddings (n, d)`, which are projected to the geometry first (normalised on the sphere),
+    `nodes (n,)` and, for the sake of a common signature, `instances`.
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = LevelAwareMarginLoss(taxonomy, dim=2, margins=0.4)
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> loss(z, taxonomy.encode(["dog", "cat", "oak"]))
+        tensor(0.0263)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        dim: int,
+        margins: float | Sequence[float] | None = None,
+        weights: float | Sequence[float] | None = None,
+        *,
+        eta: float = 0.05,
+        geometry: Geometry | None = None,
+        distance: Distance | None = None,
+        update: Literal["after", "before"] = "after",
+        divisor: Divisor = "batch",
+        renormalise: bool = False,
+    ) -> None:
+        geometry = Sphere() if geometry is None else geometry
+        super().__init__(taxonomy, dim, geometry, eta, renormalise=renormalise)
+        if distance is None:
+            distance = (
+                "unit" if geometry.name == "sphere" else "raw" if geometry.name == "euclidean" else "poincare"
+            )
+        if distance not in get_args(Distance):
+            raise ValueError(f"distance must be one of {', '.join(get_args(Distance))}; got {distance!r}")
+        if distance == "poincare" and geometry.name != "poincare":
+            raise ValueError(f"distance='poincare' needs a PoincareBall as geometry; got {geometry.name!r}")
+        if update not in ("after", "before"):
+            raise ValueError(f"update must be 'after' or 'before'; got {update!r}")
+        if divisor not in get_args(Divisor):
+            raise ValueError(f"divisor must be one of {', '.join(get_args(Divisor))}; got {divisor!r}")
+        self.distance: Distance = distance
+        self.update = update
+        self.divisor: Divisor = divisor
+        depths = range(self.ancestors.shape[1])
+        default_margins = [max(0.4 - 0.1 * depth, 0.1) for depth in depths]
+        default_weights = [max(1.0 - 0.2 * depth, 0.2) for depth in depths]
+        self.margins = depth_weights(default_margins if margins is None else margins, len(depths), "margins")
+        self.weights = depth_weights(default_weights if weights is None else weights, len(depths), "weights")
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return (
+            f"{super().extra_repr()}, geometry={self.geometry.name}, distance={self.distance}, "
+            f"margins={self.margins.tolist()}, weights={self.weights.tolist()}"
+        )
+
+    def forward(
+        self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
+    ) -> Tensor:
+        """Evaluate the loss of a batch and, in training mode, move the prototypes; see the class."""
+        nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen))
+        dim = self.prototypes.shape[1]
+        if embeddings.shape[1] != dim:
+            raise ValueError(
+                f"embeddings must have shape (n, {dim}), as dim={dim}; got {tuple(embeddings.shape)}"
+            )
+        if nodes is None:
+            nodes = torch.full((len(embeddings),), -1, device=embeddings.device)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            points = self.geometry.project(embeddings)
+            if not self.training:
+                return self._loss(points, nodes, ranks=1)
+            everywhere, all_nodes = gather_rows(points), gather_rows(nodes)
+            started = self.start(everywhere, all_nodes)
+            if self.update == "before":
+                self.follow(everywhere, all_nodes, but=started)
+            loss = self._loss(points, nodes, ranks=num_ranks())
+            if self.update == "after":
+                self.follow(everywhere, all_nodes, but=started)
+        return loss
+
+    def _loss(self, points: Tensor, nodes: Tensor, ranks: int) -> Tensor:
+        if not len(self.weights):  # a tree of one depth has no prototypes
+            return points[:0].sum()
+        totals, counts = [], []
+        for depth, own in enumerate(self.ancestors[nodes].unbind(1), start=1):
+            known = (own >= 0) & self.seen[own.clamp(min=0)]
+            totals.append(self._hinge(points[known], own[known], depth).sum())
+            dividing = known if self.divisor == "contributing" else torch.ones_like(known)
+            counts.append(dividing.sum())
+        total, count = torch.stack(totals), torch.stack(counts)
+        weight = self.weights.to(total)
+        if ranks == 1:
+            return (weight * total / count.clamp(min=1)).sum()
+        count = sum_over_ranks(count).clamp(min=1)
+        loss = ranks * (weight * total / count).sum()
+        value = (weight * sum_over_ranks(total) / count).sum()
+        return loss + (value - loss).detach()
+
+    def _hinge(self, points: Tensor, own: Tensor, depth: int) -> Tensor:
+        candidates = self.seen_at(depth)
+        if len(candidates) < 2:
+            return points[:0].sum()
+        prototypes = self.prototypes[candidates].to(points.dtype)
+        distances = prototype_distance(points, prototypes, self.distance, self.geometry)
+        return prototype_margin(
+            distances, torch.searchsorted(candidates, own), float(self.margins[depth - 1])
+        )
