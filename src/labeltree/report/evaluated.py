@@ -63,7 +63,9 @@ def evaluate_run(
         theirs, their_tables = run_tables(other)
         mine, yours = tables["trained"], their_tables["trained"]
         if theirs.source.taxonomy != taxonomy or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
-            raise RunError(f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy")
+            raise RunError(
+                f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
+            )
         label = theirs.module.recipe.objective
         others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
     baselines = {**others, "untrained encoder": tables["untrained"], "raw pixels": tables["pixels"]}

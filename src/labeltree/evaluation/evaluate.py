@@ -1,0 +1,204 @@
+"""One evaluation: embeddings tables and a taxonomy in, one result out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import torch
+
+from labeltree.errors import DataError
+from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
+from labeltree.evaluation.probe import linear_probe
+from labeltree.evaluation.reading import Reading, read
+from labeltree.evaluation.result import EvaluationResult, MethodResult
+from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores
+from labeltree.evaluation.samples import Samples, choose_samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["evaluate"]
+
+_log = logging.getLogger(__name__)
+
+
+def evaluate(
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    *,
+    name: str = "trained",
+    baselines: Mapping[str, EmbeddingTable] | None = None,
+    split: str = "test",
+    settings: EvaluationSettings | None = None,
+) -> EvaluationResult:
+    """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
+
+    - linear probe on the features: learned on the training split, tested on ``split``;
+    - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
+    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings.
+
+    A table without features gives its embeddings to all of them. A table without splits is halved for the
+    classifiers and searched as a whole. What was read, counted and left out is in the result's notes.
+
+    Args:
+        table: the embeddings to evaluate.
+        taxonomy: of their labels; it may be another than the one they were trained with.
+        name: of the evaluated method in the result.
+        baselines: other tables by name, of the same samples where possible: raw pixels, the untrained encoder.
+        split: the split to evaluate on, where the table has splits.
+        settings: default `EvaluationSettings()`.
+
+    Raises:
+        DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.runs import EmbeddingTable
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> nodes = taxonomy.encode(["dog", "cat", "trout"]).repeat(8)
+        >>> vectors = torch.eye(3).repeat(8, 1) + 0.01 * torch.arange(24)[:, None]
+        >>> result = evaluate(EmbeddingTable(vectors, nodes), taxonomy)
+        >>> result.main.score("top1"), result.main.score("recall_at_1")
+        (1.0, 1.0)
+    """
+    settings = settings or EvaluationSettings()
+    tables = {name: table, **(baselines or {})}
+    if baselines and name in baselines:
+        raise ValueError(
+            f"name is '{name}', which is also the name of a baseline; give one of them another name"
+        )
+    roles = ["embeddings"] if table.features is None else ["features", "embeddings"]
+    chosen = {key: _choose(key, entry, taxonomy, split, settings) for key, entry in tables.items()}
+    samples = chosen[name]
+    measured = {
+        key: _measure(key, entry, roles, chosen[key], taxonomy, settings) for key, entry in tables.items()
+    }
+    methods = {key: method for key, (method, _) in measured.items()}
+    prototypes = measured[name][1]
+    return EvaluationResult(
+        name=name,
+        split=samples.split,
+        methods=methods,
+        counts={
+            "samples": len(table),
+            **samples.counts,
+            "test samples judged for parent violations": prototypes.judged,
+        },
+        notes=[
+            *_reading_notes(methods, name, roles),
+            *samples.notes,
+            *_parent_notes(prototypes),
+            *_different_samples(tables, chosen, name),
+        ],
+        settings=settings,
+    )
+
+
+def _choose(
+    name: str, table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
+) -> Samples:
+    if len(table) and not -1 <= int(table.nodes.min()) <= int(table.nodes.max()) < taxonomy.num_nodes:
+        raise DataError(
+            f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
+            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label): is it the taxonomy of this table?"
+        )
+    try:
+        return choose_samples(table, taxonomy, split, settings)
+    except DataError as error:
+        raise DataError(f"table '{name}': {error}") from error
+
+
+def _measure(
+    name: str,
+    table: EmbeddingTable,
+    roles: list[str],
+    samples: Samples,
+    taxonomy: Taxonomy,
+    settings: EvaluationSettings,
+) -> tuple[MethodResult, PrototypeResult]:
+    readings = {role: read(table, role) for role in roles}
+    nodes = table.nodes
+    with torch.no_grad():
+        _log.info("%s: linear probe", name)
+        probe = linear_probe(readings[roles[0]], nodes, samples, taxonomy, settings)
+        _log.info("%s: prototypes and violations", name)
+        prototypes = prototype_scores(readings["embeddings"], nodes, samples, taxonomy, settings)
+        retrieval: dict[str, RetrievalResult] = {}
+        for role, reading in readings.items():
+            same = [other for other in retrieval if _same(readings[other], reading)]
+            _log.info("%s: retrieval by %s", name, role)
+            retrieval[role] = (
+                retrieval[same[0]] if same else retrieval_scores(reading, nodes, samples, taxonomy, settings)
+            )
+    scores: dict[str, dict[str, float]] = {role: {} for role in roles}
+    scores[roles[0]] |= probe.scores
+    scores["embeddings"] |= prototypes.scores
+    for role, found in retrieval.items():
+        scores[role] |= found.scores
+    method = MethodResult(
+        name=name,
+        representations={role: reading.representation for role, reading in readings.items()},
+        scores=scores,
+        by_depth={"probe": probe.by_depth, "prototypes": prototypes.by_depth},
+        hp_curve={role: found.hp_curve for role, found in retrieval.items()},
+        errors=probe.errors,
+    )
+    return method, prototypes
+
+
+def _same(a: Reading, b: Reading) -> bool:
+    return a.representation == b.representation
+
+
+def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[str]) -> list[str]:
+    main = methods[name].representations
+    if len(roles) == 1:
+        notes = [f"Every number reads {main['embeddings']}: the table holds no other representation."]
+    else:
+        notes = [
+            f"The linear probe reads {main['features']}; prototypes and violations read {main['embeddings']}; "
+            f"retrieval is measured on both."
+        ]
+    for key, method in methods.items():
+        if key != name and len(roles) == 2 and method.representations["features"].source == "embeddings":
+            notes.append(
+                f"'{key}' has one representation only ({method.representations['features']}), read for both."
+            )
+    if any(r.geometry == "poincare" for method in methods.values() for r in method.representations.values()):
+        notes.append(
+            "Where the linear probe reads points of the Poincaré ball, it reads their tangent vectors at its centre."
+        )
+    return notes
+
+
+def _parent_notes(prototypes: PrototypeResult) -> list[str]:
+    if not prototypes.judged:
+        return [
+            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
+        ]
+    if prototypes.under_root:
+        return [
+            f"{prototypes.under_root} test samples have the root as parent and are left out of the parent violations, "
+            f"which count {prototypes.judged}."
+        ]
+    return []
+
+
+def _different_samples(
+    tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
+) -> list[str]:
+    """A note for every baseline that was tested on other samples than the evaluated method."""
+    own = _tested(tables[name], chosen[name])
+    return [
+        f"'{key}' was not tested on the same samples as '{name}': compare the two with care."
+        for key in tables
+        if key != name and not torch.equal(own, _tested(tables[key], chosen[key]))
+    ]
+
+
+def _tested(table: EmbeddingTable, samples: Samples) -> torch.Tensor:
+    rows = samples.test
+    instances = rows if table.instances is None else table.instances[rows]
+    return torch.stack([instances, table.nodes[rows]], dim=1)

@@ -1,0 +1,63 @@
+"""The linear probe: a balanced logistic regression on a frozen representation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.result import TreeErrors
+from labeltree.evaluation.samples import Samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.tree_errors import tree_errors
+from labeltree.metrics.probe import LinearProbe
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["ProbeResult", "linear_probe"]
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """Scores, accuracy by depth and errors of the linear probe."""
+
+    scores: dict[str, float]
+    by_depth: list[float]
+    errors: TreeErrors
+
+
+def linear_probe(
+    reading: Reading, nodes: Tensor, samples: Samples, taxonomy: Taxonomy, settings: EvaluationSettings
+) -> ProbeResult:
+    """Learn the finest labels from the training samples and name those of the test samples.
+
+    Args:
+        reading: the representation that is read.
+        nodes: ``(n,)`` labels of all rows of the table.
+        samples: which rows are used for what.
+        taxonomy: of the labels.
+        settings: whether the columns are standardized, and how many confusions are kept.
+    """
+    learn = samples.train[samples.finest[nodes[samples.train]]]
+    predicted = predict(reading.vectors[learn], nodes[learn], reading.vectors[samples.test], settings)
+    target = nodes[samples.test]
+    decided = samples.finest[target]
+    scores, by_depth = classification_scores(predicted, target, decided, taxonomy)
+    errors = tree_errors(predicted[decided], target[decided], taxonomy, confusions=settings.confusions)
+    return ProbeResult(scores, by_depth, errors)
+
+
+def predict(train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings) -> Tensor:
+    """Predict the classes of the test vectors: ``(m,)``; a single class needs no learning."""
+    known = classes.unique()
+    if len(known) == 1:
+        return known.expand(len(test)).clone()
+    if settings.standardize:
+        mean, deviation = train.mean(0), train.std(0, correction=0)
+        # a column that hardly varies holds rounding noise, and dividing by it would blow that up
+        flat = deviation <= 1e-6 * deviation.max()
+        deviation = deviation.masked_fill(flat, 1.0)
+        train = ((train - mean) / deviation).masked_fill(flat, 0.0)
+        test = ((test - mean) / deviation).masked_fill(flat, 0.0)
+    return LinearProbe().fit(train, classes).predict(test)

@@ -1,0 +1,54 @@
+"""What a protocol reads of a table: its features or its embeddings, as vectors and as points of a geometry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.evaluation.result import Representation
+from labeltree.geometry import Geometry, Sphere
+from labeltree.runs import EmbeddingTable
+
+__all__ = ["ROLES", "Reading", "read"]
+
+ROLES = ("features", "embeddings")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One representation of all samples of a table.
+
+    Attributes:
+        points: ``(n, d)`` points of the geometry, for whatever compares samples.
+        vectors: ``(n, d)`` vectors for linear classifiers and projections: the points themselves, and for
+            the Poincaré ball their image in the tangent space at its centre.
+        geometry: how points are compared.
+        representation: what to call it in a result.
+    """
+
+    points: Tensor
+    vectors: Tensor
+    geometry: Geometry
+    representation: Representation
+
+
+def read(table: EmbeddingTable, role: str) -> Reading:
+    """Read ``features`` (compared by cosine) or ``embeddings`` (in their geometry); a table without features
+    gives its embeddings as both.
+    """
+    if role not in ROLES:
+        raise ValueError(f"role is '{role}', expected one of {', '.join(ROLES)}")
+    if role == "features" and table.features is not None:
+        points = table.features.float()
+        return Reading(points, points, Sphere(), Representation("features", points.shape[1], "sphere"))
+    space = table.space
+    points = table.embeddings.float()
+    vectors = space.log(torch.zeros_like(points[:1]), points) if table.geometry == "poincare" else points
+    return Reading(
+        points,
+        vectors,
+        space,
+        Representation("embeddings", points.shape[1], table.geometry, table.curvature),
+    )

@@ -1,0 +1,237 @@
+"""The result of an evaluation: plain numbers with the name of what was read to get them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from labeltree.errors import DataError
+from labeltree.evaluation.settings import EvaluationSettings
+
+__all__ = ["Confusion", "EvaluationResult", "MethodResult", "NodeErrors", "Representation", "TreeErrors"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Which numbers of a sample a protocol reads, and how it compares them.
+
+    Attributes:
+        source: the column of the embeddings table: ``features`` or ``embeddings``.
+        dim: how many numbers a sample has.
+        geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
+        curvature: of the Poincaré ball; not used by the other geometries.
+    """
+
+    source: str
+    dim: int
+    geometry: str
+    curvature: float = -1.0
+
+    def __str__(self) -> str:
+        how = {"sphere": "compared by cosine", "euclidean": "compared by Euclidean distance"}
+        ball = f"compared by distance in the Poincaré ball of curvature {self.curvature:g}"
+        return f"{self.source}, {self.dim} numbers a sample, {how.get(self.geometry, ball)}"
+
+
+@dataclass(frozen=True)
+class NodeErrors:
+    """How the samples labelled at or below one node were classified.
+
+    Attributes:
+        node: of the taxonomy.
+        path: its path name; empty for the root.
+        depth: of the node.
+        samples: evaluated samples labelled at or below it.
+        wrong: those of them that got a wrong class.
+        errors_here: errors whose LCA (of true and predicted class) is this node: it is here that the
+            classifier took a wrong turn.
+        to_sibling: of its samples, those predicted into a sibling of this node.
+        to_elsewhere: of its samples, those predicted further away than into a sibling.
+    """
+
+    node: int
+    path: str
+    depth: int
+    samples: int
+    wrong: int
+    errors_here: int
+    to_sibling: int
+    to_elsewhere: int
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A wrong pair: samples of one class that were taken for another.
+
+    Attributes:
+        true: path name of the true class; ``true_node`` is its node.
+        predicted: path name of the predicted class; ``predicted_node`` is its node.
+        lca: path name of the LCA of the two, empty for the root; ``lca_node`` is its node.
+        count: how many samples.
+        share: of the true class's samples.
+        severity: height of the LCA.
+    """
+
+    true: str
+    predicted: str
+    lca: str
+    true_node: int
+    predicted_node: int
+    lca_node: int
+    count: int
+    share: float
+    severity: int
+
+
+@dataclass(frozen=True)
+class TreeErrors:
+    """Where on the tree a classifier errs.
+
+    Attributes:
+        samples: how many were classified.
+        errors: how many of them wrongly.
+        by_depth: ``by_depth[d]`` errors have their LCA at depth d; entry 0 (the root) holds the worst ones.
+        nodes: one entry for every node with samples, in node order.
+        confusions: the most frequent wrong pairs, most frequent first.
+    """
+
+    samples: int
+    errors: int
+    by_depth: list[int]
+    nodes: list[NodeErrors]
+    confusions: list[Confusion]
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """All that was measured of one method.
+
+    A protocol asks for a *role*, ``features`` or ``embeddings``. A table that has only embeddings (raw pixels,
+    somebody else's vectors) gives them in both; ``representations`` says what was really read.
+
+    Attributes:
+        name: of the method.
+        representations: role → what was read.
+        scores: role → metric → value; NaN where it is not defined for these samples.
+        by_depth: protocol (``probe``, ``prototypes``) → accuracy at depth 1 … L, coarse → fine.
+        hp_curve: role → HP@1 … HP@K.
+        errors: where the linear probe errs.
+    """
+
+    name: str
+    representations: dict[str, Representation]
+    scores: dict[str, dict[str, float]]
+    by_depth: dict[str, list[float]]
+    hp_curve: dict[str, list[float]]
+    errors: TreeErrors
+
+    def score(self, metric: str, role: str | None = None) -> float:
+        """The value of a metric, from the first role that has it or from the one named; NaN where there is none."""
+        for name, scores in self.scores.items():
+            if role in (None, name) and metric in scores:
+                return scores[metric]
+        return math.nan
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What `labeltree.evaluation.evaluate` found: this is ``metrics.json``.
+
+    Attributes:
+        name: of the evaluated method, a key of ``methods``.
+        split: the split it was evaluated on; ``half`` where the table has none.
+        methods: the evaluated method first, then the baselines.
+        counts: how many samples were used for what, and how many left out.
+        notes: sentences for people on what was read and what was left out.
+        settings: the settings used.
+    """
+
+    name: str
+    split: str
+    methods: dict[str, MethodResult]
+    counts: dict[str, int]
+    notes: list[str]
+    settings: EvaluationSettings = field(default_factory=EvaluationSettings)
+
+    @property
+    def main(self) -> MethodResult:
+        """The evaluated method."""
+        return self.methods[self.name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
+        content: dict[str, Any] = _without_nan(asdict(self))
+        return {"format": FORMAT, **content}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> EvaluationResult:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if ``content`` is not the result of an evaluation, or that of a newer version.
+        """
+        if content.get("format") != FORMAT:
+            raise DataError(
+                f"this is not a result that this version of labeltree can read: its format is "
+                f"{content.get('format')!r}, expected {FORMAT}; evaluate again"
+            )
+        try:
+            settings = dict(content["settings"])
+            settings["recall_ks"] = tuple(settings["recall_ks"])
+            return cls(
+                name=content["name"],
+                split=content["split"],
+                methods={name: _method(method) for name, method in content["methods"].items()},
+                counts=dict(content["counts"]),
+                notes=list(content["notes"]),
+                settings=EvaluationSettings(**settings),
+            )
+        except (KeyError, TypeError) as error:
+            raise DataError(f"the result of an evaluation is incomplete: {error}; evaluate again") from error
+
+
+def _method(content: Mapping[str, Any]) -> MethodResult:
+    return MethodResult(
+        name=content["name"],
+        representations={role: Representation(**item) for role, item in content["representations"].items()},
+        scores={
+            role: {key: _number(value) for key, value in item.items()}
+            for role, item in content["scores"].items()
+        },
+        by_depth={name: [_number(v) for v in values] for name, values in content["by_depth"].items()},
+        hp_curve={role: [_number(v) for v in values] for role, values in content["hp_curve"].items()},
+        errors=_tree_errors(content["errors"]),
+    )
+
+
+def _tree_errors(content: Mapping[str, Any]) -> TreeErrors:
+    return TreeErrors(
+        samples=content["samples"],
+        errors=content["errors"],
+        by_depth=list(content["by_depth"]),
+        nodes=[NodeErrors(**_known(NodeErrors, item)) for item in content["nodes"]],
+        confusions=[Confusion(**_known(Confusion, item)) for item in content["confusions"]],
+    )
+
+
+def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
+    names = [entry.name for entry in fields(kind)]
+    return {name: _number(item[name]) if item[name] is None else item[name] for name in names}
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

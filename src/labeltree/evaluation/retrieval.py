@@ -1,0 +1,43 @@
+"""Retrieval: every sample in turn looks for its like among all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.samples import Samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.functional import retrieval_metrics
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["RetrievalResult", "retrieval_scores"]
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """Scores of the rankings, and HP@1 … HP@K."""
+
+    scores: dict[str, float]
+    hp_curve: list[float]
+
+
+def retrieval_scores(
+    reading: Reading, nodes: Tensor, samples: Samples, taxonomy: Taxonomy, settings: EvaluationSettings
+) -> RetrievalResult:
+    """Rank all searched samples for each of them, itself left out, by the similarity of the geometry."""
+    rows = samples.search
+    found = retrieval_metrics(
+        reading.points[rows],
+        nodes[rows],
+        taxonomy,
+        ks=settings.recall_ks,
+        ahp_k=settings.hp_k,
+        geometry=reading.geometry,
+    )
+    scores = {f"recall_at_{k}": float(found[f"recall@{k}"]) for k in settings.recall_ks}
+    scores["map_at_r"] = float(found["map@r"])
+    scores["mean_average_precision"] = float(found["map"])
+    scores["ahp"] = float(found[f"ahp@{settings.hp_k}"])
+    return RetrievalResult(scores, found["hp_curve"].tolist())

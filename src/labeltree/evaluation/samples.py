@@ -1,0 +1,194 @@
+"""Which samples of a table a protocol learns from and which it is tested on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Samples", "choose_samples", "finest_labels", "half_split", "thin_out"]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Rows of a table, by what they are used for.
+
+    A label is *finest* if no sample has a label below it. Classes are the finest labels; a sample labelled more
+    coarsely helps where its label decides (accuracy at the depths it has) and is left out elsewhere.
+
+    Attributes:
+        train: rows with a label that the probe and the prototypes learn from.
+        test: rows with a label that they are tested on.
+        search: rows with a finest label among which retrieval searches, each leaving itself out.
+        finest: ``(num_nodes,)`` bool, whether a node is a finest label.
+        split: name of the evaluated split, ``half`` where the table has none.
+        counts: how many samples are used for what, and how many left out.
+        notes: sentences that say so.
+    """
+
+    train: Tensor
+    test: Tensor
+    search: Tensor
+    finest: Tensor
+    split: str
+    counts: dict[str, int]
+    notes: list[str]
+
+
+def choose_samples(
+    table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
+) -> Samples:
+    """Sort the rows of a table by what they are used for; a pure function of its labels and splits.
+
+    Raises:
+        DataError: if no sample has a label below the root, or the split is missing or empty.
+    """
+    rows = torch.arange(len(table))
+    labelled = table.nodes > 0
+    notes: list[str] = []
+    counts: dict[str, int] = {}
+    has_splits = table.split is not None
+    in_split = _in_split(table, split) if has_splits else torch.ones(len(table), dtype=torch.bool)
+    in_train = _in_split(table, "train", required=False) if has_splits else torch.zeros_like(in_split)
+    if not bool((in_split & labelled).any()):
+        where = f"of split '{split}' " if has_splits else ""
+        raise DataError(f"no sample {where}has a label below the root: there is nothing to evaluate against")
+
+    search = in_split & labelled
+    if has_splits and split != "train" and bool((in_train & labelled).any()):
+        train, test = in_train & labelled, in_split & labelled
+        name = split
+    else:
+        half = half_split(table, in_split & labelled, settings.seed)
+        train, test = half, in_split & labelled & ~half
+        name = "half" if not has_splits else split
+        what = (
+            "The table has no splits"
+            if not has_splits
+            else f"The table has no training samples beside '{split}'"
+        )
+        notes.append(
+            f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) and were "
+            f"tested on the other ({int(test.sum())}); retrieval searched among all of them."
+        )
+    finest = finest_labels(table.nodes[train | test | search], taxonomy)
+    search &= finest[table.nodes.clamp_min(0)]
+    counts["left out: no label"] = int((in_split & ~labelled).sum())
+    coarse = in_split & labelled & ~finest[table.nodes.clamp_min(0)]
+    counts["labelled only coarsely"] = int(coarse.sum())
+    chosen = Samples(
+        train=thin_out(rows[train], table.nodes[train], settings.max_probe_samples, settings.seed),
+        test=rows[test],
+        search=thin_out(rows[search], table.nodes[search], settings.max_retrieval_samples, settings.seed),
+        finest=finest,
+        split=name,
+        counts=counts,
+        notes=notes,
+    )
+    _count(chosen, table, int(train.sum()), int(search.sum()))
+    return chosen
+
+
+def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> None:
+    counts, notes = samples.counts, samples.notes
+    train_labels = table.nodes[samples.train]
+    test_labels = table.nodes[samples.test]
+    classes = train_labels[samples.finest[train_labels]].unique()
+    tested = test_labels[samples.finest[test_labels]]
+    unseen = tested[~torch.isin(tested, classes)]
+    counts["training samples"] = len(samples.train)
+    counts["test samples"] = len(samples.test)
+    counts["searched samples"] = len(samples.search)
+    counts["classes learned"] = len(classes)
+    counts["classes tested"] = len(tested.unique())
+    counts["test samples of classes without training samples"] = len(unseen)
+    if counts["left out: no label"]:
+        notes.append(f"{counts['left out: no label']} samples without a label below the root were left out.")
+    if counts["labelled only coarsely"]:
+        notes.append(
+            f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other samples "
+            f"divide further. They count in the accuracy at the depths that their label decides, and nowhere else."
+        )
+    if len(unseen):
+        notes.append(
+            f"{len(unseen)} test samples belong to {len(unseen.unique())} classes without any training sample: "
+            f"no classifier can name them, and they count as errors."
+        )
+    if len(samples.train) < train:
+        notes.append(
+            f"The classifiers learned from {len(samples.train)} of {train} training samples, thinned evenly."
+        )
+    if len(samples.search) < search:
+        notes.append(f"Retrieval searched among {len(samples.search)} of {search} samples, thinned evenly.")
+
+
+def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """Say which nodes are labels such that none of the given labels lies below them: ``(num_nodes,)`` bool."""
+    used = nodes[
+        nodes > 0
+    ].unique()  # ascending: in preorder the first label below a node comes right after it
+    following = torch.cat([used[1:], used.new_tensor([taxonomy.num_nodes])])
+    finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    finest[used] = following >= taxonomy.subtree_end[used]
+    return finest
+
+
+def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
+    """Choose half of every label's samples, the odd one included; all rows of one instance stay together.
+
+    Args:
+        table: whose rows are split.
+        mask: ``(n,)`` bool, the rows to choose from.
+        seed: of the choice.
+
+    Returns:
+        ``(n,)`` bool, true for the chosen half.
+    """
+    rows = mask.nonzero().squeeze(1)
+    instances = rows if table.instances is None else table.instances[rows]
+    _, first, inverse = np.unique(instances.numpy(), return_index=True, return_inverse=True)
+    labels = table.nodes[rows][torch.from_numpy(first)]
+    rank, size = _rank_in_label(labels, seed)
+    chosen = (rank < (size + 1) // 2)[torch.from_numpy(inverse.reshape(-1))]
+    half = torch.zeros_like(mask)
+    half[rows[chosen]] = True
+    return half
+
+
+def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
+    """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
+    if len(rows) <= limit:
+        return rows
+    rank, size = _rank_in_label(nodes, seed)
+    share = rank.double() / size  # 0 for one row of every label, so that none vanishes; then equal shares
+    keep = torch.argsort(share, stable=True)[:limit]
+    return rows[keep.sort().values]
+
+
+def _rank_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """A random place of every row among the rows of its label, and how many those are."""
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(nodes)))
+    order = order[torch.argsort(nodes[order], stable=True)]
+    _, inverse, sizes = nodes[order].unique_consecutive(return_inverse=True, return_counts=True)
+    starts = sizes.cumsum(0) - sizes
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order)) - starts[inverse]
+    size = torch.empty_like(order)
+    size[order] = sizes[inverse]
+    return rank, size
+
+
+def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Tensor:
+    assert table.split is not None
+    mask = torch.from_numpy(np.asarray(table.split == split))
+    if required and not bool(mask.any()):
+        known = sorted(set(np.asarray(table.split).tolist()))
+        raise DataError(f"the embeddings table has no samples of split '{split}'; it has {known}")
+    return mask

@@ -1,0 +1,42 @@
+"""What can be chosen about an evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["EvaluationSettings"]
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What can be chosen about an evaluation; the defaults are those of the published protocols.
+
+    Attributes:
+        recall_ks: the k of recall@k.
+        hp_k: HP@k is computed for every k up to this one, or up to the number of candidates if that is less.
+        standardize: give every column the mean 0 and the standard deviation 1 of the training samples before the
+            linear probe, so that its penalty means the same for every method.
+        max_probe_samples: more training samples than this are thinned out evenly over the labels.
+        max_retrieval_samples: the same for the samples that retrieval searches among.
+        max_pairs: pair violations are counted over at most about this many pairs.
+        confusions: how many of the most frequent wrong pairs are kept.
+        seed: of the half split that a table without splits gets, and of every thinning out.
+    """
+
+    recall_ks: tuple[int, ...] = (1, 2, 5, 10)
+    hp_k: int = 250
+    standardize: bool = True
+    max_probe_samples: int = 50_000
+    max_retrieval_samples: int = 20_000
+    max_pairs: int = 1_000_000
+    confusions: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.recall_ks or min(self.recall_ks) < 1:
+            raise ValueError(f"recall_ks must be one or more integers above 0, got {self.recall_ks}")
+        for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.confusions < 0:
+            raise ValueError(f"confusions must be at least 0, got {self.confusions}")

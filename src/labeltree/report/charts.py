@@ -1,0 +1,167 @@
+"""The charts of the report: lines over k, dots by depth, small histories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from labeltree.report.svg import Drawing, marker
+
+__all__ = ["DotRow", "Line", "dot_chart", "line_chart", "sparkline"]
+
+METHOD_SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart: its name, its values at x = 1, 2, … and the index of its style."""
+
+    name: str
+    values: Sequence[float]
+    style: int
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class DotRow:
+    """A row of a dot chart: a label, a smaller label and one value a method."""
+
+    label: str
+    detail: str
+    values: Sequence[float]
+
+
+def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Markup:
+    """Draw shares over k, on a logarithmic axis because the first results matter most."""
+    width, height = 860.0, 380.0
+    left, right, top, bottom = 52.0, 190.0, 34.0, 46.0
+    finite = [v for line in lines for v in line.values if math.isfinite(v)]
+    longest = max((len(line.values) for line in lines), default=0)
+    drawing = Drawing(width, height, title)
+    if not finite or longest == 0:
+        return drawing.text(width / 2, height / 2, "not defined for these samples", "label mid").markup()
+    low = max(0.0, math.floor((min(finite) - 0.02) * 10) / 10)
+    high = min(1.0, math.ceil((max(finite) + 0.005) * 10) / 10)
+    high = high if high > low else low + 0.1
+
+    def x_of(k: float) -> float:
+        return left + (width - left - right) * (math.log(k) / math.log(longest) if longest > 1 else 0.5)
+
+    def y_of(value: float) -> float:
+        return top + (height - top - bottom) * (high - value) / (high - low)
+
+    step = 0.1 if high - low <= 0.55 else 0.2
+    for i in range(round((high - low) / step) + 1):
+        value = low + i * step
+        drawing.line(left, y_of(value), width - right, y_of(value), "grid")
+        drawing.text(left - 8, y_of(value) + 4, f"{100 * value:.0f}%", "tick end")
+    marks = [k for k in (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000) if k <= longest]
+    if longest not in marks:
+        marks = [k for k in marks if k * 1.35 < longest] + [longest]
+    for k in marks:
+        drawing.line(x_of(k), height - bottom, x_of(k), height - bottom + 5, "axis")
+        drawing.text(x_of(k), height - bottom + 19, str(k), "tick mid")
+    drawing.text((left + width - right) / 2, height - 6, x_label, "label mid")
+    drawing.text(8, 16, y_label, "label")
+    ends = []
+    for line in reversed(lines):
+        points = [(x_of(i + 1), y_of(v)) for i, v in enumerate(line.values) if math.isfinite(v)]
+        if not points:
+            continue
+        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        dashed = " dashed" if line.dashed else ""
+        drawing.add("path", d=path, css=f"line m{line.style % 6}{dashed}")
+        shape = METHOD_SHAPES[line.style % len(METHOD_SHAPES)]
+        drawing.add("path", d=marker(shape, *points[-1], 4.5), css=f"dot m{line.style % 6}")
+        last = next(v for v in reversed(line.values) if math.isfinite(v))
+        ends.append((points[-1][1], f"{line.name} {100 * last:.1f}%", line.style))
+    places = _spread([y for y, _, _ in ends], 17.0, top, height - bottom)
+    for (_, text, style), y in zip(ends, places, strict=True):
+        drawing.text(width - right + 14, y + 4, _clip(text, 26), f"name m{style % 6}")
+    return drawing.markup()
+
+
+def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> Markup:
+    """Draw one row of dots a depth, from 0 to 100 %."""
+    gap, left, right, top, bottom = 58.0, 250.0, 40.0, 16.0, 44.0
+    width = 860.0
+    height = top + gap * len(rows) + bottom
+    drawing = Drawing(width, height, title)
+
+    def x_of(value: float) -> float:
+        return left + (width - left - right) * value
+
+    for i in range(6):
+        drawing.line(x_of(i / 5), top, x_of(i / 5), height - bottom, "grid")
+        drawing.text(x_of(i / 5), height - bottom + 20, f"{20 * i}%", "tick mid")
+    for i, row in enumerate(rows):
+        y = top + gap * (i + 0.5)
+        drawing.text(0, y - 3, row.label, "rowname")
+        drawing.text(0, y + 15, _clip(row.detail, 40), "detail")
+        found = [v for v in row.values if math.isfinite(v)]
+        if found:
+            drawing.line(x_of(min(found)), y, x_of(max(found)), y, "range")
+        for style in reversed(range(len(row.values))):
+            value = row.values[style]
+            if not math.isfinite(value):
+                continue
+            shape = METHOD_SHAPES[style % len(METHOD_SHAPES)]
+            text = f"{methods[style]}: {100 * value:.1f}%"
+            drawing.raw(Markup("<g><title>{}</title>").format(text))
+            drawing.add(
+                "path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}"
+            )
+            drawing.raw(Markup("</g>"))
+        if row.values and math.isfinite(row.values[0]):
+            drawing.text(x_of(row.values[0]), y - 14, f"{100 * row.values[0]:.1f}%", "value mid")
+    return drawing.markup()
+
+
+def sparkline(
+    values: Sequence[float], *, title: str, first: float = 1.0, last: float | None = None
+) -> Markup:
+    """Draw one quantity over the epochs, small, with its range."""
+    width, height, pad = 260.0, 92.0, 8.0
+    drawing = Drawing(width, height, title, "chart spark")
+    points = [(i, v) for i, v in enumerate(values) if math.isfinite(v)]
+    if not points:
+        return drawing.markup()
+    low, high = min(v for _, v in points), max(v for _, v in points)
+    span = (high - low) or 1.0
+    steps = max(len(values) - 1, 1)
+    where = [
+        (pad + (width - 2 * pad) * i / steps, pad + (height - 26 - pad) * (high - v) / span)
+        for i, v in points
+    ]
+    drawing.line(pad, height - 18, width - pad, height - 18, "grid")
+    drawing.add("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in where), css="line m0")
+    drawing.add("path", d=marker("circle", *where[-1], 3.5), css="dot m0")
+    drawing.text(pad, height - 4, f"{first:g}", "tick")
+    drawing.text(width - pad, height - 4, f"{first + steps if last is None else last:g}", "tick end")
+    return drawing.markup()
+
+
+def _spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move places apart to at least ``gap``, keeping their order and staying between ``low`` and ``high``."""
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    moved = list(places)
+    for _ in range(60):
+        changed = False
+        for a, b in zip(order, order[1:], strict=False):
+            short = gap - (moved[b] - moved[a])
+            if short > 0.01:
+                moved[a] -= short / 2
+                moved[b] += short / 2
+                changed = True
+        for i in order:
+            moved[i] = min(max(moved[i], low), high)
+        if not changed:
+            break
+    return moved
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

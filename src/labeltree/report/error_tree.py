@@ -1,0 +1,200 @@
+"""The tree with its errors, cut down to the branches where most of them fall."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from labeltree.evaluation import NodeErrors, TreeErrors
+from labeltree.report.names import NodeNames
+from labeltree.report.palette import TreeColours
+from labeltree.report.wording import percent, plural
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["ErrorRow", "error_rows"]
+
+_FEW = 10
+_LARGEST_BUBBLE = 30.0
+
+
+@dataclass(frozen=True)
+class ErrorRow:
+    """A row of the drawn tree.
+
+    Attributes:
+        name: of the node, or what a row that stands for several says.
+        path: full path name, for the tooltip.
+        depth: how far to indent.
+        guides: one entry a coarser depth: ``line``, ``none``, and for the last ``tee`` or ``elbow``.
+        stem: whether rows below hang from this one.
+        colour: of the node's branch.
+        bubble: diameter of the node's mark, its area in proportion to the errors made here.
+        samples: evaluated samples at or below.
+        right: share of them that stayed at or below the node (for a class: named correctly).
+        sibling: share taken for a sibling; ``further``: for something further away.
+        here: share of all errors made at this node, as text; empty for a class.
+        inside: what is folded away, as text.
+        rest: whether this row stands for the rest of the siblings.
+    """
+
+    name: str
+    path: str
+    depth: int
+    guides: tuple[str, ...]
+    stem: bool
+    colour: str
+    bubble: float
+    samples: int
+    right: float
+    sibling: float
+    further: float
+    here: str
+    inside: str
+    rest: bool = False
+
+    @property
+    def spoken(self) -> str:
+        """The bar in words."""
+        return (
+            f"{percent(self.right)} right, {percent(self.sibling)} taken for a sibling, "
+            f"{percent(self.further)} for something further away"
+        )
+
+
+def error_rows(
+    errors: TreeErrors, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, *, limit: int = 44
+) -> list[ErrorRow]:
+    """Choose and describe the rows: the whole tree if it is small, else its most error-prone branches.
+
+    Args:
+        errors: of the evaluated method.
+        taxonomy: the tree.
+        colours: of its branches.
+        names: of its nodes.
+        limit: about how many rows to show.
+    """
+    found = {entry.node: entry for entry in errors.nodes}
+    if 0 not in found:
+        return []
+    children = {
+        node: [child for child in taxonomy.children(node) if child in found]
+        for node in found
+        if not bool(taxonomy.is_leaf[node])
+    }
+    shown = _unfold(found, children, limit)
+    rows: list[ErrorRow] = []
+    largest = max((entry.errors_here for entry in errors.nodes), default=0)
+
+    def visit(node: int, guides: tuple[str, ...]) -> None:
+        entry = found[node]
+        below = shown.get(node, [])
+        hidden = [child for child in children.get(node, []) if child not in below]
+        folded = (
+            ""
+            if below or not hidden
+            else f"{plural(_classes(found, node, taxonomy), 'class', 'classes')} inside"
+        )
+        rows.append(
+            _row(entry, taxonomy, colours, names, errors.errors, largest, guides, bool(below), folded)
+        )
+        below_guides = tuple("line" if g == "tee" else "none" if g == "elbow" else g for g in guides)
+        for i, child in enumerate(below):
+            last = i == len(below) - 1 and not hidden
+            visit(child, (*below_guides, "elbow" if last else "tee"))
+        if below and hidden:
+            rows.append(_rest([found[child] for child in hidden], errors.errors, (*below_guides, "elbow")))
+
+    visit(0, ())
+    return rows
+
+
+def _unfold(found: dict[int, NodeErrors], children: dict[int, list[int]], limit: int) -> dict[int, list[int]]:
+    """Which children to show below which node: unfold the branch with most errors until the rows are used up."""
+    shown: dict[int, list[int]] = {}
+    queue = [(-found[0].wrong, 0)]
+    rows = 1
+    while queue:
+        _, node = heapq.heappop(queue)
+        below = children.get(node, [])
+        if not below:
+            continue
+        kept = below
+        everything = rows + len(below) <= limit
+        if len(below) > _FEW and not everything:
+            worst = sorted(below, key=lambda child: (-found[child].wrong, child))[: max(_FEW // 2, 3)]
+            kept = sorted(worst)
+        more = len(kept) + (len(kept) < len(below))
+        if rows + more > limit and rows > 1:
+            continue
+        rows += more
+        shown[node] = kept
+        for child in kept:
+            heapq.heappush(queue, (-found[child].wrong, child))
+    return shown
+
+
+def _row(
+    entry: NodeErrors,
+    taxonomy: Taxonomy,
+    colours: TreeColours,
+    names: NodeNames,
+    total: int,
+    largest: int,
+    guides: tuple[str, ...],
+    stem: bool,
+    folded: str,
+) -> ErrorRow:
+    inner = entry.node == 0 or not bool(taxonomy.is_leaf[entry.node])
+    further = entry.to_elsewhere
+    sibling = entry.to_sibling
+    right = entry.samples - sibling - further
+    if entry.node == 0:  # nothing lies beside the root: its row sums up the classes
+        right, sibling = entry.samples - entry.wrong, 0
+        further = 0
+    bubble = _LARGEST_BUBBLE * (entry.errors_here / largest) ** 0.5 if largest else 0.0
+    return ErrorRow(
+        name=taxonomy.names[entry.node] if entry.node else "All classes",
+        path=names.full(entry.node) if entry.node else "",
+        depth=entry.depth,
+        guides=guides,
+        stem=stem,
+        colour=colours.colour(entry.node) if entry.node else "",
+        bubble=max(bubble, 9.0),
+        samples=entry.samples,
+        right=right / entry.samples,
+        sibling=sibling / entry.samples,
+        further=further / entry.samples,
+        here=percent(entry.errors_here / total, 0) if inner and total else "",
+        inside=folded,
+    )
+
+
+def _rest(entries: list[NodeErrors], total: int, guides: tuple[str, ...]) -> ErrorRow:
+    samples = sum(entry.samples for entry in entries)
+    sibling, further = (
+        sum(entry.to_sibling for entry in entries),
+        sum(entry.to_elsewhere for entry in entries),
+    )
+    wrong = sum(entry.wrong for entry in entries)
+    share = f", with {percent(wrong / total, 0)} of the errors" if total else ""
+    return ErrorRow(
+        name=f"and {len(entries)} more{share}",
+        path="",
+        depth=len(guides),
+        guides=guides,
+        stem=False,
+        colour="",
+        bubble=0.0,
+        samples=samples,
+        right=(samples - sibling - further) / samples,
+        sibling=sibling / samples,
+        further=further / samples,
+        here="",
+        inside="",
+        rest=True,
+    )
+
+
+def _classes(found: dict[int, NodeErrors], node: int, taxonomy: Taxonomy) -> int:
+    end = int(taxonomy.subtree_end[node])
+    return sum(1 for other in found if node <= other < end and bool(taxonomy.is_leaf[other]))

@@ -1,0 +1,108 @@
+"""The searches of the report as cards: pictures where there are any, names always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.report.names import NodeNames
+from labeltree.report.palette import nearness_colour
+from labeltree.report.pictures import picture
+from labeltree.report.retrieval_rows import Search
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Card", "SearchRow", "search_legend", "search_rows"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A query or a result: its picture if there is one, its class, and how far it is from the query's."""
+
+    source: str | None
+    name: str
+    path: str
+    colour: str
+    sign: str
+    words: str
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """A query with its results, most similar first."""
+
+    query: Card
+    results: list[Card]
+    failure: bool
+    alike: int
+
+
+def search_rows(
+    searches: Sequence[Search],
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    names: NodeNames,
+    images: Callable[[Tensor], Tensor] | None,
+) -> list[SearchRow]:
+    """Describe the searches.
+
+    Args:
+        searches: queries and results as rows of the table.
+        table: gives labels and instances.
+        taxonomy: of the labels.
+        names: what to call them.
+        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; None for cards without pictures.
+    """
+    pictures = _pictures(searches, table, images)
+
+    def card(row: int, query: int) -> Card:
+        node, wanted = int(table.nodes[row]), int(table.nodes[query])
+        steps = int(taxonomy.lca_height(torch.tensor(node), torch.tensor(wanted))) if node != wanted else 0
+        meet = int(taxonomy.lca(torch.tensor(node), torch.tensor(wanted)))
+        words = "same class" if node == wanted else f"meets the query at {names.short(meet)}"
+        return Card(
+            source=pictures.get(row),
+            name=names.short(node),
+            path=names.full(node),
+            colour=nearness_colour(steps / max(taxonomy.max_height, 1)),
+            sign="✓" if node == wanted else f"{steps}\u2009↑",
+            words=words,
+        )
+
+    rows = []
+    for search in searches:
+        results = [card(row, search.query) for row in search.results.tolist()]
+        alike = sum(result.sign == "✓" for result in results)
+        rows.append(SearchRow(card(search.query, search.query), results, search.failure, alike))
+    return rows
+
+
+def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
+    """What the frames mean: colour, sign and words, from the same class to the other end of the tree."""
+    highest = max(taxonomy.max_height, 1)
+    legend = [(nearness_colour(0.0), "✓", "same class")]
+    for steps in range(1, highest + 1):
+        if 3 < steps < highest - 1:
+            continue
+        words = (
+            "another main branch"
+            if steps == highest
+            else f"alike {steps} {'step' if steps == 1 else 'steps'} up"
+        )
+        legend.append((nearness_colour(steps / highest), f"{steps}\u2009↑", words))
+    return legend
+
+
+def _pictures(
+    searches: Sequence[Search], table: EmbeddingTable, images: Callable[[Tensor], Tensor] | None
+) -> dict[int, str]:
+    if images is None or not searches:
+        return {}
+    rows = torch.tensor(sorted({row for s in searches for row in (s.query, *s.results.tolist())}))
+    found = images(rows if table.instances is None else table.instances[rows])
+    if len(found) != len(rows):
+        raise ValueError(f"images gave {len(found)} images for {len(rows)} instances; expected as many")
+    return {row: picture(image) for row, image in zip(rows.tolist(), found, strict=True)}

@@ -1,0 +1,97 @@
+"""The table of all numbers: a group of rows a question, a column a method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from labeltree.evaluation import EvaluationResult
+from labeltree.report.wording import GROUPS, Measure, format_score
+
+__all__ = ["TableCell", "TableGroup", "TableRow", "metric_table"]
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A number, and whether it is the best of its row."""
+
+    text: str
+    best: bool
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A metric of all methods."""
+
+    title: str
+    term: str
+    meaning: str
+    larger_is_better: bool
+    unit: str
+    cells: list[TableCell]
+
+
+@dataclass(frozen=True)
+class TableGroup:
+    """Metrics that answer one question."""
+
+    question: str
+    answer: str
+    reads: str
+    rows: list[TableRow]
+
+
+def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:
+    """Describe the numbers of all methods in plain words, the best of each row marked.
+
+    Measures that no method has, or that are defined for none, are left out.
+    """
+    words = {
+        "sample": sample,
+        "samples": samples,
+        "hp_k": result.settings.hp_k,
+        "embedding_words": _embedding(result),
+    }
+    groups = []
+    for group in GROUPS:
+        rows = []
+        for measure in group.measures:
+            cells = _cells(result, measure)
+            if any(cell.text != "–" for cell in cells):
+                rows.append(
+                    TableRow(
+                        measure.title,
+                        measure.term,
+                        measure.meaning.format(**words),
+                        measure.larger_is_better,
+                        "%" if measure.share else "steps",
+                        cells,
+                    )
+                )
+        if rows:
+            reads = _reads(result, group.measures[0])
+            groups.append(
+                TableGroup(group.question.format(**words), group.answer.format(**words), reads, rows)
+            )
+    return groups
+
+
+def _cells(result: EvaluationResult, measure: Measure) -> list[TableCell]:
+    values = [method.score(measure.metric, measure.role or None) for method in result.methods.values()]
+    texts = [format_score(value, measure) for value in values]
+    known = [value for value in values if not math.isnan(value)]
+    best = "" if len(known) < 2 else format_score((max if measure.larger_is_better else min)(known), measure)
+    return [TableCell(text, text == best) for text in texts]
+
+
+def _reads(result: EvaluationResult, measure: Measure) -> str:
+    main = result.main
+    role = next(
+        (r for r, scores in main.scores.items() if measure.role in ("", r) and measure.metric in scores), None
+    )
+    return "" if role is None else main.representations[role].source
+
+
+def _embedding(result: EvaluationResult) -> str:
+    found = result.main.representations["embeddings"]
+    return f"{found.dim} numbers that training shaped directly (embeddings) instead of what the encoder gives (features)"

@@ -1,0 +1,121 @@
+"""Colours that follow the tree: a hue for every main branch, a shade for everything finer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["BRANCH_LIMIT", "SHAPES", "TreeColours", "nearness_colour", "oklch"]
+
+BRANCH_LIMIT = 10
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
+_GREY = ("#8b8f98",)
+# hues of equal lightness that stay apart for most people, most different first
+_HUES = (255.0, 45.0, 160.0, 330.0, 95.0, 205.0, 20.0, 290.0, 125.0, 230.0)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A main branch of the tree, as the figures show it."""
+
+    node: int
+    name: str
+    colour: str
+    shape: str
+
+
+class TreeColours:
+    """Gives every node the hue of its main branch and a shade by its place within it.
+
+    Main branches are the children of the first node from the root that has more than one. At most
+    `BRANCH_LIMIT` of them, those with the most samples, have a hue; the others share a grey.
+
+    Args:
+        taxonomy: the tree.
+        nodes: ``(n,)`` labels of the samples that are shown.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, nodes: Tensor) -> None:
+        self.taxonomy = taxonomy
+        top = 0
+        while len(taxonomy.children(top)) == 1:
+            top = taxonomy.children(top)[0]
+        children = taxonomy.children(top) or [top]
+        ends = {node: int(taxonomy.subtree_end[node]) for node in children}
+        sizes = {node: int(((nodes >= node) & (nodes < ends[node])).sum()) for node in children}
+        largest = sorted(children, key=lambda node: (-sizes[node], node))[:BRANCH_LIMIT]
+        shown = [node for node in children if node in largest and sizes[node]]
+        self.branches = [
+            Branch(node, taxonomy.names[node], oklch(0.64, 0.15, _HUES[i]), SHAPES[i % len(SHAPES)])
+            for i, node in enumerate(shown)
+        ]
+        self.others = sum(1 for node in children if sizes[node]) - len(shown)
+        self._place = {branch.node: i for i, branch in enumerate(self.branches)}
+        self._ends = ends
+
+    def branch_of(self, node: int) -> Branch | None:
+        """The main branch that a node lies in, or None: above all branches, or in one without a hue."""
+        for branch in self.branches:
+            if branch.node <= node < self._ends[branch.node]:
+                return branch
+        return None
+
+    def colour(self, node: int) -> str:
+        """The colour of a node: the hue of its branch, lighter or darker by its place within the branch."""
+        branch = self.branch_of(node)
+        if branch is None:
+            return _GREY[0]
+        size = self._ends[branch.node] - branch.node - 1
+        if node == branch.node or size <= 1:
+            return branch.colour
+        place = (node - branch.node - 1) / max(size - 1, 1)
+        hue = _HUES[self._place[branch.node]] + 14 * (place - 0.5)
+        return oklch(0.50 + 0.28 * place, 0.17 - 0.05 * abs(2 * place - 1), hue)
+
+    def shape(self, node: int) -> str:
+        """The marker of a node's branch, so that colour is not the only sign."""
+        branch = self.branch_of(node)
+        return "circle" if branch is None else branch.shape
+
+
+def nearness_colour(dissimilarity: float) -> str:
+    """Green for 0, through yellow and orange to red for 1."""
+    if dissimilarity <= 0:
+        return oklch(0.62, 0.16, 150.0)
+    place = min(dissimilarity, 1.0)
+    return oklch(0.80 - 0.22 * place, 0.14 + 0.05 * place, 105.0 - 80.0 * place)
+
+
+def oklch(lightness: float, chroma: float, hue: float) -> str:
+    """The sRGB hex colour of an OKLCH colour, its chroma lowered until it can be shown.
+
+    Björn Ottosson's OKLab: equal steps in lightness and hue look equally large.
+    """
+    while chroma > 0:
+        channels = _linear_rgb(lightness, chroma, hue)
+        if all(-1e-4 <= c <= 1.0001 for c in channels):
+            break
+        chroma -= 0.005
+    else:
+        channels = _linear_rgb(lightness, 0.0, hue)
+    return "#" + "".join(f"{round(255 * _gamma(min(max(c, 0.0), 1.0))):02x}" for c in channels)
+
+
+def _linear_rgb(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
+    a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+
+
+def _gamma(value: float) -> float:
+    return 12.92 * value if value <= 0.0031308 else float(1.055 * value ** (1 / 2.4) - 0.055)

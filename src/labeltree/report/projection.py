@@ -1,0 +1,167 @@
+"""The embeddings of a sample of the samples, projected to the plane and coloured by the tree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from markupsafe import Markup
+from torch import Tensor
+
+from labeltree.evaluation import Reading
+from labeltree.report.palette import TreeColours
+from labeltree.report.svg import Drawing, marker
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Plane", "draw_plane", "project"]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Points in the plane.
+
+    Attributes:
+        points: ``(m, 2)`` float64.
+        nodes: ``(m,)`` their labels.
+        method: how they were projected, in words.
+    """
+
+    points: np.ndarray[Any, Any]
+    nodes: Tensor
+    method: str
+
+
+def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-SNE", seed: int = 0) -> Plane:
+    """Project the vectors of a representation to the plane, the same way for the same input.
+
+    Args:
+        reading: what to project; for the Poincaré ball its tangent space at the centre is projected.
+        rows: ``(m,)`` the rows to project.
+        nodes: ``(m,)`` their labels.
+        method: ``t-SNE`` or ``PCA``; fewer than 30 samples always get PCA.
+        seed: of t-SNE.
+    """
+    if method not in ("t-SNE", "PCA"):
+        raise ValueError(f"method is '{method}', expected 't-SNE' or 'PCA'")
+    points = reading.vectors[rows]
+    points = torch.nn.functional.normalize(points, dim=1) if _on_sphere(reading) else points
+    vectors = points.double().numpy()
+    flat, share = _principal_plane(vectors)
+    where = " of the tangent space at the centre of the Poincaré ball" if _in_ball(reading) else ""
+    if method == "PCA" or len(vectors) < 30:
+        return Plane(flat, nodes, f"PCA{where}; the two axes hold {100 * share:.0f} % of the variance")
+    return Plane(
+        _tsne(vectors, flat, seed),
+        nodes,
+        f"t-SNE{where}; only neighbourhoods mean something, not axes or gaps",
+    )
+
+
+def _principal_plane(vectors: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], float]:
+    centred = vectors - vectors.mean(0)
+    _, values, directions = np.linalg.svd(centred, full_matrices=False)
+    axes = np.zeros((2, vectors.shape[1]))
+    axes[: min(2, len(directions))] = directions[:2]
+    axes *= np.where(axes.sum(1) < 0, -1.0, 1.0)[:, None]  # a singular vector has no sign of its own
+    total = float((values**2).sum())
+    return centred @ axes.T, float((values[:2] ** 2).sum()) / total if total else 1.0
+
+
+def _tsne(vectors: np.ndarray[Any, Any], start: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if vectors.shape[1] > 50 and len(vectors) > 50:
+        vectors = PCA(50, svd_solver="full").fit_transform(vectors)
+    deviation = start[:, 0].std() or 1.0
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    # one thread: the sums of several come in any order, and t-SNE blows up the difference
+    with threadpool_limits(limits=1):
+        tsne = TSNE(perplexity=perplexity, init=1e-4 * start / deviation, random_state=seed, n_jobs=1)
+        return np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
+
+
+def _on_sphere(reading: Reading) -> bool:
+    return reading.representation.geometry == "sphere"
+
+
+def _in_ball(reading: Reading) -> bool:
+    return reading.representation.geometry == "poincare"
+
+
+def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title: str) -> Markup:
+    """Draw the points: colour and marker by branch, shade by class, names where the classes lie."""
+    width, height, pad = 860.0, 620.0, 26.0
+    low, high = plane.points.min(0), plane.points.max(0)
+    span = np.maximum(high - low, 1e-12)
+    scale = min((width - 2 * pad) / span[0], (height - 2 * pad) / span[1])
+    middle = (low + high) / 2
+    x = width / 2 + scale * (plane.points[:, 0] - middle[0])
+    y = height / 2 - scale * (plane.points[:, 1] - middle[1])
+    drawing = Drawing(width, height, title, "chart plane")
+    radius = 3.6 if len(x) <= 800 else 3.0 if len(x) <= 2000 else 2.5
+    for node in plane.nodes.unique().tolist():
+        rows = (plane.nodes == node).nonzero().squeeze(1).tolist()
+        shape = colours.shape(node)
+        path = "".join(marker(shape, float(x[i]), float(y[i]), radius) for i in rows)
+        drawing.raw(Markup("<g><title>{}</title>").format(" › ".join(taxonomy.path(node))))
+        drawing.add("path", d=path, fill=colours.colour(node), fill_rule="evenodd", css="points")
+        drawing.raw(Markup("</g>"))
+    places = _label_places(plane.nodes, x, y, taxonomy)
+    for node, (px, py) in _apart(places, width, height).items():
+        drawing.text(px, py + 4, _clip(taxonomy.names[node], 24), "halo mid")
+    return drawing.markup()
+
+
+def _label_places(
+    nodes: Tensor, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], taxonomy: Taxonomy, limit: int = 24
+) -> dict[int, tuple[float, float]]:
+    """Where to write names: at the finest depth that has at most ``limit`` of them, at the median of their points."""
+    for depth in range(taxonomy.max_depth, 0, -1):
+        groups = taxonomy.paths[nodes, depth - 1]
+        if len(groups[groups > 0].unique()) <= limit or depth == 1:
+            break
+    members: dict[int, list[int]] = defaultdict(list)
+    for row, node in enumerate(groups.tolist()):
+        if node > 0:
+            members[node].append(row)
+    largest = sorted(members, key=lambda node: (-len(members[node]), node))[:limit]
+    places = {}
+    for node in sorted(largest):
+        rows = members[node]
+        centre = np.median(x[rows]), np.median(y[rows])
+        nearest = rows[int(np.argmin((x[rows] - centre[0]) ** 2 + (y[rows] - centre[1]) ** 2))]
+        places[node] = (float(x[nearest]), float(y[nearest]))
+    return places
+
+
+def _apart(
+    places: dict[int, tuple[float, float]], width: float, height: float
+) -> dict[int, tuple[float, float]]:
+    """Push names apart that would cover each other."""
+    spots = {node: list(place) for node, place in places.items()}
+    nodes = list(spots)
+    for _ in range(80):
+        moved = False
+        for i, a in enumerate(nodes):
+            for b in nodes[i + 1 :]:
+                dx, dy = spots[b][0] - spots[a][0], spots[b][1] - spots[a][1]
+                if abs(dx) < 92 and abs(dy) < 17:
+                    push = (17 - abs(dy)) / 2 * (1 if dy >= 0 else -1)
+                    spots[a][1] -= push
+                    spots[b][1] += push
+                    moved = True
+        if not moved:
+            break
+    return {
+        node: (min(max(px, 60.0), width - 60.0), min(max(py, 14.0), height - 14.0))
+        for node, (px, py) in spots.items()
+    }
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

@@ -1,0 +1,101 @@
+"""Ten searches to look at: a query and what lies nearest to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.evaluation import Reading
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Search", "choose_searches"]
+
+_CANDIDATES = 40
+
+
+@dataclass(frozen=True)
+class Search:
+    """A query and its results, as rows of the table.
+
+    Attributes:
+        query: row of the query.
+        results: ``(k,)`` rows of the results, most similar first.
+        dissimilarity: ``(k,)`` LCA-height dissimilarity of each result's label to the query's.
+        failure: whether the query was chosen because its results are the worst of its class.
+    """
+
+    query: int
+    results: Tensor
+    dissimilarity: Tensor
+    failure: bool
+
+
+def choose_searches(
+    reading: Reading, nodes: Tensor, rows: Tensor, taxonomy: Taxonomy, *, count: int = 10, results: int = 8
+) -> list[Search]:
+    """Choose queries evenly over the tree, most of them typical of their class and some of them failures.
+
+    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are searched for.
+    The query shown is the one with the median mean dissimilarity of its results; for the third of the classes
+    whose worst query is worst, it is that one. Nothing is random.
+
+    Args:
+        reading: the representation that is searched.
+        nodes: ``(n,)`` labels of all rows of the table.
+        rows: ``(m,)`` rows that are searched among, all labelled.
+        taxonomy: of the labels.
+        count: how many queries.
+        results: how many results each.
+    """
+    if len(rows) < 2:
+        return []
+    labels = nodes[rows]
+    classes = labels.unique()
+    picked = classes[torch.linspace(0, len(classes) - 1, min(count, len(classes))).round().long()].tolist()
+    per_class, extra = divmod(count, len(picked))
+    found: list[tuple[int, list[Search]]] = []
+    for i, node in enumerate(picked):
+        members = (labels == node).nonzero().squeeze(1)
+        steps = torch.linspace(0, len(members) - 1, min(_CANDIDATES, len(members))).round().long()
+        searches = _search(reading, nodes, rows, rows[members[steps]], taxonomy, results)
+        found.append((per_class + (i < extra), searches))
+    hardest = sorted(range(len(found)), key=lambda i: (-_badness(found[i][1][-1]), i))
+    failing = {i for i in hardest[: max(len(found) // 3, 1)] if _badness(found[i][1][-1]) > 0}
+    chosen = [
+        search
+        for i, (wanted, searches) in enumerate(found)
+        for search in _pick(searches, wanted, i in failing)
+    ]
+    return chosen[:count]
+
+
+def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
+    """Take the worst search if asked for, and others at equal steps from the middle of the rest."""
+    wanted = min(wanted, len(searches))
+    worst = searches[-1]
+    picked = [Search(worst.query, worst.results, worst.dissimilarity, True)] if failing else []
+    rest = searches[:-1] if failing else searches
+    typical = wanted - len(picked)
+    places = [round((j + 1) * len(rest) / (typical + 1) - 0.5) for j in range(typical)]
+    return [rest[min(max(place, 0), len(rest) - 1)] for place in places if rest] + picked
+
+
+def _search(
+    reading: Reading, nodes: Tensor, rows: Tensor, queries: Tensor, taxonomy: Taxonomy, count: int
+) -> list[Search]:
+    """Search for each query among all rows but itself; the best searches first."""
+    similarity = reading.geometry.pairwise_similarity(reading.points[queries], reading.points[rows])
+    similarity = similarity.masked_fill(queries[:, None] == rows[None, :], -torch.inf)
+    order = torch.sort(similarity, dim=1, descending=True, stable=True).indices[
+        :, : min(count, len(rows) - 1)
+    ]
+    results = rows[order]
+    apart = taxonomy.lca_height_dissimilarity(nodes[queries][:, None], nodes[results])
+    found = [Search(int(queries[i]), results[i], apart[i], False) for i in range(len(queries))]
+    return sorted(found, key=lambda search: (_badness(search), search.query))
+
+
+def _badness(search: Search) -> float:
+    return float(search.dissimilarity.mean())

@@ -1,0 +1,111 @@
+"""Drawings as inline SVG, coloured by the classes of the report's style sheet so that they follow light and dark."""
+
+from __future__ import annotations
+
+from markupsafe import Markup, escape
+
+__all__ = ["Drawing", "legend_mark", "marker"]
+
+
+class Drawing:
+    """An SVG drawing that grows by one element a call; every text and attribute is escaped.
+
+    Args:
+        width: of the drawing in its own units; it scales with the page.
+        height: likewise.
+        title: what it shows, for people who do not see it.
+        css: class of the drawing.
+    """
+
+    def __init__(self, width: float, height: float, title: str, css: str = "chart") -> None:
+        self._parts = [
+            Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
+                css, _short(width), _short(height), title
+            )
+        ]
+
+    def add(self, tag: str, text: str | None = None, **attributes: float | str | None) -> Drawing:
+        """Add an element; underscores in attribute names become hyphens, ``css`` becomes ``class``."""
+        self._parts.append(_element(tag, text, attributes))
+        return self
+
+    def text(self, x: float, y: float, text: str, css: str, **attributes: float | str | None) -> Drawing:
+        """Add a text."""
+        return self.add("text", text, x=x, y=y, css=css, **attributes)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, css: str) -> Drawing:
+        """Add a line."""
+        return self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, css=css)
+
+    def raw(self, part: Markup) -> Drawing:
+        """Add markup that is escaped already."""
+        self._parts.append(part)
+        return self
+
+    def markup(self) -> Markup:
+        """The finished drawing."""
+        return Markup("").join([*self._parts, Markup("</svg>")])
+
+
+def marker(shape: str, x: float, y: float, r: float) -> str:
+    """Path data of a marker of radius about ``r``; all shapes have about the same area."""
+    if shape == "square":
+        s = 0.88 * r
+        return f"M{_short(x - s)} {_short(y - s)}h{_short(2 * s)}v{_short(2 * s)}h{_short(-2 * s)}z"
+    if shape == "triangle":
+        s = 1.25 * r
+        return f"M{_short(x)} {_short(y - s)}l{_short(s)} {_short(1.75 * s)}h{_short(-2 * s)}z"
+    if shape == "diamond":
+        s = 1.25 * r
+        return f"M{_short(x)} {_short(y - s)}l{_short(s)} {_short(s)}l{_short(-s)} {_short(s)}l{_short(-s)} {_short(-s)}z"
+    if shape == "cross":
+        s, t = 1.25 * r, 0.42 * r
+        arm = s - t
+        steps = [
+            (0, -arm),
+            (2 * t, 0),
+            (0, arm),
+            (arm, 0),
+            (0, 2 * t),
+            (-arm, 0),
+            (0, arm),
+            (-2 * t, 0),
+            (0, -arm),
+            (-arm, 0),
+            (0, -2 * t),
+        ]
+        path = "".join(f"l{_short(dx)} {_short(dy)}" for dx, dy in steps)
+        return f"M{_short(x - t)} {_short(y - t)}{path}z"
+    hole = ""
+    if shape == "ring":
+        h = 0.55 * r
+        hole = f"M{_short(x - h)} {_short(y)}a{_short(h)} {_short(h)} 0 1 0 {_short(2 * h)} 0a{_short(h)} {_short(h)} 0 1 0 {_short(-2 * h)} 0z"
+        r = 1.1 * r
+    return f"M{_short(x - r)} {_short(y)}a{_short(r)} {_short(r)} 0 1 1 {_short(2 * r)} 0a{_short(r)} {_short(r)} 0 1 1 {_short(-2 * r)} 0z{hole}"
+
+
+def legend_mark(shape: str, *, colour: str | None = None, css: str | None = None) -> Markup:
+    """Draw a marker for a legend, in a colour or by a class of the style sheet."""
+    path = _element(
+        "path", None, {"d": marker(shape, 6, 6, 5), "fill": colour, "css": css, "fill_rule": "evenodd"}
+    )
+    return Markup('<span class="swatch"><svg viewBox="0 0 12 12" aria-hidden="true">{}</svg></span>').format(
+        path
+    )
+
+
+def _element(tag: str, text: str | None, attributes: dict[str, float | str | None]) -> Markup:
+    written = Markup("")
+    for name, value in attributes.items():
+        if value is None:
+            continue
+        key = "class" if name == "css" else name.rstrip("_").replace("_", "-")
+        shown = value if isinstance(value, str) else _short(value)
+        written += Markup(' {}="{}"').format(key, shown)
+    if text is None:
+        return Markup(f"<{tag}") + written + Markup("/>")
+    return Markup(f"<{tag}") + written + Markup(">") + escape(text) + Markup(f"</{tag}>")
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value else "0"

@@ -1,0 +1,164 @@
+"""What the metrics are called and what they mean, for somebody who knows the data and not the mathematics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["GROUPS", "Measure", "MeasureGroup", "format_score", "percent", "plural"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric as the report shows it.
+
+    Attributes:
+        metric: its key in the scores.
+        role: the representation it is asked of; ``""`` for whichever has it.
+        title: in plain words.
+        term: the field's name for it.
+        meaning: one sentence.
+        larger_is_better: which direction is good.
+        share: whether it is a share, shown in percent.
+    """
+
+    metric: str
+    role: str
+    title: str
+    term: str
+    meaning: str
+    larger_is_better: bool = True
+    share: bool = True
+
+
+@dataclass(frozen=True)
+class MeasureGroup:
+    """Measures that answer one question."""
+
+    question: str
+    answer: str
+    measures: tuple[Measure, ...]
+
+
+_CLASSIFY = MeasureGroup(
+    "Does it tell the classes apart?",
+    "A simple linear classifier is taught on the training {samples} and then names test {samples} it has not seen.",
+    (
+        Measure(
+            "top1",
+            "",
+            "Exact class right",
+            "top-1 accuracy",
+            "Share of {samples} given exactly the right class.",
+        ),
+        Measure(
+            "tree_accuracy",
+            "",
+            "Nearness of the answer",
+            "H-Acc",
+            "Full marks for the right class, fewer the more steps on the tree lie between answer and truth.",
+        ),
+        Measure(
+            "hierarchical_f1",
+            "",
+            "Shared path",
+            "hierarchical F1",
+            "How much of the way from the coarsest group to the class the answer and the truth have in common.",
+        ),
+        Measure(
+            "mistake_severity",
+            "",
+            "Severity of mistakes",
+            "mean LCA height of errors",
+            "Mistakes only: how many steps up the tree until one group holds both answer and truth. "
+            "A model that makes only the hard mistakes can look worse here.",
+            larger_is_better=False,
+            share=False,
+        ),
+    ),
+)
+
+
+def _retrieval(role: str) -> tuple[Measure, ...]:
+    return (
+        Measure(
+            "recall_at_1", role, "Most similar one is alike", "recall@1",
+            "Share of {samples} whose most similar other has the same class.",
+        ),
+        Measure(
+            "recall_at_5", role, "One of five is alike", "recall@5",
+            "Share of {samples} with at least one of the same class among the five most similar.",
+        ),
+        Measure(
+            "map_at_r", role, "Own kind comes first", "MAP@R",
+            "If a class has R others: how purely the first R results consist of them, early ones counting more.",
+        ),
+        Measure(
+            "mean_average_precision", role, "Own kind anywhere in the list", "mAP",
+            "How early in the whole list of results all {samples} of the same class appear.",
+        ),
+        Measure(
+            "ahp", role, "Near kinds come next", "AHP",
+            "Results of a related class earn part of a mark; the sum is compared with the best possible list, "
+            "averaged over list lengths up to {hp_k}.",
+        ),
+    )  # fmt: skip
+
+
+_RETRIEVE = MeasureGroup(
+    "Does it find similar {samples}?",
+    "Every {sample} in turn is the query, and all the others are sorted by similarity to it.",
+    _retrieval("features"),
+)
+_RETRIEVE_EMBEDDED = MeasureGroup(
+    "Does the same search work on the embeddings?",
+    "The same search with the {embedding_words}.",
+    _retrieval("embeddings"),
+)
+_ARRANGE = MeasureGroup(
+    "Is the arrangement that of the tree?",
+    "Distances between embeddings are compared with the tree. No classifier is involved.",
+    (
+        Measure(
+            "prototype_top1",
+            "embeddings",
+            "Nearest class average is right",
+            "nearest prototype",
+            "Share of {samples} that lie nearest to the average of their own class.",
+        ),
+        Measure(
+            "parent_violations",
+            "embeddings",
+            "Nearer to a wrong group",
+            "parent violations",
+            "Share of {samples} that lie at least as near to another group's average as to their own group's.",
+            larger_is_better=False,
+        ),
+        Measure(
+            "pair_violations",
+            "embeddings",
+            "Pairs in the wrong order",
+            "pair violations",
+            "How often a more closely related pair lies further apart than a less related one.",
+            larger_is_better=False,
+        ),
+    ),
+)
+GROUPS = (_CLASSIFY, _RETRIEVE, _RETRIEVE_EMBEDDED, _ARRANGE)
+
+
+def format_score(value: float, measure: Measure) -> str:
+    """A score as the table shows it: shares in percent, an en dash where it is not defined."""
+    if math.isnan(value):
+        return "–"
+    return f"{100 * value:.1f}" if measure.share else f"{value:.2f}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """``0.8765`` as ``87.7 %``."""
+    return "–" if math.isnan(value) else f"{100 * value:.{digits}f}\u202f%"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """``1 class``, ``2 classes``: a count with its noun."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
