@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import clean_name, is_missing, split_path
-from labeltree.taxonomy.suggest import nearest_names
+from labeltree.taxonomy.suggest import nearest_hint
 
 __all__ = ["Entries", "entries_from_edges", "entries_from_paths"]
 
@@ -13,7 +13,7 @@ Where = Callable[[int], str]
 
 
 class Entries(NamedTuple):
-    """A tree as entries in any order: each node's name, and the index of its parent's entry (-1 for the root)."""
+    """A tree as entries in any order: each node's name, and the index of its parent's (-1 for the root)."""
 
     names: list[str]
     parents: list[int]
@@ -33,7 +33,7 @@ def entries_from_edges(
     names: Mapping[Hashable, object] | None = None,
     where: Where = _nth_pair,
 ) -> Entries:
-    """Collect pairs of a child and its parent; see `Taxonomy.from_edges`. `where` says in errors which row is meant."""
+    """Collect pairs `(child, parent)` as `Taxonomy.from_edges` does; `where` names a row in errors."""
     parent_of: dict[Hashable, Hashable] = {}
     row_of: dict[Hashable, int] = {}
     for row, pair in enumerate(pairs):
@@ -51,10 +51,10 @@ def entries_from_edges(
     if root is not None or None in first_use:
         for orphan in orphans:
             if orphan != root:
-                row = where(row_of[first_use[orphan]])
-                hint = nearest_names(str(orphan), map(str, parent_of))
+                place = where(row_of[first_use[orphan]])
+                hint = nearest_hint(str(orphan), map(str, parent_of))
                 raise TaxonomyError(
-                    f"{row} has the unknown parent {str(orphan)!r}: nothing says what is above it{hint}"
+                    f"{place} has the unknown parent {str(orphan)!r}: nothing says what is above it ({hint})"
                 )
     ids = [*orphans, *parent_of]
     index = {node: i for i, node in enumerate(ids)}
@@ -96,8 +96,8 @@ def _refuse_second_edge(child: Hashable, first: Hashable, second: Hashable, wher
 
 def _check_root(root: Hashable, parent_of: Mapping[Hashable, Hashable], orphans: Sequence[Hashable]) -> None:
     if root not in parent_of and root not in orphans:
-        hint = nearest_names(str(root), map(str, [*orphans, *parent_of]))
-        raise TaxonomyError(f"root={str(root)!r} occurs in no edge{hint}")
+        hint = nearest_hint(str(root), map(str, [*orphans, *parent_of]))
+        raise TaxonomyError(f"root={str(root)!r} occurs in no edge ({hint})")
     if parent_of.get(root) is not None:
         raise TaxonomyError(f"root={str(root)!r} has a parent itself, {str(parent_of[root])!r}")
 
@@ -113,7 +113,7 @@ def _name(node: Hashable, names: Mapping[Hashable, object] | None) -> object:
 def entries_from_paths(
     paths: Iterable[str | Sequence[object]], root_name: str = "root", where: Where = _nth_path
 ) -> Entries:
-    """Collect paths of names, coarse to fine; see `Taxonomy.from_paths`. `where` says in errors which row is meant."""
+    """Collect paths of names as `Taxonomy.from_paths` does; `where` names a row in errors."""
     names, parents = [clean_name(root_name, "the root")], [-1]
     index: dict[tuple[int, str], int] = {}
     seen: set[object] = set()

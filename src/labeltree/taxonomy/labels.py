@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import is_missing, join_path, some, split_path
-from labeltree.taxonomy.suggest import nearest_names
+from labeltree.taxonomy.suggest import near_names, nearest_hint
 
 __all__ = ["Label", "LabelIndex"]
 
@@ -20,8 +20,8 @@ ROOT_PATH = "/"
 class LabelIndex:
     """Looks labels up in a tree that is numbered in preorder.
 
-    A string may be a node's name, where only one node has it, or the path from depth 1 to the node, `a/b/c`. A path
-    with a leading `/` is never taken for a name; `/` alone is the root.
+    A string may be a node's name, where only one node has it, or the path from depth 1 to the node,
+    `a/b/c`. A path with a leading `/` is never taken for a name; `/` alone is the root.
     """
 
     def __init__(self, names: Sequence[str], parent: Sequence[int]) -> None:
@@ -59,16 +59,17 @@ class LabelIndex:
             node = child
         return node
 
-    def candidates(self, text: str) -> list[int]:
-        """All nodes that a string may mean, ascending."""
-        text = text.strip()
-        path = self.follow(split_path(text))
-        if text.startswith("/") and path is not None:
-            return [path]
+    def candidates(self, label: Label) -> list[int]:
+        """All nodes that a label may mean, ascending."""
+        if not isinstance(label, str):
+            node = self.follow(label)
+            return [] if node is None else [node]
+        text = label.strip()
+        node = self.follow(split_path(text))
+        if text.startswith("/") and node is not None:
+            return [node]
         found = self._named.get(text, [])
-        if path is None or path in found:
-            return found
-        return sorted([path, *found])
+        return found if node is None or node in found else sorted([node, *found])
 
     def find(self, label: Label) -> int:
         """The one node that a label means.
@@ -83,11 +84,11 @@ class LabelIndex:
 
     def _find(self, label: Label) -> int:
         """The node of a label, or -1; an ambiguous one is an error at once."""
-        found = self.candidates(label) if isinstance(label, str) else [self.follow(label)]
+        found = self.candidates(label)
         if len(found) > 1:
             paths = some([self.path_name(v) for v in found])
             raise TaxonomyError(f"label {label!r} is ambiguous, it may be {paths}; give the path")
-        return -1 if not found or found[0] is None else found[0]
+        return found[0] if found else -1
 
     def encode(self, labels: Iterable[object]) -> Tensor:
         """The nodes of labels, shape (n,); -1 for a missing one."""
@@ -117,16 +118,16 @@ class LabelIndex:
 
     def _hint(self, label: Label) -> str:
         path = split_path(label) if isinstance(label, str) else tuple(label)
-        if len(path) <= 1:
-            hint = nearest_names(path[0] if path else "", self._named)
+        if len(path) <= 1 or (isinstance(label, str) and near_names(label, self._named)):
+            hint = nearest_hint(label if isinstance(label, str) else "".join(label), self._named)
         else:
             known = next(k for k in range(len(path), -1, -1) if self.follow(path[:k]) is not None)
             node = self.follow(path[:known])
-            place = repr(join_path(path[:known])) if known else "the root"
             children = [name for parent, name in self._child if parent == node]
-            missing = f"has no child {path[known]!r}" if children else "is a leaf"
-            hint = f"; {place} {missing}{nearest_names(path[known], children)}"
-        return f" ({hint.removeprefix('; ')})" if hint else ""
+            place = repr(join_path(path[:known])) if known else "the root"
+            hint = f"{place} has no child {path[known]!r}; " if children else f"{place} is a leaf"
+            hint += nearest_hint(path[known], children)
+        return f" ({hint})"
 
 
 def _key(label: object) -> Label | None:

@@ -9,8 +9,8 @@ __all__ = ["LowestCommonAncestor"]
 class LowestCommonAncestor:
     """A sparse table over the parents in preorder: O(N log N) to build, O(1) a pair.
 
-    For u < v in preorder, the lowest common ancestor is the smallest parent among the nodes u+1 ... v: all of them lie
-    below it, and one of them is its child. (If u is an ancestor of v, that is u itself.)
+    For u < v in preorder, the lowest common ancestor is the smallest parent among the nodes u+1 ... v: all
+    of them lie below it, and one of them is its child. (If u is an ancestor of v, that is u itself.)
 
     Args:
         parent: parents in preorder, shape (N,), -1 for the root.

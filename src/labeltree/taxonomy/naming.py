@@ -3,20 +3,22 @@
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from labeltree.errors import TaxonomyError
 
 __all__ = ["clean_name", "is_missing", "join_path", "some", "split_path"]
 
 
 def is_missing(value: object) -> bool:
-    """Whether a table's cell holds nothing: None, a NaN, or pandas' NA and NaT (an empty string is not nothing)."""
+    """Whether a table's cell holds nothing: None, NaN, pandas' NA or NaT. An empty string is not nothing."""
     if value is None:
         return True
     if isinstance(value, str):
         return False
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and value != value
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def clean_name(name: object, where: str) -> str:
@@ -45,7 +47,7 @@ def _check_characters(text: str, where: str) -> None:
 
 
 def join_path(names: Sequence[str]) -> str:
-    r"""Write a path as one string, coarse to fine: `a/b/c`, with `/` inside a name as `\/` and `\` as `\\`."""
+    r"""Write a path as one string, coarse to fine: `a/b/c`, with `/` in a name as `\/` and `\` as `\\`."""
     return "/".join(name.replace("\\", "\\\\").replace("/", "\\/") for name in names)
 
 

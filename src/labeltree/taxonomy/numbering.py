@@ -44,7 +44,7 @@ def number(names: Sequence[str], parents: Sequence[int]) -> Numbering:
         TaxonomyError: if there is no root, more than one, or a cycle.
     """
     children: list[list[int]] = [[] for _ in parents]
-    roots = []
+    roots: list[int] = []
     for child, parent in enumerate(parents):
         (children[parent] if parent >= 0 else roots).append(child)
     if len(roots) > 1:
@@ -88,7 +88,7 @@ def _cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[i
     """Name the cycle: whatever the root does not reach leads, from parent to parent, into one."""
     node = next(i for i in range(len(parents)) if i not in reached)
     seen: dict[int, int] = {}
-    walk = []
+    walk: list[int] = []
     while node not in seen:
         seen[node] = len(walk)
         walk.append(node)

@@ -1,7 +1,7 @@
 """Relation codes: all that a pairwise loss knows about a pair of labels, as one small integer.
 
-A code is `kind * (L + 1) + depth`, where depth is that of the pair's lowest common ancestor and L the largest depth of a
-leaf. One more code stands for pairs of which a label is missing.
+A code is `kind * (L + 1) + depth`, where depth is that of the pair's lowest common ancestor and L the
+largest depth of a leaf. One more code stands for pairs of which a label is missing.
 """
 
 from dataclasses import dataclass, field
@@ -64,8 +64,9 @@ def relation_code(kind: int, depth: int, max_depth: int) -> int:
 def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes_v: Tensor) -> Tensor:
     """Relations of labels from their path rows, on any device, elementwise after broadcasting.
 
-    Takes rows rather than a taxonomy so that a loss can keep `Taxonomy.paths` as a buffer on its device. For all pairs
-    of a batch with `rows = paths[nodes]`: `relation_from_paths(rows[:, None], nodes[:, None], rows, nodes)`.
+    Takes rows rather than a taxonomy so that a loss can keep `Taxonomy.paths` as a buffer on its device.
+    For all pairs of a batch, `rows = paths[nodes]; relation_from_paths(rows[:, None], nodes[:, None], rows,
+    nodes)`.
 
     Args:
         paths_u: rows of `Taxonomy.paths`, shape (..., L); the row of a missing label may hold anything.
@@ -77,7 +78,7 @@ def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes
         Codes, int64, of the broadcast shape; never INSTANCE.
     """
     max_depth = paths_u.shape[-1]
-    shape = torch.broadcast_shapes(paths_u.shape[:-1], paths_v.shape[:-1])
+    shape = torch.broadcast_shapes(paths_u.shape[:-1], paths_v.shape[:-1])  # type: ignore[no-untyped-call]
     depth = torch.zeros(shape, dtype=torch.int64, device=paths_u.device)
     apart = torch.zeros(shape, dtype=torch.bool, device=paths_u.device)
     for level in range(max_depth):  # one depth at a time: no (..., L) table of pairs
@@ -129,7 +130,7 @@ class RelationTable:
 
     @property
     def rho(self) -> Tensor:
-        """Depth of the lowest common ancestor over L, float64 (Eq. 4 of Climbing the Label Tree); 0 for UNKNOWN."""
+        """Depth of the LCA over L, float64 (ρ, Eq. 4 of Climbing the Label Tree); 0 for UNKNOWN."""
         return self.depth.to(torch.float64) / max(self.max_depth, 1)
 
     def agrees(self, depth: int) -> Tensor:

@@ -71,8 +71,6 @@ class TreeStructure:
     def __len__(self) -> int:
         return self.num_nodes
 
-    # -- one node ------------------------------------------------------------------------------------------------
-
     def children(self, node: int) -> list[int]:
         """The children of a node, in order."""
         node = as_node(node, self.num_nodes)
@@ -99,8 +97,6 @@ class TreeStructure:
         )
         return self.leaves[first:last]
 
-    # -- tables over the nodes -----------------------------------------------------------------------------------
-
     @cached_property
     def ancestors(self) -> Tensor:
         """(N, L+1) the ancestor at depth 0 ... L, the node itself at its own depth, -1 below it."""
@@ -115,10 +111,10 @@ class TreeStructure:
 
     @cached_property
     def paths(self) -> Tensor:
-        """(N, L) the node on the path at depth 1 ... L; a leaf continues itself below its depth, an inner node has -1.
+        """(N, L) the node on the path at depth 1 ... L; a shallow leaf repeats itself, an inner node has -1.
 
-        Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`, and whether they do is
-        undecided if and only if one of the two is -1. The root's row is all -1.
+        Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`, and it is undecided
+        whether they do if and only if one of them is -1. The root's row is all -1.
         """
         paths = self.ancestors[:, 1:]
         own = torch.arange(self.num_nodes)[:, None]
@@ -128,10 +124,8 @@ class TreeStructure:
         if self.num_nodes * (self.max_depth + 1) > LARGEST_TABLE:
             raise TaxonomyError(
                 f"the table of paths of {self.num_nodes} nodes down to depth {self.max_depth} would take "
-                f"{self.num_nodes * (self.max_depth + 1) * 8 / 2**30:.0f} GiB; shorten the tree with cut(depth)"
+                f"{self.num_nodes * (self.max_depth + 1) / 2**27:.0f} GiB; shorten the tree with cut(depth)"
             )
-
-    # -- pairs of nodes ------------------------------------------------------------------------------------------
 
     @cached_property
     def _lowest_common_ancestor(self) -> LowestCommonAncestor:
@@ -167,12 +161,12 @@ class TreeStructure:
         return edges.masked_fill_(ancestor < 0, -1).to(device)
 
     def lca_height_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """`height(lca) / H`, float64 in [0, 1] (Eq. 1 of Hierarchy-based Image Embeddings); NaN where missing."""
+        """`height(lca) / H`, float64 in [0, 1] (Eq. 1 of Barz & Denzler 2019); NaN where missing."""
         height = self.lca_height(u, v)
         return (height.to(torch.float64) / self.max_height).masked_fill_(height < 0, torch.nan)
 
     def lca_depth_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """`1 - depth(lca) / L`, float64 in [0, 1] (1 - ρ of Eq. 4 of Climbing the Label Tree); NaN where missing.
+        """`1 - depth(lca) / L`, float64 in [0, 1] (1 - ρ, Eq. 4 of Climbing the Label Tree); NaN if missing.
 
         Above 0 for a leaf shallower than L with itself.
         """
@@ -197,15 +191,15 @@ class TreeStructure:
         return RelationTable(self.max_depth)
 
     def _pair(self, u: NodesLike, v: NodesLike) -> tuple[Tensor, Tensor, torch.device]:
-        u, v = as_nodes(u, self.num_nodes, "u"), as_nodes(v, self.num_nodes, "v")
-        device = v.device if u.device.type == "cpu" else u.device
+        left, right = as_nodes(u, self.num_nodes, "u"), as_nodes(v, self.num_nodes, "v")
+        device = right.device if left.device.type == "cpu" else left.device
         try:
-            u, v = torch.broadcast_tensors(u.cpu(), v.cpu())
-        except RuntimeError:
+            shape = np.broadcast_shapes(left.shape, right.shape)
+        except ValueError:
             raise ValueError(
-                f"u of shape {tuple(u.shape)} and v of shape {tuple(v.shape)} do not broadcast"
+                f"u of shape {tuple(left.shape)} and v of shape {tuple(right.shape)} do not broadcast"
             ) from None
-        return u, v, device
+        return left.cpu().expand(shape), right.cpu().expand(shape), device
 
     @staticmethod
     def _look_up(values: Tensor, nodes: Tensor) -> Tensor:

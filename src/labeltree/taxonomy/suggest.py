@@ -5,15 +5,22 @@ from collections.abc import Iterable
 
 from labeltree.taxonomy.naming import some
 
-__all__ = ["nearest_names"]
+__all__ = ["near_names", "nearest_hint"]
 
 
-def nearest_names(name: str, names: Iterable[str]) -> str:
-    """`; nearest: 'dog', 'dot'`, or what names there are if none is near, or nothing if there are none."""
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three names that are spelt like this one, in any case, nearest first."""
     folded: dict[str, str] = {}
     for candidate in names:
         folded.setdefault(candidate.casefold(), candidate)
     near = difflib.get_close_matches(name.strip().casefold(), folded, n=3, cutoff=0.6)
+    return [folded[key] for key in near]
+
+
+def nearest_hint(name: str, names: Iterable[str]) -> str:
+    """`nearest: 'dog', 'dot'`; what names there are if none is near; empty if there are none."""
+    names = list(dict.fromkeys(names))
+    near = near_names(name, names)
     if near:
-        return f"; nearest: {', '.join(repr(folded[key]) for key in near)}"
-    return f"; there are {some(folded.values(), 3)}" if folded else ""
+        return f"nearest: {', '.join(map(repr, near))}"
+    return f"there are {some(names, 3)}" if names else ""

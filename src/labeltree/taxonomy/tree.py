@@ -21,8 +21,9 @@ __all__ = ["Taxonomy"]
 class Taxonomy(TreeStructure):
     """A tree of named nodes; a label is one of them.
 
-    Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names need be unique
-    under one parent only. Make one with `from_edges`, `from_paths`, `from_nested`, `from_folders` or `from_file`.
+    Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names
+    need be unique under one parent only. Make one with `from_edges`, `from_paths`, `from_nested`,
+    `from_folders` or `from_file`.
 
     Args:
         names: a name for each node, in any order of nodes.
@@ -52,8 +53,6 @@ class Taxonomy(TreeStructure):
         self.__dict__["names"] = [names[i] for i in numbering.order]
         self._check_siblings(numbering.parent.tolist())
 
-    # -- constructors --------------------------------------------------------------------------------------------
-
     @classmethod
     def from_edges(
         cls,
@@ -78,16 +77,15 @@ class Taxonomy(TreeStructure):
         r"""Make a taxonomy from paths of names, coarse to fine, without the root.
 
         Args:
-            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ in length, the
-                finest names may be missing (None or NaN), and a path may be given more than once.
+            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
+                in length, the finest names may be missing (None or NaN), and a path may be given more than
+                once.
             root_name: the name of the root above them.
 
         Raises:
             TaxonomyError: if a path is empty, has a gap or an empty name.
         """
         return cls(*build.entries_from_paths(paths, root_name))
-
-    # -- names and labels ----------------------------------------------------------------------------------------
 
     @cached_property
     def _labels(self) -> LabelIndex:
@@ -100,7 +98,8 @@ class Taxonomy(TreeStructure):
     def path_name(self, node: int) -> str:
         r"""The path as one string, `a/b/c`, which `find` reads back.
 
-        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that could be taken for a name.
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might be taken
+        for a name.
         """
         return self._labels.path_name(as_node(node, self.num_nodes))
 
@@ -131,8 +130,6 @@ class Taxonomy(TreeStructure):
         unique, inverse = torch.unique(tensor, return_inverse=True)
         texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
         return [texts[i] for i in inverse.tolist()]
-
-    # -- the same tree -------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Taxonomy):
