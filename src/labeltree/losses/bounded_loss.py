@@ -48,6 +48,14 @@ def bounded_relation_loss(
 
     Returns:
         A scalar, or `(n,)` for `reduction="none"`.
+
+    Example:
+        >>> from labeltree.losses import instance_table
+        >>> relation = PairRelation.of_instances(torch.tensor([0, 0, 1]), 3)
+        >>> table = instance_table(relation.space)  # one term: nothing finer to be bounded by
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> bounded_relation_loss(z, relation, table.to(z.device, z.dtype), temperature=0.5)
+        tensor(0.3485)
     """
     geometry = Sphere() if geometry is None else geometry
     statistics = pair_statistics(

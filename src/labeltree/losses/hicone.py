@@ -51,7 +51,7 @@ class HiMulConELoss(DepthwiseLoss):
         >>> loss = HiMulConELoss(taxonomy, weights=[0.5, 1.0], temperature=0.5)
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(0.6589)
+        tensor(0.7306)
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HiConELoss(HiMulConELoss):
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> HiConELoss(taxonomy, temperature=0.5)(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(0.8924)
+        tensor(1.0258)
     """
 
     def __init__(

@@ -48,7 +48,7 @@ class HiMulConLoss(DepthwiseLoss):
         >>> loss = HiMulConLoss(taxonomy, weights=[0.5, 1.0], temperature=0.5)
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(0.6227)
+        tensor(0.6800)
     """
 
     def __init__(

@@ -92,9 +92,11 @@ class LevelAwareMarginLoss(NodePrototypes):
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> loss = LevelAwareMarginLoss(taxonomy, dim=2, margins=0.4)
-        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
-        >>> loss(z, taxonomy.encode(["dog", "cat", "oak"]))
-        tensor(0.0263)
+        >>> z = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+        >>> loss(z, taxonomy.encode(["dog", "cat", "oak"]))  # the cat lies too near to the only plant
+        tensor(0.0757)
+        >>> loss.seen.nonzero()[:, 0].tolist(), loss.prototypes[taxonomy.find("animal")]
+        ([1, 4], tensor([0.8000, 0.4000]))
     """
 
     def __init__(

@@ -28,6 +28,7 @@ class NTXentLoss(RelationLoss):
     sample.
 
     Example:
+        >>> import torch
         >>> loss = NTXentLoss(temperature=0.5)
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         >>> loss(z, instances=torch.tensor([0, 0, 1, 1]))

@@ -33,6 +33,13 @@ def reduce_terms(row: Tensor, share: Tensor, term_weight: Tensor, reduction: Red
 
     Returns:
         A scalar, `(n,)` for `"none"`. Where no anchor has a positive, exactly 0, connected to the graph.
+
+    Example:
+        Three anchors, with two, one and no positives:
+
+        >>> row, share = torch.tensor([[4.0], [1.0], [0.0]]), torch.tensor([[2.0], [1.0], [0.0]])
+        >>> [reduce_terms(row, share, torch.ones(1), name).item() for name in ("valid", "all", "sum")]
+        [1.5, 1.0, 3.0]
     """
     if reduction == "pairs":
         total = share.sum(0)

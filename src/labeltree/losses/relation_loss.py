@@ -92,6 +92,19 @@ class RelationLoss(nn.Module):
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+
+    Example:
+        A loss of one's own: labels that share a parent attract each other half as much as equal ones.
+
+        >>> from labeltree.losses import same_label
+        >>> from labeltree.pairs import relation_space
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> space = relation_space(taxonomy.max_depth)
+        >>> attract = torch.where(same_label(space), 1.0, 0.5 * same_label(space, depth=1))[None]
+        >>> table = LossTable(attract, attract, torch.ones_like(attract, dtype=torch.bool), torch.ones(1))
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        >>> RelationLoss(taxonomy, table, temperature=0.5)(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
+        tensor(0.9741)
     """
 
     taxonomy_paths: Tensor

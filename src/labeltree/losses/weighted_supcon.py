@@ -70,7 +70,7 @@ class WeightedSupConLoss(RelationLoss):
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
         >>> WeightedSupConLoss(taxonomy)(z, taxonomy.encode(["dog", "cat", "oak"]))
-        tensor(0.0635)
+        tensor(0.0636)
     """
 
     def __init__(

@@ -44,6 +44,16 @@ def bounded_sum(
     Returns:
         `(n, T)`, differentiable with respect to the embeddings, `offset` and `bound`; 0 where an anchor has
         no member of a term.
+
+    Example:
+        >>> from labeltree.geometry import Sphere
+        >>> relation = PairRelation.of_instances(torch.tensor([0, 0, 0]), 3)  # views of one sample: code 3
+        >>> z, member = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.arange(5)[None] == 3
+        >>> offset, bound = torch.ones(3, 1), torch.tensor([0.3])
+        >>> bounded_sum(z, z, relation, Sphere(), 1.0, members=member, offset=offset, bound=bound)
+        tensor([[1.3000],
+                [0.7000],
+                [1.4000]])
     """
     with torch.autocast(queries.device.type, enabled=False):
         s = pair_similarity(queries, keys, geometry, temperature, similarity)
