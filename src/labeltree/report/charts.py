@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from labeltree.report.svg import Drawing, marker
 
-__all__ = ["DotRow", "Line", "dot_chart", "line_chart", "sparkline"]
+__all__ = ["METHOD_SHAPES", "DotRow", "Line", "clip", "dot_chart", "line_chart", "sparkline"]
 
 METHOD_SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 
@@ -37,7 +37,7 @@ class DotRow:
 def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Markup:
     """Draw shares over k, on a logarithmic axis because the first results matter most."""
     width, height = 860.0, 380.0
-    left, right, top, bottom = 52.0, 190.0, 34.0, 46.0
+    left, right, top, bottom = 52.0, 232.0, 34.0, 46.0
     finite = [v for line in lines for v in line.values if math.isfinite(v)]
     longest = max((len(line.values) for line in lines), default=0)
     drawing = Drawing(width, height, title)
@@ -77,30 +77,35 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
         shape = METHOD_SHAPES[line.style % len(METHOD_SHAPES)]
         drawing.add("path", d=marker(shape, *points[-1], 4.5), css=f"dot m{line.style % 6}")
         last = next(v for v in reversed(line.values) if math.isfinite(v))
-        ends.append((points[-1][1], f"{line.name} {100 * last:.1f}%", line.style))
-    places = _spread([y for y, _, _ in ends], 17.0, top, height - bottom)
-    for (_, text, style), y in zip(ends, places, strict=True):
-        drawing.text(width - right + 14, y + 4, _clip(text, 26), f"name m{style % 6}")
+        ends.append((points[-1][1], line.name, f"{100 * last:.1f}%", line.style))
+    places = _spread([y for y, *_ in ends], 17.0, top, height - bottom)
+    for (_, name, value, style), y in zip(ends, places, strict=True):
+        drawing.text(width - right + 14, y + 4.5, value, f"name m{style % 6}")
+        drawing.text(width - right + 66, y + 4.5, clip(name, 24), f"name m{style % 6}")
     return drawing.markup()
 
 
 def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> Markup:
-    """Draw one row of dots a depth, from 0 to 100 %."""
-    gap, left, right, top, bottom = 58.0, 250.0, 40.0, 16.0, 44.0
+    """Draw one row of dots a depth, on an axis of shares that ends at 100 %."""
+    gap, left, right, top, bottom = 62.0, 262.0, 40.0, 20.0, 40.0
     width = 860.0
     height = top + gap * len(rows) + bottom
     drawing = Drawing(width, height, title)
+    known = [value for row in rows for value in row.values if math.isfinite(value)]
+    low = max(0.0, math.floor(10 * (min(known, default=0.0) - 0.03)) / 10)
+    step = 0.2 if low < 0.5 else 0.1 if low < 0.8 else 0.05
 
     def x_of(value: float) -> float:
-        return left + (width - left - right) * value
+        return left + (width - left - right) * (value - low) / (1 - low)
 
-    for i in range(6):
-        drawing.line(x_of(i / 5), top, x_of(i / 5), height - bottom, "grid")
-        drawing.text(x_of(i / 5), height - bottom + 20, f"{20 * i}%", "tick mid")
+    for i in range(round((1 - low) / step) + 1):
+        value = max(1 - i * step, low)
+        drawing.line(x_of(value), top, x_of(value), height - bottom, "grid")
+        drawing.text(x_of(value), height - bottom + 20, f"{100 * value:.0f}%", "tick mid")
     for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5)
-        drawing.text(0, y - 3, row.label, "rowname")
-        drawing.text(0, y + 15, _clip(row.detail, 40), "detail")
+        y = top + gap * (i + 0.5) + 4
+        drawing.text(0, y - 4, row.label, "rowname")
+        drawing.text(0, y + 14, row.detail, "detail")
         found = [v for v in row.values if math.isfinite(v)]
         if found:
             drawing.line(x_of(min(found)), y, x_of(max(found)), y, "range")
@@ -109,11 +114,8 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
             if not math.isfinite(value):
                 continue
             shape = METHOD_SHAPES[style % len(METHOD_SHAPES)]
-            text = f"{methods[style]}: {100 * value:.1f}%"
-            drawing.raw(Markup("<g><title>{}</title>").format(text))
-            drawing.add(
-                "path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}"
-            )
+            drawing.raw(Markup("<g><title>{}</title>").format(f"{methods[style]}: {100 * value:.1f}%"))
+            drawing.add("path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}")
             drawing.raw(Markup("</g>"))
         if row.values and math.isfinite(row.values[0]):
             drawing.text(x_of(row.values[0]), y - 14, f"{100 * row.values[0]:.1f}%", "value mid")
@@ -163,5 +165,6 @@ def _spread(places: Sequence[float], gap: float, low: float, high: float) -> lis
     return moved
 
 
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+def clip(text: str, limit: int) -> str:
+    """Shorten a text to ``limit`` characters, with an ellipsis where something is missing."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labeltree.evaluation import NodeErrors, TreeErrors
 from labeltree.report.names import NodeNames
@@ -81,6 +81,7 @@ def error_rows(
         for node in found
         if not bool(taxonomy.is_leaf[node])
     }
+    found[0] = _sum_of_classes(found, children)
     shown = _unfold(found, children, limit)
     rows: list[ErrorRow] = []
     largest = max((entry.errors_here for entry in errors.nodes), default=0)
@@ -95,7 +96,7 @@ def error_rows(
             else f"{plural(_classes(found, node, taxonomy), 'class', 'classes')} inside"
         )
         rows.append(
-            _row(entry, taxonomy, colours, names, errors.errors, largest, guides, bool(below), folded)
+            _row(entry, taxonomy, colours, names, errors.errors, largest, guides, bool(below), len(children.get(node, [])) > 1, folded)
         )
         below_guides = tuple("line" if g == "tee" else "none" if g == "elbow" else g for g in guides)
         for i, child in enumerate(below):
@@ -142,15 +143,10 @@ def _row(
     largest: int,
     guides: tuple[str, ...],
     stem: bool,
+    forks: bool,
     folded: str,
 ) -> ErrorRow:
-    inner = entry.node == 0 or not bool(taxonomy.is_leaf[entry.node])
-    further = entry.to_elsewhere
-    sibling = entry.to_sibling
-    right = entry.samples - sibling - further
-    if entry.node == 0:  # nothing lies beside the root: its row sums up the classes
-        right, sibling = entry.samples - entry.wrong, 0
-        further = 0
+    sibling, further = entry.to_sibling, entry.to_elsewhere
     bubble = _LARGEST_BUBBLE * (entry.errors_here / largest) ** 0.5 if largest else 0.0
     return ErrorRow(
         name=taxonomy.names[entry.node] if entry.node else "All classes",
@@ -161,10 +157,10 @@ def _row(
         colour=colours.colour(entry.node) if entry.node else "",
         bubble=max(bubble, 9.0),
         samples=entry.samples,
-        right=right / entry.samples,
+        right=(entry.samples - sibling - further) / entry.samples,
         sibling=sibling / entry.samples,
         further=further / entry.samples,
-        here=percent(entry.errors_here / total, 0) if inner and total else "",
+        here=percent(entry.errors_here / total, 0) if forks and total else "",
         inside=folded,
     )
 
@@ -192,6 +188,16 @@ def _rest(entries: list[NodeErrors], total: int, guides: tuple[str, ...]) -> Err
         here="",
         inside="",
         rest=True,
+    )
+
+
+def _sum_of_classes(found: dict[int, NodeErrors], children: dict[int, list[int]]) -> NodeErrors:
+    """The root's entry; nothing lies beside the root, so its row sums up what happened to the classes."""
+    classes = [entry for node, entry in found.items() if node and not children.get(node)]
+    return replace(
+        found[0],
+        to_sibling=sum(entry.to_sibling for entry in classes),
+        to_elsewhere=sum(entry.to_elsewhere for entry in classes),
     )
 
 

@@ -9,7 +9,7 @@ from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Tile", "headline", "tiles", "tree_in_words"]
+__all__ = ["Tile", "headline", "opening", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,18 @@ class Tile:
     detail: str
 
 
-def tree_in_words(taxonomy: Taxonomy, classes: int) -> str:
-    """How many classes in what tree, with the names of the main branches."""
+def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
+    """What this is about: the classes, their tree, and what is asked of the model."""
     top = 0
     while len(taxonomy.children(top)) == 1:
         top = taxonomy.children(top)[0]
     branches = taxonomy.children(top)
     names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
     tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
-    if len(branches) < 2:
-        return f"{plural(classes, 'class', 'classes')} in {tree}"
-    return f"{plural(classes, 'class', 'classes')} in {tree}, with {len(branches)} main branches ({names})"
+    tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
+    classes = plural(result.counts["classes tested"], "class", "classes")
+    who = "The model was trained to lay" if trained else "Good embeddings lay"
+    return f"{who} {samples} close together that belong together on {tree}. This page shows how well that works for {classes}."
 
 
 def headline(result: EvaluationResult, samples: str) -> list[str]:
@@ -39,16 +40,16 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     main, errors = result.main, result.main.errors
     top1 = main.score("top1")
     if math.isnan(top1):
-        return [f"No test {samples} had a label fine enough to judge a class."]
+        return [f"No {samples} had a label fine enough to judge a class."]
     sentences = [
-        f"Shown {errors.samples:,} {samples} it had not learned from, it gives {percent(top1)} of them exactly the "
-        f"right class{_margin(top1, errors.samples)}."
+        f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's output "
+        f"names exactly the right class for {percent(top1)}, give or take {_margin(top1, errors.samples):.1f} points."
     ]
-    sentences += [_beside(main, other) for key, other in result.methods.items() if key != result.name]
+    sentences += [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
     if errors.errors and len(errors.by_depth) > 1:
         near = 1 - errors.by_depth[0] / errors.errors
         sentences.append(
-            f"Of its {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay within the right main branch of the tree."
+            f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay within the right main branch."
         )
     elif not errors.errors:
         sentences.append("It made no mistake.")
@@ -61,20 +62,20 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     others = [method for key, method in result.methods.items() if key != result.name]
     probe = main.by_depth.get("probe", [])
     found = [
-        Tile(percent(main.score("top1")), "exact class right", _others(others, lambda m: m.score("top1"))),
+        Tile(percent(main.score("top1")), "get exactly the right class", _others(others, lambda m: m.score("top1"))),
     ]
     if len(probe) > 1:
         found.append(
             Tile(
                 percent(probe[0]),
-                "right at the coarsest depth",
+                "get the right coarsest group",
                 _others(others, lambda m: _first(m.by_depth)),
             )
         )
     found.append(
         Tile(
             percent(main.score("recall_at_1")),
-            "most similar one is of the same class",
+            "find their own class first when searching",
             _others(others, lambda m: m.score("recall_at_1")),
         )
     )
@@ -83,7 +84,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
         found.append(
             Tile(
                 percent(violations),
-                "lie nearer to a wrong group (less is better)",
+                "lie nearer to a wrong group: less is better",
                 _others(others, lambda m: m.score("parent_violations")),
             )
         )
@@ -99,24 +100,18 @@ def _others(methods: list[MethodResult], score: object) -> str:
     return ", ".join(f"{method.name} {percent(score(method))}" for method in methods)
 
 
-def _margin(share: float, samples: int) -> str:
-    """Half the 95 % interval of a share, by Wilson's formula, for as many independent samples."""
+def _margin(share: float, samples: int) -> float:
+    """Half the 95 % interval of a share, in points, by Wilson's formula for as many independent samples."""
     z = 1.96
-    half = z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
-    return f" (± {100 * half:.1f} points, since that many {'' if samples != 1 else 'single '}were looked at)"
+    return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
 
 
-def _beside(main: MethodResult, other: MethodResult) -> str:
-    ours, theirs = main.score("top1"), other.score("top1")
+def _beside(ours: float, other: MethodResult) -> str:
+    theirs = other.score("top1")
     gain = 100 * (ours - theirs)
     if math.isnan(gain):
-        return f"{other.name} could not be judged."
-    name = other.name[:1].upper() + other.name[1:]
+        return f"For {other.name} this could not be judged."
     if abs(gain) < 0.05:
-        return f"{name} does just as well, with {percent(theirs)}."
-    verdict = (
-        f"{gain:.1f} points fewer"
-        if gain > 0
-        else f"{-gain:.1f} points more, which is better than this model"
-    )
-    return f"{name} reaches {percent(theirs)}: {verdict}."
+        return f"With {other.name} it is just as much."
+    verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
+    return f"With {other.name} it is {percent(theirs)}, {verdict}."

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
-from labeltree.report.charts import METHOD_SHAPES, DotRow, Line, dot_chart, line_chart, sparkline
+from labeltree.report.charts import METHOD_SHAPES, DotRow, Line, clip, dot_chart, line_chart, sparkline
 from labeltree.report.confusions import confusion_rows
 from labeltree.report.error_tree import error_rows
 from labeltree.report.gallery import search_legend, search_rows
-from labeltree.report.headline import headline, tiles, tree_in_words
+from labeltree.report.headline import headline, opening, tiles
 from labeltree.report.metric_table import metric_table
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import TreeColours
@@ -123,7 +124,7 @@ def render_report(
         title=title,
         sample=sample,
         samples=samples,
-        tree=tree_in_words(taxonomy, result.counts["classes tested"]),
+        opening=opening(result, taxonomy, samples, trained=recipe is not None),
         sentences=headline(result, samples),
         tiles=tiles(result, samples),
         methods=list(result.methods),
@@ -159,26 +160,19 @@ def render_report(
     )
 
 
-def _depths(
-    result: EvaluationResult, taxonomy: Taxonomy, test: Tensor, table: EmbeddingTable
-) -> dict[str, Any]:
+def _depths(result: EvaluationResult, taxonomy: Taxonomy, test: Tensor, table: EmbeddingTable) -> dict[str, Any]:
     """The chart and the table of the accuracy by depth."""
     labels = taxonomy.paths[table.nodes[test]]
     names = NodeNames(taxonomy)
     rows = []
     for depth in range(1, taxonomy.max_depth + 1):
         groups = labels[:, depth - 1]
-        found = groups[groups > 0].unique().tolist()
-        what = (
-            "coarsest"
-            if depth == 1 and taxonomy.max_depth > 1
-            else "finest"
-            if depth == taxonomy.max_depth
-            else ""
-        )
-        detail = f"{len(found)} to tell apart: " + ", ".join(names.short(node) for node in found[:4])
+        found = torch.unique(groups[groups > 0]).tolist()
+        last = depth == taxonomy.max_depth
+        what = ", the exact class" if last else ", the coarsest" if depth == 1 else ""
+        detail = _as_many_as_fit([names.short(node) for node in found], 38 - len(str(len(found))))
         values = [method.by_depth["probe"][depth - 1] for method in result.methods.values()]
-        rows.append(DotRow(f"Depth {depth}" + (f", {what}" if what else ""), detail, values))
+        rows.append(DotRow(f"Depth {depth}{what}", f"{len(found)}: {detail}", values))
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class average of embeddings",
@@ -190,6 +184,16 @@ def _depths(
     ]
     chart = dot_chart(rows, list(result.methods), title="Accuracy of every method at every depth of the tree")
     return {"chart": chart, "rows": table_rows, "depths": list(range(1, taxonomy.max_depth + 1))}
+
+
+def _as_many_as_fit(names: list[str], limit: int) -> str:
+    text = ""
+    for i, name in enumerate(names):
+        longer = f"{text}, {name}" if text else name
+        if len(longer) + 3 * (i < len(names) - 1) > limit:
+            return f"{text}, …" if text else clip(name, limit)
+        text = longer
+    return text
 
 
 def _curve(result: EvaluationResult) -> Any:

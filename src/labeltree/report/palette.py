@@ -73,8 +73,8 @@ class TreeColours:
         if node == branch.node or size <= 1:
             return branch.colour
         place = (node - branch.node - 1) / max(size - 1, 1)
-        hue = _HUES[self._place[branch.node]] + 14 * (place - 0.5)
-        return oklch(0.50 + 0.28 * place, 0.17 - 0.05 * abs(2 * place - 1), hue)
+        hue = _HUES[self._place[branch.node]] + 26 * (place - 0.5)
+        return oklch(0.46 + 0.32 * place, 0.16 - 0.04 * abs(2 * place - 1), hue)
 
     def shape(self, node: int) -> str:
         """The marker of a node's branch, so that colour is not the only sign."""

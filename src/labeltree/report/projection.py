@@ -12,6 +12,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from labeltree.evaluation import Reading
+from labeltree.report.charts import clip
 from labeltree.report.palette import TreeColours
 from labeltree.report.svg import Drawing, marker
 from labeltree.taxonomy import Taxonomy
@@ -109,11 +110,11 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
         shape = colours.shape(node)
         path = "".join(marker(shape, float(x[i]), float(y[i]), radius) for i in rows)
         drawing.raw(Markup("<g><title>{}</title>").format(" › ".join(taxonomy.path(node))))
-        drawing.add("path", d=path, fill=colours.colour(node), fill_rule="evenodd", css="points")
+        drawing.add("path", d=path, fill=colours.colour(node), css="points")
         drawing.raw(Markup("</g>"))
     places = _label_places(plane.nodes, x, y, taxonomy)
     for node, (px, py) in _apart(places, width, height).items():
-        drawing.text(px, py + 4, _clip(taxonomy.names[node], 24), "halo mid")
+        drawing.text(px, py + 4, clip(taxonomy.names[node], 24), "halo mid")
     return drawing.markup()
 
 
@@ -161,7 +162,3 @@ def _apart(
         node: (min(max(px, 60.0), width - 60.0), min(max(py, 14.0), height - 14.0))
         for node, (px, py) in spots.items()
     }
-
-
-def _clip(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

@@ -87,7 +87,7 @@ def marker(shape: str, x: float, y: float, r: float) -> str:
 def legend_mark(shape: str, *, colour: str | None = None, css: str | None = None) -> Markup:
     """Draw a marker for a legend, in a colour or by a class of the style sheet."""
     path = _element(
-        "path", None, {"d": marker(shape, 6, 6, 5), "fill": colour, "css": css, "fill_rule": "evenodd"}
+        "path", None, {"d": marker(shape, 6, 6, 5), "fill": colour, "css": css}
     )
     return Markup('<span class="swatch"><svg viewBox="0 0 12 12" aria-hidden="true">{}</svg></span>').format(
         path
