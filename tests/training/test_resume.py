@@ -53,9 +53,7 @@ class StopAfter(Callback):
 def dropout_encoder(channels: int, image_size: int) -> Encoder:
     class Small(Encoder):
         def __init__(self) -> None:
-            super().__init__()
-            self.name = "test-dropout"
-            self.feature_dim = 16
+            super().__init__("test-dropout", 16)
             self.body = nn.Sequential(
                 nn.Conv2d(channels, 8, 3, stride=4), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
                 nn.Dropout(0.5), nn.LazyLinear(16),

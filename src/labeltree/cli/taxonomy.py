@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy import Taxonomy
 
 
 def run(arguments: list[str]) -> None:
@@ -36,13 +40,13 @@ def run(arguments: list[str]) -> None:
         print(f"{taxonomy.num_nodes} nodes: {options.out}")
 
 
-def _open(name: str):  # type: ignore[no-untyped-def]
-    from labeltree.data import dataset_taxonomy
+def _open(name: str) -> Taxonomy:
+    from labeltree.data import list_datasets, open_source
     from labeltree.taxonomy import Taxonomy
 
     path = Path(name)
     if path.is_dir():
         return Taxonomy.from_folders(path)
-    if path.exists() or path.suffix:
-        return Taxonomy.from_file(path)
-    return dataset_taxonomy(name)
+    if not path.exists() and name in list_datasets():
+        return open_source(name).taxonomy
+    return Taxonomy.from_file(path)

@@ -18,14 +18,9 @@ from labeltree.training.recipe import Recipe
 if TYPE_CHECKING:
     from labeltree.training.objective import Objective
 
-__all__ = ["Batch", "SourceDataModule", "split_source"]
+__all__ = ["Batch", "SourceDataModule"]
 
 Batch = dict[str, Tensor]
-
-
-def split_source(source: Source, split: str) -> Source:
-    """The samples of one split (``train``, ``val`` or ``test``)."""
-    return source.subset(torch.from_numpy(np.flatnonzero(np.asarray(source.split) == split)))
 
 
 class _Images(Dataset[Batch]):
@@ -80,8 +75,8 @@ class SourceDataModule(L.LightningDataModule):
 
     def __init__(self, source: Source, recipe: Recipe, objective: Objective) -> None:
         super().__init__()
-        self.training = split_source(source, "train")
-        self.validation = split_source(source, "val")
+        self.training = source.of_split("train")
+        self.validation = source.of_split("val")
         self.recipe = recipe
         self.sampler = objective.sampler(self.training.nodes, recipe.batch_size, seed=recipe.seed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import warnings
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ def open_recipe_source(recipe: Recipe) -> Source:
         taxonomy=recipe.taxonomy,
         channels=recipe.channels,
         on_error=recipe.on_error,
+        **dataclasses.asdict(recipe.table),
     )
     return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from jsonargparse import ArgumentParser, Namespace
 
 from labeltree.errors import LabeltreeError
-from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe
+from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe, TableRecipe
 from labeltree.training.registry import objective_terms
 
 __all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe"]
@@ -60,6 +60,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         settings = {name: value for name, value in values.items() if name in fields}
         settings["head"] = HeadRecipe(**settings["head"])
         settings["optimizer"] = OptimizerRecipe(**settings["optimizer"])
+        settings["table"] = TableRecipe(**settings["table"])
         options = {term.name: dict(values.get(term.name) or {}) for term in self.terms}
         return Recipe(**settings, options=options)
 

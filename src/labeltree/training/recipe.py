@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
 
-__all__ = ["HeadRecipe", "OptimizerRecipe", "Recipe"]
+__all__ = ["HeadRecipe", "OptimizerRecipe", "Recipe", "TableRecipe"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,23 @@ class HeadRecipe:
     dim: int = 128
     hidden: int | None = None
     layers: int = 2
+
+
+@dataclass(frozen=True)
+class TableRecipe:
+    """Which columns of a table are what; None = found by their usual names.
+
+    Attributes:
+        image_column: path of each image, relative to the table.
+        label_columns: one column a depth, coarse to fine, or one column of labels of ``taxonomy``.
+        group_column: samples of one group (patient, item) stay on one side of every split.
+        split_column: ``train``, ``val`` or ``test``.
+    """
+
+    image_column: str | None = None
+    label_columns: list[str] | None = None
+    group_column: str | None = None
+    split_column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,7 @@ class Recipe:
         data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.parquet``).
         objective: what to train with; several joined by ``+`` add up (``hwc+lam``).
         taxonomy: a taxonomy file, where the data do not bring their own.
+        table: which columns are what, where the data are a table.
         geometry: where embeddings live.
         curvature: of the Poincaré ball, below 0.
         encoder: a small encoder of ours, or any timm or torchvision name.
@@ -78,7 +96,8 @@ class Recipe:
         sampler: ``auto`` is what the objective asks for.
         batch_size: samples a step; each comes in two views.
         epochs: passes over the training samples.
-        limit: use at most this many training samples, drawn evenly over the labels.
+        limit: use at most this many samples for training and validation together, drawn evenly over the
+            labels.
         val: share of the training samples that is held out for validation.
         test: share held out for the test, where the data set has no test split of its own.
         seed: of weights, splits, batches and views.
@@ -101,6 +120,7 @@ class Recipe:
     data: str
     objective: str = "hwc+lam"
     taxonomy: str | None = None
+    table: TableRecipe = field(default_factory=TableRecipe)
     geometry: Literal["sphere", "euclidean", "poincare"] = "sphere"
     curvature: float = -1.0
     encoder: str = "small-conv"
