@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-__all__ = ["Geometry", "group_average"]
+__all__ = ["Geometry", "group_average", "group_weights"]
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,21 @@ class Geometry(ABC):
         """
         kept = groups >= 0
         x, groups = x[kept], groups[kept]
-        step = group_average(self.log(old[groups], x), groups, old.shape[0])
-        return torch.where(step.isnan(), old.to(step.dtype), self.exp(old, eta * step.nan_to_num()))
+        step = group_average(self.log(old[groups], x), groups, len(old))
+        present = group_weights(groups, len(old), dtype=step.dtype) > 0
+        step = torch.where(present[:, None], step, torch.zeros_like(step))
+        return torch.where(present[:, None], self.exp(old, eta * step), old.to(step.dtype))
+
+
+def group_weights(
+    groups: Tensor, num_groups: int, weights: Tensor | None = None, dtype: torch.dtype = torch.float64
+) -> Tensor:
+    """Total weight (G,) of the points in each group, their number where there are no `weights`."""
+    if weights is None:
+        weights = torch.ones(groups.shape, dtype=dtype, device=groups.device)
+    kept = groups >= 0
+    total = torch.zeros(num_groups, dtype=dtype, device=groups.device)
+    return total.index_add(0, groups[kept], weights[kept].to(dtype))
 
 
 def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None = None) -> Tensor:
@@ -116,12 +129,11 @@ def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | 
         raise ValueError(
             f"weights has shape {tuple(weights.shape)}; expected {tuple(groups.shape)}, one per point"
         )
-    weight = torch.ones_like(x[:, 0]) if weights is None else weights.to(x.dtype)
+    total = group_weights(groups, num_groups, weights, x.dtype)
+    weighted = x if weights is None else x * weights.to(x.dtype)[:, None]
     kept = groups >= 0
-    x, groups, weight = x[kept], groups[kept], weight[kept]
-    total = torch.zeros(num_groups, dtype=x.dtype, device=x.device).index_add(0, groups, weight)
     sums = torch.zeros(num_groups, x.shape[1], dtype=x.dtype, device=x.device)
-    sums = sums.index_add(0, groups, x * weight[:, None])
+    sums = sums.index_add(0, groups[kept], weighted[kept])
     present = total > 0
     mean = sums / torch.where(present, total, torch.ones_like(total))[:, None]
     return torch.where(present[:, None], mean, torch.full_like(mean, torch.nan))

@@ -13,7 +13,9 @@ __all__ = ["pairwise_distance"]
 # |x|² + |y|² − 2x·y in float64 is good to about 1e-15·(|x|² + |y|²). Pairs closer than this share of it are
 # computed again from their difference.
 _CLOSE = {torch.float32: 1e-7, torch.float64: 1e-3}
-_PAIRS_AT_ONCE = 1 << 22
+# Rows are worked in blocks: on a CPU so that a block stays in the cache, elsewhere to bound the memory.
+_BLOCK = {"cpu": 1 << 18}
+_LARGE_BLOCK = 1 << 25
 
 
 def pairwise_distance(
@@ -25,32 +27,19 @@ def pairwise_distance(
 ) -> Tensor:
     """Distances (n, m) between the rows of `x` (n, d) and of `y` (m, d).
 
-    Without factors |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of points
-    in the unit ball their geodesic distance 2·asinh(√(|x − y|²·x_factor·y_factor)): Eq. 2 of Climbing the Label
-    Tree in a form that is exact for close pairs. Gradient 0 where two points coincide. `dtype` is that of the
-    result, by default that of the points, float32 at least.
+    Without factors |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of
+    points in the unit ball, 2·asinh(√(|x − y|²·x_factor·y_factor)): Eq. 2 of Climbing the Label Tree in a
+    form that is exact for close pairs. Gradient 0 where two points coincide. `dtype` is that of the result,
+    by default that of the points, float32 at least.
     """
+    if x.dim() != 2 or y.dim() != 2 or x.shape[1] != y.shape[1]:
+        raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected (n, d) and (m, d)")
     dtype = answer_dtype(x, y) if dtype is None else dtype
     return _PairwiseDistance.apply(x, y, x_factor, y_factor, dtype)  # type: ignore[no-any-return]
 
 
-def _squared_distances(x: Tensor, y: Tensor, close: float) -> Tensor:
-    """|x − y|² (n, m) of float64 rows; relative error below 1e-8 (float32 inputs) or 1e-12 (float64)."""
-    x_square, y_square = (x * x).sum(1), (y * y).sum(1)
-    result = torch.addmm(x_square[:, None] + y_square[None, :], x, y.T, alpha=-2.0)
-    threshold = close * (x_square[:, None] + y_square[None, :])
-    rows, columns = (result <= threshold).nonzero(as_tuple=True)
-    if 10 * len(rows) > result.numel():  # a collapsed batch: nearly every pair is close
-        return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()
-    size = max(1, _PAIRS_AT_ONCE // max(1, x.shape[1]))
-    for start in range(0, len(rows), size):
-        i, j = rows[start : start + size], columns[start : start + size]
-        result[i, j] = (x[i] - y[j]).square_().sum(1)
-    return result
-
-
 class _PairwiseDistance(torch.autograd.Function):
-    """Forward keeps one (n, m) tensor in the input's precision for the backward: d distance/d |x − y|²."""
+    """Keeps for the backward d distance/d|x − y|² and, in the ball, d distance/d log factor: (n, m) each."""
 
     @staticmethod
     def forward(
@@ -62,44 +51,82 @@ class _PairwiseDistance(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> Tensor:
         wide_x, wide_y = widen(x), widen(y)
-        square = _squared_distances(wide_x, wide_y, _CLOSE[dtype])
-        if x_factor is None or y_factor is None:
-            distance = square.sqrt_()
-            slope = distance.reciprocal().mul_(0.5)
-            scaled = None
-        else:
-            square *= x_factor[:, None]
-            square *= y_factor[None, :]  # z, where distance = 2·asinh(√z) and d distance/dz = 1/√(z(1 + z))
-            slope = square.add(1.0).mul_(square).rsqrt_()
-            # z·d distance/dz = √(z/(1 + z)): the share of the two factors
-            scaled = square.mul(slope).to(dtype)
-            slope *= x_factor[:, None]
-            slope *= y_factor[None, :]
-            distance = square.sqrt_().asinh_().mul_(2.0)
-        zero = distance == 0
-        slope.masked_fill_(zero, 0.0)
-        if scaled is not None:
-            scaled.masked_fill_(zero, 0.0)
-        ctx.save_for_backward(x, y, x_factor, y_factor, slope.to(dtype), scaled)
-        return distance.to(dtype)
+        y_square = (wide_y * wide_y).sum(1)
+        distance = torch.empty(len(x), len(y), dtype=dtype, device=x.device)
+        slope = torch.empty_like(distance)
+        share = torch.empty_like(distance) if x_factor is not None else None
+        for rows in _blocks(x, y):
+            square = _squared_distances(wide_x[rows], wide_y, y_square, _CLOSE[dtype])
+            # only |x − y|² cancels digits: from here on the answer's precision is enough
+            z = square.to(dtype)
+            if x_factor is None or y_factor is None or share is None:
+                root = z.sqrt_()
+                torch.mul(root.reciprocal(), 0.5, out=slope[rows])
+                distance[rows] = root
+            else:
+                factors = x_factor[rows].to(dtype)[:, None] * y_factor.to(dtype)
+                z *= factors
+                root = (z + 1.0).sqrt_() * z.sqrt()  # √(z(1 + z)), which could overflow
+                torch.div(factors, root, out=slope[rows])
+                torch.div(z, z + 1.0, out=share[rows]).sqrt_()
+                distance[rows] = _log1p(z.add_(root).mul_(2.0))  # 2·asinh(√z)
+        slope.masked_fill_(distance == 0, 0.0)
+        ctx.save_for_backward(x, y, x_factor, y_factor, slope, share)
+        return distance
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, y, x_factor, y_factor, slope, scaled = ctx.saved_tensors
-        weight = widen(grad * slope)
+        x, y, x_factor, y_factor, slope, share = ctx.saved_tensors
+        need_x, need_y, need_x_factor, need_y_factor, _ = ctx.needs_input_grad
         wide_x, wide_y = widen(x), widen(y)
-        x_grad = y_grad = x_factor_grad = y_factor_grad = None
-        if ctx.needs_input_grad[0]:
-            x_grad = torch.addmm(weight.sum(1, keepdim=True) * wide_x, weight, wide_y, alpha=-1.0).mul_(2.0)
-            x_grad = x_grad.to(x.dtype)
-        if ctx.needs_input_grad[1]:
-            y_grad = torch.addmm(weight.sum(0)[:, None] * wide_y, weight.T, wide_x, alpha=-1.0).mul_(2.0)
-            y_grad = y_grad.to(y.dtype)
-        if scaled is not None:
-            share = grad * scaled
-            if ctx.needs_input_grad[2]:
-                x_factor_grad = share.sum(1, dtype=x_factor.dtype) / x_factor
-            if ctx.needs_input_grad[3]:
-                y_factor_grad = share.sum(0, dtype=y_factor.dtype) / y_factor
-        return x_grad, y_grad, x_factor_grad, y_factor_grad, None
+        x_grad = torch.empty_like(wide_x) if need_x else None
+        y_grad = torch.zeros_like(wide_y) if need_y else None
+        x_factor_grad = torch.empty_like(x_factor) if need_x_factor else None
+        y_factor_grad = torch.zeros_like(y_factor) if need_y_factor else None
+        for rows in _blocks(x, y):
+            weight = widen(grad[rows] * slope[rows]).mul_(2.0)
+            if x_grad is not None:
+                x_grad[rows] = torch.addmm(weight.sum(1)[:, None] * wide_x[rows], weight, wide_y, alpha=-1.0)
+            if y_grad is not None:
+                y_grad += torch.addmm(weight.sum(0)[:, None] * wide_y, weight.T, wide_x[rows], alpha=-1.0)
+            if share is not None:
+                part = grad[rows] * share[rows]
+                if x_factor_grad is not None:
+                    x_factor_grad[rows] = part.sum(1).to(x_factor.dtype) / x_factor[rows]
+                if y_factor_grad is not None:
+                    y_factor_grad += part.sum(0).to(y_factor.dtype) / y_factor
+        return (
+            None if x_grad is None else x_grad.to(x.dtype),
+            None if y_grad is None else y_grad.to(y.dtype),
+            x_factor_grad,
+            y_factor_grad,
+            None,
+        )
+
+
+def _blocks(x: Tensor, y: Tensor) -> list[slice]:
+    size = max(1, _BLOCK.get(x.device.type, _LARGE_BLOCK) // max(1, len(y)))
+    return [slice(start, start + size) for start in range(0, len(x), size)]
+
+
+def _squared_distances(x: Tensor, y: Tensor, y_square: Tensor, close: float) -> Tensor:
+    """|x − y|² (b, m) of float64 rows; relative error below 1e-8 (`close` of float32) or 1e-12 (float64)."""
+    scale = (x * x).sum(1)[:, None] + y_square
+    square = torch.addmm(scale, x, y.T, alpha=-2.0)
+    rows, columns = (square <= scale.mul_(close)).nonzero(as_tuple=True)
+    if 8 * len(rows) > square.numel():  # a collapsed batch: nearly every pair is close
+        return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    size = max(1, _LARGE_BLOCK // (8 * max(1, x.shape[1])))
+    for start in range(0, len(rows), size):
+        i, j = rows[start : start + size], columns[start : start + size]
+        square[i, j] = (x[i] - y[j]).square_().sum(1)
+    return square
+
+
+def _log1p(w: Tensor) -> Tensor:
+    """log(1 + w) for w ≥ 0, far faster than torch.log1p on a CPU: the rounding of 1 + w divides out."""
+    above = w + 1.0
+    logarithm = above.log()
+    above -= 1.0
+    return w * (logarithm / above).masked_fill_(above == 0, 1.0)

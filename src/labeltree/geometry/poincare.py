@@ -1,13 +1,14 @@
 """The Poincaré ball: hyperbolic space of any curvature below zero."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from labeltree.geometry.base import Geometry, group_average
+from labeltree.geometry.base import Geometry, group_average, group_weights
 from labeltree.geometry.pairwise import pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
 from labeltree.geometry.smooth import asinhc, safe_sqrt, squared_norm, tanhc
@@ -26,6 +27,9 @@ class PoincareBall(Geometry):
             Without it a fresh head of 256 dimensions lands 1e-5 from the boundary.
         scaled: the geodesic distance (True), or Eq. 2 of Climbing the Label Tree, which lacks its factor
             1/√−κ (False); the two agree at κ = −1. Maps and means are the same for both.
+        mean_step: β of the Karcher iteration, Eq. 3; None: 1/L, L the mean over the points of t/tanh t at
+            distance t/√−κ, which bounds the curvature of the objective. Eq. 3 has β = 1, but then the steps
+            lead away from the mean of points that lie further than about 2/√−κ from it, as embeddings do.
     """
 
     name: ClassVar[str] = "poincare"
@@ -33,6 +37,7 @@ class PoincareBall(Geometry):
     eps: float = 1e-5
     max_tangent_norm: float | None = 2.3
     scaled: bool = True
+    mean_step: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.curvature < 0 and math.isfinite(self.curvature)):
@@ -124,24 +129,42 @@ class PoincareBall(Geometry):
         steps: int = 3,
         init: Tensor | None = None,
     ) -> Tensor:
-        """As `Geometry.group_means`: the Karcher mean by Eq. 3 of Climbing the Label Tree, β = 1."""
+        """As `Geometry.group_means`: the Karcher mean, Eq. 3 of Climbing the Label Tree."""
         kept = groups >= 0
         points, groups = widen(x)[kept], groups[kept]
         weights = None if weights is None else weights[kept]
-        mean = self._midpoints(points, groups, num_groups, weights) if init is None else widen(init)
-        for _ in range(steps):
-            step = group_average(self.log(mean[groups], points), groups, num_groups, weights)
-            mean = self.exp(mean, step)
-        return mean.to(answer_dtype(x))
+        present = (group_weights(groups, num_groups, weights, points.dtype) > 0)[:, None]
 
-    def _midpoints(self, x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None) -> Tensor:
+        def average(values: Tensor) -> Tensor:
+            mean = group_average(values, groups, num_groups, weights)
+            return torch.where(present, mean, torch.zeros_like(mean))
+
+        mean = self._midpoints(average, points) if init is None else widen(init)
+        for _ in range(steps):
+            base = mean[groups]
+            tangent = self.log(base, points)
+            step = average(tangent)
+            if self.mean_step is None:
+                # |tangent|·λ_base, λ = 2/(1 − c|base|²), is the distance; times √c it is t
+                bound = 1.0 / tanhc(4.0 * self._c * squared_norm(tangent / self._room(base)))
+                step = step / average(bound).clamp_min(1.0)
+            else:
+                step = self.mean_step * step
+            mean = self.exp(mean, step)
+        return torch.where(present, mean, torch.full_like(mean, torch.nan)).to(answer_dtype(x))
+
+    def _midpoints(self, average: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The normalised mean of the points on the hyperboloid: a closed form near the Karcher mean."""
         factor = 2.0 / self._room(x)
-        lifted = torch.cat([factor - 1.0, factor * x], dim=1)
-        mean = group_average(lifted, groups, num_groups, weights)
+        mean = average(torch.cat([factor - 1.0, factor * x], dim=1))
         time, space = mean[:, :1], mean[:, 1:]
         length = (time * time - self._c * squared_norm(space)).clamp_min(1.0).sqrt()
         return space / (time + length)
+
+    @exact
+    def radius(self, x: Tensor) -> Tensor:
+        """√c·|x|: how far out the points `x` (..., d) lie, from 0 (centre) to 1 (rim): (...,)."""
+        return (self._c * squared_norm(widen(x)))[..., 0].sqrt().to(answer_dtype(x))
 
 
 def _clip_norm(x: Tensor, limit: float) -> Tensor:
@@ -149,4 +172,4 @@ def _clip_norm(x: Tensor, limit: float) -> Tensor:
     square = squared_norm(x)
     long = square > limit * limit
     scale = limit * torch.where(long, square, torch.ones_like(square)).rsqrt()
-    return torch.where(long, x * scale, x)
+    return x * torch.where(long, scale, torch.ones_like(scale))

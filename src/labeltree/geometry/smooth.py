@@ -50,10 +50,9 @@ def cosine(q: Tensor) -> Tensor:
 
 
 def safe_sqrt(q: Tensor) -> Tensor:
-    """√q with gradient 0 where q ≤ 0."""
-    positive = q > 0
-    root = torch.where(positive, q, torch.ones_like(q)).sqrt()
-    return torch.where(positive, root, torch.zeros_like(q))
+    """√q with gradient 0 where q ≤ 0; NaN stays NaN."""
+    zero = q <= 0
+    return torch.where(zero, torch.zeros_like(q), torch.where(zero, torch.ones_like(q), q).sqrt())
 
 
 def squared_norm(x: Tensor) -> Tensor:
@@ -64,6 +63,6 @@ def squared_norm(x: Tensor) -> Tensor:
 def unit(x: Tensor, least: float = 1e-12) -> Tensor:
     """x/|x|; a vector shorter than `least` becomes 0 with zero gradient."""
     square = squared_norm(x)
-    usable = square > least * least
-    scale = torch.where(usable, square, torch.ones_like(square)).rsqrt()
-    return x * torch.where(usable, scale, torch.zeros_like(scale))
+    zero = square <= least * least
+    scale = torch.where(zero, torch.ones_like(square), square).rsqrt()
+    return x * torch.where(zero, torch.zeros_like(scale), scale)

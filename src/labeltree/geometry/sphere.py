@@ -18,8 +18,9 @@ __all__ = ["Sphere"]
 class Sphere(Geometry):
     """The unit sphere, every input normalised: similarity = cosine, distance = the chord |x/|x| − y/|y||.
 
-    The chord is the distance of the Euclidean mode of Climbing the Label Tree (section 3.1). `exp` and `log`
-    follow great circles. A zero vector has no direction: it stays 0, at similarity 0, distance 1 to others.
+    The chord is the distance of the Euclidean mode of Climbing the Label Tree (section 3.1). `exp`, `log` and
+    `ema` follow great circles; that mode's prototypes, which leave the sphere (Eq. 9), are moved by
+    `Euclidean().ema_groups`. A zero vector has no direction: it stays 0, at similarity 0 to every other.
     """
 
     name: ClassVar[str] = "sphere"
