@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
+from labeltree.data.downloads import Progress
+from labeltree.data.files import OnError
+from labeltree.data.folders import open_folder
 from labeltree.data.registry import get_dataset, list_datasets
 from labeltree.data.source import Source
+from labeltree.data.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -19,10 +24,74 @@ def open_source(
     image_size: int | None = None,
     channels: int | None = None,
     taxonomy: Taxonomy | str | Path | None = None,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    image_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    progress: Progress | None = None,
 ) -> Source:
-    """Open samples."""
-    name = str(spec)
+    """Open a named data set, a folder of nested folders, or a table.
+
+    Args:
+        spec: A name of ``list_datasets()``, the path of a folder, or of a ``.csv``, ``.tsv`` or
+            ``.parquet`` file. A folder that is called like a data set is meant by ``./NAME``.
+        image_size: Side in pixels; None = as the data set has them, or 32 where images differ in size.
+        channels: 1 or 3; None = as the data set has them.
+        taxonomy: A taxonomy, or its file, for folders and tables.
+        on_error: ``raise`` or ``skip`` unreadable images. Skipping is decided when opening: it never
+            changes which samples an epoch sees.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        image_column: Tables: column of the image files.
+        label_columns: Tables: one column, or one per depth, coarse to fine.
+        group_column: Tables: rows with equal value never part.
+        split_column: Tables: column of the split.
+        progress: Is told how far decoding is: ``progress(message, done, total)``.
+
+    Raises:
+        DataError: If it is not there or unreadable.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
+    if channels not in (None, 1, 3):
+        raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
+    if image_size is not None and image_size < 1:
+        raise ValueError(f"image_size is {image_size}; it must be 1 or more, or None")
+    if isinstance(taxonomy, (str, Path)):
+        taxonomy = Taxonomy.from_file(taxonomy)
+    name, path = str(spec), Path(spec).expanduser()
     if name in list_datasets():
+        if taxonomy is not None:
+            raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
         return get_dataset(name).open(image_size=image_size, channels=channels)
-    raise DataError(f"'{name}' is neither a data set ({', '.join(list_datasets())}) nor a folder or table")
+    if path.is_dir():
+        return open_folder(
+            path,
+            image_size=image_size,
+            channels=channels,
+            taxonomy=taxonomy,
+            on_error=on_error,
+            cache=cache,
+            progress=progress,
+        )
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        return open_table(
+            path,
+            image_size=image_size,
+            channels=channels,
+            taxonomy=taxonomy,
+            image_column=image_column,
+            label_columns=label_columns,
+            group_column=group_column,
+            split_column=split_column,
+            on_error=on_error,
+            cache=cache,
+            progress=progress,
+        )
+    if path.exists():
+        raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
+    near = difflib.get_close_matches(name, list_datasets(), 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"data sets are {', '.join(list_datasets())}"
+    raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,9 +15,14 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["SPLITS", "ImageStore", "Source"]
+__all__ = ["SPLITS", "ImageStore", "Source", "printable"]
 
 SPLITS = ("train", "val", "test")
+
+
+def printable(path: str) -> str:
+    """A path that can be printed and saved: bytes that are not UTF-8 become escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class ImageStore(Protocol):
@@ -94,11 +100,11 @@ class Source:
         return self.store.load(self.rows[torch.as_tensor(indices, dtype=torch.int64)])
 
     def paths(self, indices: Tensor | Sequence[int]) -> list[str]:
-        """Files of the samples ``indices``; an empty list where the images are not files."""
+        """Files of the samples ``indices``, printable; an empty list where the images are not files."""
         if self.files is None:
             return []
         rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
-        return [self.files[row] for row in rows.tolist()]
+        return [printable(self.files[row]) for row in rows.tolist()]
 
     def subset(self, indices: Tensor | Sequence[int]) -> Source:
         """The samples ``indices``, in this order; instances and the taxonomy stay."""

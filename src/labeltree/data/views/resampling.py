@@ -94,24 +94,23 @@ def axis_weights(start: Tensor, length: Tensor, size: int, out: int, flip: Tenso
     support = step.clamp(min=1.0)[:, None, None]
     # A centre beyond the outermost pixel's (the half pixel at the border) takes that pixel, as usual.
     centre = centre.clamp(0, size - 1)
-    weights = (1 - (pixels - centre[:, :, None]).abs() / support).clamp_(min=0)
-    return weights / weights.sum(2, keepdim=True)
+    weights = (pixels - centre[:, :, None]).abs_().div_(-support).add_(1).clamp_(min=0)
+    return weights.div_(weights.sum(2, keepdim=True))
 
 
 def blur_weights(sigma: Tensor, size: int) -> Tensor:
     """Gaussian blur of an axis with mirrored borders, ``(n, size, size)``; ``sigma`` 0 changes nothing."""
-    pixels = torch.arange(size, device=sigma.device)
-    distance = torch.arange(2 * size, device=sigma.device, dtype=sigma.dtype)
+    distance = torch.arange(2 * size - 1, device=sigma.device, dtype=sigma.dtype)
     exponent = -0.5 * (distance / sigma.clamp(min=1e-3)[:, None]) ** 2
     # Beyond six standard deviations nothing is left but denormal numbers, which are slow to multiply.
     kernel = torch.where(exponent > -18, exponent.exp(), 0.0)
-    # Mirrored without repeating the border pixel: pixel -k shows pixel k. A border pixel has no mirror image.
-    inside = kernel[:, (pixels[:, None] - pixels).abs()]
-    before = kernel[:, torch.where(pixels > 0, pixels[:, None] + pixels, 2 * size - 1)]
-    beyond = (2 * (size - 1) - pixels[:, None] - pixels).clamp(min=0)
-    after = kernel[:, torch.where(pixels < size - 1, beyond, 2 * size - 1)]
-    weights = inside + before + after
-    return weights / weights.sum(2, keepdim=True)
+    # Row i, column j: kernel[|i - j|], and kernel at the distance to the mirror images of pixel j. A mirror
+    # repeats no border pixel: pixel -k shows pixel k. All three are windows that slide over one vector.
+    mirrored = torch.cat((kernel[:, :size].flip(1), kernel[:, 1:size]), 1)
+    weights = mirrored.unfold(1, size, 1).flip(1)
+    weights[:, :, 1:] += kernel.unfold(1, size, 1)[:, :, 1:]
+    weights[:, :, :-1] += kernel.flip(1).unfold(1, size, 1)[:, :, :-1]
+    return weights.div_(weights.sum(2, keepdim=True))
 
 
 def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

@@ -1,0 +1,139 @@
+"""From the bytes of an image file to pixels of one size, and a reason where that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from labeltree.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
+__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "read_head"]
+
+EXTENSIONS = frozenset(".bmp .gif .jfif .jpe .jpeg .jpg .pbm .pgm .png .pnm .ppm .tif .tiff .webp".split())
+"""Of the files in a folder, those that are images."""
+
+MAX_PIXELS = 89_478_485
+"""Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
+
+_GRAY = {"1", "L", "LA", "I", "F"}
+
+
+class ImageHead(NamedTuple):
+    """What a file says of itself before its pixels are read."""
+
+    width: int
+    height: int
+    gray: bool
+
+
+def _open(path: Path) -> PilImage:
+    from PIL import Image
+
+    if not path.exists():
+        raise DataError("there is no such file")
+    if path.stat().st_size == 0:
+        raise DataError("the file is empty")
+    image = Image.open(path)
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        image.close()
+        raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
+    return image
+
+
+def _reason(error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, DataError):
+        return str(error)
+    if isinstance(error, UnidentifiedImageError):
+        return "it is not an image in a format that can be read"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+def read_head(path: Path) -> ImageHead | None:
+    """Size and kind of an image, without decoding it; None where that cannot be read."""
+    try:
+        with _open(path) as image:
+            width, height = image.size
+            if image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
+                width, height = height, width
+            return ImageHead(width, height, _is_gray(image))
+    except Exception:  # decoding will fail in the same way and say why
+        return None
+
+
+def _is_gray(image: PilImage) -> bool:
+    if image.mode == "P":
+        palette = np.asarray(image.getpalette("RGB"), np.uint8).reshape(-1, 3)
+        return bool((palette == palette[:, :1]).all())
+    return image.mode in _GRAY or image.mode.startswith("I;")
+
+
+def decode(path: Path, size: int, channels: int) -> np.ndarray[Any, Any]:
+    """Read an image as ``(channels, size, size)``, uint8.
+
+    The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
+    reduced to 8; the largest centred square is resized with antialiasing. Of several frames the first
+    counts.
+
+    Args:
+        path: The file.
+        size: Side in pixels.
+        channels: 1 or 3.
+
+    Raises:
+        DataError: With the reason (without the path) if the file cannot be read as a whole.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with _open(path) as opened:
+            # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to
+            # resizing.
+            opened.draft(None, (2 * size, 2 * size))
+            opened.load()
+            image = ImageOps.exif_transpose(opened)
+            image = _flat(image, "L" if channels == 1 else "RGB")
+            if image.size != (size, size):
+                side = min(image.size)
+                left, top = (image.width - side) / 2, (image.height - side) / 2
+                box = (left, top, left + side, top + side)
+                image = image.resize((size, size), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
+            pixels = np.asarray(image)
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever a broken file makes them stumble over
+        raise DataError(_reason(error)) from error
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _flat(image: PilImage, mode: str) -> PilImage:
+    """8 bits a channel, no palette, no transparency."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        image = _bytes(np.asarray(image).astype(np.float64) / 257)
+    elif image.mode in ("I", "F"):  # whole numbers of 16 or 8 bits, or reals in [0, 1] or of 8 bits
+        values = np.nan_to_num(np.asarray(image).astype(np.float64))
+        largest = values.max(initial=0)
+        scale = 255 if image.mode == "F" and largest <= 1 else 1 / 257 if largest > 255 else 1
+        image = _bytes(values * scale)
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _bytes(values: np.ndarray[Any, Any]) -> PilImage:
+    from PIL import Image
+
+    return Image.fromarray(values.clip(0, 255).round().astype(np.uint8))

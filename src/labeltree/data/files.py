@@ -1,0 +1,231 @@
+"""Images that are files: unreadable ones are found first, and pixels are kept where there is room."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.decode import decode, read_head
+from labeltree.data.downloads import Progress, data_home, silent
+from labeltree.data.source import ImageStore, printable
+from labeltree.data.stores import MappedStore
+from labeltree.errors import DataError
+
+__all__ = ["FileStore", "OnError", "OpenedImages", "image_shape_of", "open_images"]
+
+OnError = Literal["raise", "skip"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_VERSION = 1  # of what decode() gives; a change of it must not meet an old cache
+_CACHE_BYTES = 16 << 30
+_PROBES = 1000
+_log = logging.getLogger("labeltree.data")
+
+
+class FileStore:
+    """Images that are decoded when they are asked for.
+
+    Args:
+        files: Their paths.
+        size: Side in pixels.
+        channels: 1 or 3.
+    """
+
+    def __init__(self, files: Sequence[str], size: int, channels: int) -> None:
+        self._files = list(files)
+        self.image_shape: tuple[int, int, int] = (channels, size, size)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows."""
+        channels, size, _ = self.image_shape
+        images = np.empty((len(rows), *self.image_shape), np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            try:
+                images[place] = decode(Path(self._files[row]), size, channels)
+            except DataError as error:
+                raise DataError(
+                    f"the image '{printable(self._files[row])}' cannot be read any more: {error}"
+                ) from error
+        return torch.from_numpy(images)
+
+
+@dataclass(frozen=True)
+class OpenedImages:
+    """A store of all files, and those among them that cannot be read."""
+
+    store: ImageStore
+    failures: dict[int, str]
+
+    def readable(self) -> np.ndarray[Any, Any]:
+        """Rows of the readable images, ascending."""
+        good = np.ones(len(self.store), bool)
+        good[list(self.failures)] = False
+        return np.flatnonzero(good)
+
+
+def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
+    """A size and a number of channels that suit the files, by the heads of 1,000 of them, evenly spread.
+
+    Returns:
+        The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
+        all are gray, else 3.
+    """
+    chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _PROBES)).round().astype(int))
+    heads = [head for head in _in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
+    if not heads:
+        return 32, 3
+    sizes = {(head.width, head.height) for head in heads}
+    width, height = next(iter(sizes))
+    size = width if len(sizes) == 1 and width == height <= 256 else 32
+    return size, 1 if all(head.gray for head in heads) else 3
+
+
+def open_images(
+    files: Sequence[str],
+    names: Sequence[str],
+    *,
+    size: int,
+    channels: int,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> OpenedImages:
+    """Find out which files can be read, and keep their pixels.
+
+    All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
+    on, under a key made of names, sizes, times of change and the image size. Where that would take more
+    than 16 GiB or half the free disk, only the list of unreadable files is kept, and images are decoded
+    whenever they are loaded.
+
+    Args:
+        files: Their paths.
+        names: What identifies each file in the key, usually the path below the folder.
+        size: Side in pixels.
+        channels: 1 or 3.
+        on_error: ``raise`` if a file cannot be read, or ``skip`` it with a warning. Either way the decision
+            falls here, before the first epoch.
+        cache: Keep the pixels; None = if there is room.
+        progress: Is told how many of the files are decoded.
+
+    Raises:
+        DataError: Names the unreadable files and why.
+    """
+    shape = (len(files), channels, size, size)
+    folder = data_home() / "images" / _key(files, names, size, channels)
+    keep = _has_room(int(np.prod(shape))) if cache is None else cache
+    failures = _read_failures(folder, shape, keep)
+    if failures is None:
+        failures = _decode_all(files, folder, shape, keep, progress or silent)
+    _report(files, failures, on_error)
+    store = MappedStore(folder / "images.bin", shape) if keep else FileStore(files, size, channels)
+    return OpenedImages(store, failures)
+
+
+def _key(files: Sequence[str], names: Sequence[str], size: int, channels: int) -> str:
+    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n".encode())
+    for file, name in zip(files, names, strict=True):
+        try:
+            status = os.stat(file)
+            what = f"{status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            what = "missing"
+        digest.update(os.fsencode(name) + f"\0{what}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _has_room(needed: int) -> bool:
+    place = data_home()
+    while not place.exists():
+        place = place.parent
+    return needed <= _CACHE_BYTES and needed <= shutil.disk_usage(place).free // 2
+
+
+def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int, str] | None:
+    """What an earlier decoding found; None if there was none."""
+    try:
+        known = json.loads((folder / "failures.json").read_text("utf-8"))
+        if keep and (folder / "images.bin").stat().st_size != int(np.prod(shape)):
+            return None
+        return {int(row): str(reason) for row, reason in known.items()}
+    except (OSError, ValueError):
+        return None
+
+
+def _decode_all(
+    files: Sequence[str], folder: Path, shape: tuple[int, ...], keep: bool, progress: Progress
+) -> dict[int, str]:
+    """Decode every file and write what was found to ``folder``, all at once by renaming it."""
+    _, channels, size, _ = shape
+
+    def attempt(row: int) -> np.ndarray[Any, Any] | str:
+        try:
+            return decode(Path(files[row]), size, channels)
+        except DataError as error:
+            return str(error)
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    failures: dict[int, str] = {}
+    black = np.zeros(shape[1:], np.uint8)
+    try:
+        with (fresh / "images.bin").open("wb") as out:
+            for row, result in enumerate(_in_threads(attempt, range(len(files)))):
+                if isinstance(result, str):
+                    failures[row] = result
+                if keep:
+                    out.write((black if isinstance(result, str) else result).tobytes())
+                if row % 256 == 0 or row + 1 == len(files):
+                    progress("decoding images", row + 1, len(files))
+        (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same result
+                raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return failures
+
+
+def _in_threads(function: Any, items: Iterable[Item]) -> Iterator[Any]:
+    """Results in order, with a bounded number of items under way."""
+    workers = min(32, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = []
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= 8 * workers:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+
+def _report(files: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
+    if not failures:
+        return
+    listed = [f"'{printable(files[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
+    more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
+    what = f"{len(failures)} of {len(files)} images cannot be read: {'; '.join(listed)}{more}"
+    if on_error == "raise":
+        raise DataError(f'{what}. Repair or remove them, or skip them with on_error="skip"')
+    if len(failures) == len(files):
+        raise DataError(what)
+    _log.warning("%s. They are skipped", what)
