@@ -115,7 +115,9 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
                 continue
             shape = METHOD_SHAPES[style % len(METHOD_SHAPES)]
             drawing.raw(Markup("<g><title>{}</title>").format(f"{methods[style]}: {100 * value:.1f}%"))
-            drawing.add("path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}")
+            drawing.add(
+                "path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}"
+            )
             drawing.raw(Markup("</g>"))
         if row.values and math.isfinite(row.values[0]):
             drawing.text(x_of(row.values[0]), y - 14, f"{100 * row.values[0]:.1f}%", "value mid")

@@ -13,7 +13,9 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ErrorRow", "error_rows"]
 
-_FEW = 10
+_MOST_BRANCHES = 12
+_MOST_CHILDREN = 6
+_WORTH_UNFOLDING = 0.03
 _LARGEST_BUBBLE = 30.0
 
 
@@ -96,7 +98,18 @@ def error_rows(
             else f"{plural(_classes(found, node, taxonomy), 'class', 'classes')} inside"
         )
         rows.append(
-            _row(entry, taxonomy, colours, names, errors.errors, largest, guides, bool(below), len(children.get(node, [])) > 1, folded)
+            _row(
+                entry,
+                taxonomy,
+                colours,
+                names,
+                errors.errors,
+                largest,
+                guides,
+                bool(below),
+                len(children.get(node, [])) > 1,
+                folded,
+            )
         )
         below_guides = tuple("line" if g == "tee" else "none" if g == "elbow" else g for g in guides)
         for i, child in enumerate(below):
@@ -110,26 +123,32 @@ def error_rows(
 
 
 def _unfold(found: dict[int, NodeErrors], children: dict[int, list[int]], limit: int) -> dict[int, list[int]]:
-    """Which children to show below which node: unfold the branch with most errors until the rows are used up."""
+    """Which children to show below which node.
+
+    A tree that fits is shown whole. Of a larger one, branches are unfolded in the order of their errors, as far
+    as the rows go and the errors are worth it; of many children only those with most errors are shown.
+    """
+    if len(found) <= limit:
+        return children
+    total = max(found[0].wrong, 1)
     shown: dict[int, list[int]] = {}
     queue = [(-found[0].wrong, 0)]
     rows = 1
     while queue:
-        _, node = heapq.heappop(queue)
+        errors, node = heapq.heappop(queue)
         below = children.get(node, [])
-        if not below:
+        if not below or (node and -errors < _WORTH_UNFOLDING * total):
             continue
-        kept = below
-        everything = rows + len(below) <= limit
-        if len(below) > _FEW and not everything:
-            worst = sorted(below, key=lambda child: (-found[child].wrong, child))[: max(_FEW // 2, 3)]
-            kept = sorted(worst)
-        more = len(kept) + (len(kept) < len(below))
-        if rows + more > limit and rows > 1:
+        worst = sorted(below, key=lambda child: (-found[child].wrong, child))
+        few = _MOST_BRANCHES if node == 0 else _MOST_CHILDREN
+        if len(below) > few:
+            worst = [child for child in worst[: few - 1] if found[child].wrong >= 0.01 * total or node == 0]
+        more = len(worst) + (len(worst) < len(below))
+        if not worst or (rows + more > limit and rows > 1):
             continue
         rows += more
-        shown[node] = kept
-        for child in kept:
+        shown[node] = sorted(worst)
+        for child in worst:
             heapq.heappush(queue, (-found[child].wrong, child))
     return shown
 
@@ -160,7 +179,7 @@ def _row(
         right=(entry.samples - sibling - further) / entry.samples,
         sibling=sibling / entry.samples,
         further=further / entry.samples,
-        here=percent(entry.errors_here / total, 0) if forks and total else "",
+        here=_share(entry.errors_here, total) if forks else "",
         inside=folded,
     )
 
@@ -172,7 +191,7 @@ def _rest(entries: list[NodeErrors], total: int, guides: tuple[str, ...]) -> Err
         sum(entry.to_elsewhere for entry in entries),
     )
     wrong = sum(entry.wrong for entry in entries)
-    share = f", with {percent(wrong / total, 0)} of the errors" if total else ""
+    share = f", with {_share(wrong, total)} of the mistakes" if wrong else ", without mistakes"
     return ErrorRow(
         name=f"and {len(entries)} more{share}",
         path="",
@@ -189,6 +208,12 @@ def _rest(entries: list[NodeErrors], total: int, guides: tuple[str, ...]) -> Err
         inside="",
         rest=True,
     )
+
+
+def _share(part: int, total: int) -> str:
+    if not part:
+        return "–"
+    return "< 1\u202f%" if part < 0.005 * total else percent(part / total, 0)
 
 
 def _sum_of_classes(found: dict[int, NodeErrors], children: dict[int, list[int]]) -> NodeErrors:

@@ -37,7 +37,7 @@ class SearchRow:
     query: Card
     results: list[Card]
     failure: bool
-    alike: int
+    alike: str
 
 
 def search_rows(
@@ -76,23 +76,24 @@ def search_rows(
     for search in searches:
         results = [card(row, search.query) for row in search.results.tolist()]
         alike = sum(result.sign == "✓" for result in results)
-        rows.append(SearchRow(card(search.query, search.query), results, search.failure, alike))
+        possible = min(search.alike_exist, len(results))
+        text = (
+            f"{alike} of {possible} alike"
+            if possible == len(results)
+            else f"{alike} of the {possible} there are"
+        )
+        rows.append(SearchRow(card(search.query, search.query), results, search.failure, text))
     return rows
 
 
 def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     """What the frames mean: colour, sign and words, from the same class to the other end of the tree."""
-    highest = max(taxonomy.max_height, 1)
+    tallest = max(taxonomy.max_height, 1)
     legend = [(nearness_colour(0.0), "✓", "same class")]
-    for steps in range(1, highest + 1):
-        if 3 < steps < highest - 1:
-            continue
-        words = (
-            "another main branch"
-            if steps == highest
-            else f"alike {steps} {'step' if steps == 1 else 'steps'} up"
-        )
-        legend.append((nearness_colour(steps / highest), f"{steps}\u2009↑", words))
+    for steps in range(1, tallest + 1):
+        branch = "share a branch 1 step tall" if steps == 1 else f"{steps} steps"
+        words = "nothing in common" if steps == tallest else branch
+        legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend
 
 

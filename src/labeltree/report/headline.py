@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeltree.evaluation import EvaluationResult, MethodResult
@@ -18,7 +19,7 @@ class Tile:
 
     number: str
     title: str
-    detail: str
+    others: list[tuple[str, str]]
 
 
 def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
@@ -45,7 +46,9 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
         f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's output "
         f"names exactly the right class for {percent(top1)}, give or take {_margin(top1, errors.samples):.1f} points."
     ]
-    sentences += [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
+    others = [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
+    if others:
+        sentences.append(f"For comparison: {'; '.join(others)}.")
     if errors.errors and len(errors.by_depth) > 1:
         near = 1 - errors.by_depth[0] / errors.errors
         sentences.append(
@@ -62,7 +65,11 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     others = [method for key, method in result.methods.items() if key != result.name]
     probe = main.by_depth.get("probe", [])
     found = [
-        Tile(percent(main.score("top1")), "get exactly the right class", _others(others, lambda m: m.score("top1"))),
+        Tile(
+            percent(main.score("top1")),
+            "get exactly the right class",
+            _others(others, lambda m: m.score("top1")),
+        ),
     ]
     if len(probe) > 1:
         found.append(
@@ -95,9 +102,8 @@ def _first(by_depth: dict[str, list[float]]) -> float:
     return next(iter(by_depth.get("probe", [])), math.nan)
 
 
-def _others(methods: list[MethodResult], score: object) -> str:
-    assert callable(score)
-    return ", ".join(f"{method.name} {percent(score(method))}" for method in methods)
+def _others(methods: list[MethodResult], score: Callable[[MethodResult], float]) -> list[tuple[str, str]]:
+    return [(method.name, percent(score(method))) for method in methods]
 
 
 def _margin(share: float, samples: int) -> float:
@@ -110,8 +116,8 @@ def _beside(ours: float, other: MethodResult) -> str:
     theirs = other.score("top1")
     gain = 100 * (ours - theirs)
     if math.isnan(gain):
-        return f"For {other.name} this could not be judged."
+        return f"{other.name} could not be judged"
     if abs(gain) < 0.05:
-        return f"With {other.name} it is just as much."
+        return f"{other.name} {percent(theirs)}, just as much"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
-    return f"With {other.name} it is {percent(theirs)}, {verdict}."
+    return f"{other.name} {percent(theirs)}, {verdict}"

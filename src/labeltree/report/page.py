@@ -156,11 +156,13 @@ def render_report(
         counts=result.counts,
         settings=list(_flat(_plain_settings(result))),
         recipe=list(_flat(recipe or {})),
-        split=result.split,
+        split="half of each class, the table has no splits" if result.split == "half" else result.split,
     )
 
 
-def _depths(result: EvaluationResult, taxonomy: Taxonomy, test: Tensor, table: EmbeddingTable) -> dict[str, Any]:
+def _depths(
+    result: EvaluationResult, taxonomy: Taxonomy, test: Tensor, table: EmbeddingTable
+) -> dict[str, Any]:
     """The chart and the table of the accuracy by depth."""
     labels = taxonomy.paths[table.nodes[test]]
     names = NodeNames(taxonomy)
@@ -170,9 +172,17 @@ def _depths(result: EvaluationResult, taxonomy: Taxonomy, test: Tensor, table: E
         found = torch.unique(groups[groups > 0]).tolist()
         last = depth == taxonomy.max_depth
         what = ", the exact class" if last else ", the coarsest" if depth == 1 else ""
-        detail = _as_many_as_fit([names.short(node) for node in found], 38 - len(str(len(found))))
+        detail = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
         values = [method.by_depth["probe"][depth - 1] for method in result.methods.values()]
-        rows.append(DotRow(f"Depth {depth}{what}", f"{len(found)}: {detail}", values))
+        rows.append(
+            DotRow(
+                f"Depth {depth}{what}",
+                plural(len(found), "group") + f": {detail}"
+                if not last
+                else plural(len(found), "class", "classes") + f": {detail}",
+                values,
+            )
+        )
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class average of embeddings",

@@ -108,9 +108,12 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
     for node in plane.nodes.unique().tolist():
         rows = (plane.nodes == node).nonzero().squeeze(1).tolist()
         shape = colours.shape(node)
-        path = "".join(marker(shape, float(x[i]), float(y[i]), radius) for i in rows)
-        drawing.raw(Markup("<g><title>{}</title>").format(" › ".join(taxonomy.path(node))))
-        drawing.add("path", d=path, fill=colours.colour(node), css="points")
+        name = " › ".join(taxonomy.path(node))
+        drawing.raw(
+            Markup('<g class="points" fill="{}"><title>{}</title>').format(colours.colour(node), name)
+        )
+        for i in rows:
+            drawing.add("path", d=marker(shape, float(x[i]), float(y[i]), radius))
         drawing.raw(Markup("</g>"))
     places = _label_places(plane.nodes, x, y, taxonomy)
     for node, (px, py) in _apart(places, width, height).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,13 +23,15 @@ class Search:
         query: row of the query.
         results: ``(k,)`` rows of the results, most similar first.
         dissimilarity: ``(k,)`` LCA-height dissimilarity of each result's label to the query's.
+        alike_exist: how many others of the query's class are searched among.
         failure: whether the query was chosen because its results are the worst of its class.
     """
 
     query: int
     results: Tensor
     dissimilarity: Tensor
-    failure: bool
+    alike_exist: int
+    failure: bool = False
 
 
 def choose_searches(
@@ -52,7 +54,11 @@ def choose_searches(
     if len(rows) < 2:
         return []
     labels = nodes[rows]
-    classes = labels.unique()
+    classes, sizes = torch.unique(labels, return_counts=True)
+    for fewest in (results + 1, 2):  # a class with few samples says little about a search for it
+        if int((sizes >= fewest).sum()) >= min(count, len(classes)):
+            classes = classes[sizes >= fewest]
+            break
     picked = classes[torch.linspace(0, len(classes) - 1, min(count, len(classes))).round().long()].tolist()
     per_class, extra = divmod(count, len(picked))
     found: list[tuple[int, list[Search]]] = []
@@ -75,7 +81,7 @@ def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
     """Take the worst search if asked for, and others at equal steps from the middle of the rest."""
     wanted = min(wanted, len(searches))
     worst = searches[-1]
-    picked = [Search(worst.query, worst.results, worst.dissimilarity, True)] if failing else []
+    picked = [replace(worst, failure=True)] if failing else []
     rest = searches[:-1] if failing else searches
     typical = wanted - len(picked)
     places = [round((j + 1) * len(rest) / (typical + 1) - 0.5) for j in range(typical)]
@@ -85,7 +91,7 @@ def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
 def _search(
     reading: Reading, nodes: Tensor, rows: Tensor, queries: Tensor, taxonomy: Taxonomy, count: int
 ) -> list[Search]:
-    """Search for each query among all rows but itself; the best searches first."""
+    """Search for each of one class's queries among all rows but itself; the best searches first."""
     similarity = reading.geometry.pairwise_similarity(reading.points[queries], reading.points[rows])
     similarity = similarity.masked_fill(queries[:, None] == rows[None, :], -torch.inf)
     order = torch.sort(similarity, dim=1, descending=True, stable=True).indices[
@@ -93,7 +99,8 @@ def _search(
     ]
     results = rows[order]
     apart = taxonomy.lca_height_dissimilarity(nodes[queries][:, None], nodes[results])
-    found = [Search(int(queries[i]), results[i], apart[i], False) for i in range(len(queries))]
+    alike = (nodes[rows] == nodes[queries[0]]).sum() - 1
+    found = [Search(int(queries[i]), results[i], apart[i], int(alike)) for i in range(len(queries))]
     return sorted(found, key=lambda search: (_badness(search), search.query))
 
 

@@ -86,9 +86,7 @@ def marker(shape: str, x: float, y: float, r: float) -> str:
 
 def legend_mark(shape: str, *, colour: str | None = None, css: str | None = None) -> Markup:
     """Draw a marker for a legend, in a colour or by a class of the style sheet."""
-    path = _element(
-        "path", None, {"d": marker(shape, 6, 6, 5), "fill": colour, "css": css}
-    )
+    path = _element("path", None, {"d": marker(shape, 6, 6, 5), "fill": colour, "css": css})
     return Markup('<span class="swatch"><svg viewBox="0 0 12 12" aria-hidden="true">{}</svg></span>').format(
         path
     )
@@ -108,4 +106,5 @@ def _element(tag: str, text: str | None, attributes: dict[str, float | str | Non
 
 
 def _short(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if value else "0"
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

@@ -70,7 +70,7 @@ _CLASSIFY = MeasureGroup(
             "",
             "Severity of mistakes",
             "mean LCA height of errors",
-            "Mistakes only: how many steps up the tree until one group holds both answer and truth. "
+            "Mistakes only: how tall the smallest branch is that holds both answer and truth, in steps. "
             "A model that makes only the hard mistakes can look worse here.",
             larger_is_better=False,
             share=False,
