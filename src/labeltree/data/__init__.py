@@ -6,6 +6,7 @@ from labeltree.data.opening import open_source
 from labeltree.data.registry import DatasetEntry, fetch, get_dataset, list_datasets, register_dataset
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import make_splits, split_by_group
+from labeltree.data.statistics import channel_statistics
 from labeltree.data.stores import ArrayStore, MappedStore
 from labeltree.data.views import ViewGenerator
 
@@ -16,6 +17,7 @@ __all__ = [
     "MappedStore",
     "Source",
     "ViewGenerator",
+    "channel_statistics",
     "data_home",
     "fashion_mnist_taxonomy",
     "fetch",

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "read_head"]
 
-EXTENSIONS = frozenset(".bmp .gif .jfif .jpe .jpeg .jpg .pbm .pgm .png .pnm .ppm .tif .tiff .webp".split())
+EXTENSIONS = frozenset(
+    (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png")
+    + (".pnm", ".ppm", ".tif", ".tiff", ".webp")
+)
 """Of the files in a folder, those that are images."""
 
 MAX_PIXELS = 89_478_485

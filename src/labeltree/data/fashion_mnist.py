@@ -184,7 +184,7 @@ def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
     try:
         FashionMNIST(str(work), download=True)
     except Exception as error:  # torchvision lets everything through that a download can raise
-        raise DataError(str(error).splitlines()[0] if str(error) else type(error).__name__) from error
+        raise DataError(str(error).split("\n")[0].rstrip(" :") or type(error).__name__) from error
     for name in FILES:
         os.replace(work / "FashionMNIST" / "raw" / name, fresh / name)
 
@@ -204,7 +204,7 @@ def open_fashion_mnist(*, image_size: int | None = None, channels: int | None = 
     """
     folder = data_home() / NAME
     try:
-        check_files(folder, FILES, digests=False)
+        check_files(folder, FILES)
     except DataError as error:
         raise DataError(f"{error}; 'labeltree data get {NAME}' fetches the data set") from error
     source = read_fashion_mnist(folder)

@@ -79,7 +79,7 @@ def _colour(images: Tensor, amount: Tensor) -> Tensor:
 
 
 def _sharpness(images: Tensor, amount: Tensor) -> Tensor:
-    """Away from, or towards, the mean of the neighbourhood (the centre counts five times); the border stays."""
+    """Away from the mean of the neighbourhood (the centre counts five times), or towards it."""
     if min(images.shape[2:]) < 3:
         return images
     # Sums of shifted images: the result of a convolution can depend on the batch's size in its last bits.
@@ -163,7 +163,7 @@ class RandAugment:
         self.magnitude = magnitude
 
     def __call__(self, images: Tensor, keys: Tensor, first: int = 0) -> Tensor:
-        """Augment images ``(n, c, h, w)`` in [0, 1] by the random streams from ``first`` on of ``keys (n,)``."""
+        """Augment images ``(n, c, h, w)`` in [0, 1] by the random streams of their keys from ``first`` on."""
         images = images.contiguous()
         for turn in range(self.operations):
             numbers = counters.uniform(keys, 2, first + 2 * turn)
