@@ -4,7 +4,7 @@ from labeltree.losses.bounded_loss import bounded_relation_loss
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.hicone import HiConELoss, HiMulConELoss
 from labeltree.losses.himulcon import HiMulConLoss
-from labeltree.losses.hwc import HWCLoss, hwc_table
+from labeltree.losses.hwc import HWCLoss, hwc_table, mean_omega
 from labeltree.losses.level_aware_margin import LevelAwareMarginLoss, prototype_distance, prototype_margin
 from labeltree.losses.ntxent import NTXentLoss
 from labeltree.losses.prototypes import NodePrototypes
@@ -30,6 +30,7 @@ __all__ = [
     "depth_weights",
     "hwc_table",
     "instance_table",
+    "mean_omega",
     "members",
     "outside_table",
     "prototype_distance",

@@ -17,7 +17,7 @@ from labeltree.pairs import PairRelation, RelationSpace, Rho, Similarity, pair_c
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
-__all__ = ["HWCLoss", "hwc_table"]
+__all__ = ["HWCLoss", "hwc_table", "mean_omega"]
 
 Positives = Literal["same", "instance"]
 Control = Literal["constant_omega", "outside_softmax"]
