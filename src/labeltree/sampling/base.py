@@ -1,0 +1,163 @@
+"""What all batch samplers share: exact sizes, disjoint ranks, no state to lose."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["BatchSampler", "IntArray"]
+
+IntArray = NDArray[np.int64]
+
+
+class BatchSampler(ABC):
+    """Batches of sample positions, the same whoever asks for them and whenever.
+
+    A sampler keeps no position: `batches(epoch, start)` is a pure function of the constructor's arguments,
+    the epoch and the number of batches that were consumed already, so resuming is starting there. The epoch
+    is drawn once for all ranks, and rank r takes every `world_size`-th batch of it, so the ranks are disjoint
+    and equally long without talking to each other. The epoch drawn last is kept.
+
+    Args:
+        nodes: (n,) the label of every sample, -1 where it is missing.
+        batch_size: B, samples per rank and batch.
+        seed: the same seed gives the same batches, in any process.
+        rank: of this process.
+        world_size: number of processes.
+        drop_last: every batch has exactly B samples, and the samples that do not fill one batch on every rank
+            are left out of the epoch. Otherwise each rank gets one more, shorter batch, of the same size on
+            all ranks and without padding: at most `world_size - 1` samples are left out.
+
+    Raises:
+        ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
+    """
+
+    def __init__(
+        self,
+        nodes: ArrayLike,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = True,
+    ) -> None:
+        self.nodes = _as_labels(nodes)
+        self.batch_size = _at_least("batch_size", batch_size, 1)
+        self.seed = _at_least("seed", seed, 0)
+        self.world_size = _at_least("world_size", world_size, 1)
+        self.rank = _at_least("rank", rank, 0)
+        self.drop_last = bool(drop_last)
+        if self.rank >= self.world_size:
+            raise ValueError(f"rank is {rank}, expected less than world_size, which is {world_size}")
+        self._full, self._short = self._count_batches()
+        self._drawn: tuple[int, Any] | None = None
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in the data, used or not."""
+        return len(self.nodes)
+
+    def __len__(self) -> int:
+        """Batches an epoch on this rank; the same on every rank."""
+        return self._full + (self._short > 0)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[IntArray]:
+        """The batches of an epoch from the one numbered `start` on: (B,) positions in `nodes`, all different.
+
+        Args:
+            epoch: counted from 0.
+            start: the number of batches of this epoch that were consumed before; `len(self)` gives none.
+        """
+        epoch, start = _at_least("epoch", epoch, 0), _at_least("start", start, 0)
+        if start > len(self):
+            raise ValueError(f"start is {start}, expected at most the {len(self)} batches of an epoch")
+        return self._iterate(epoch, start)
+
+    def epoch_order(self, epoch: int) -> IntArray:
+        """(len(self), B) the batches of an epoch, a row each; a short last batch is followed by -1."""
+        order = self._flat_order(_at_least("epoch", epoch, 0))
+        size, world, rank = self.batch_size, self.world_size, self.rank
+        rows = order[: self._full * world * size].reshape(self._full, world, size)[:, rank].copy()
+        if self._short:
+            last = np.full((1, size), -1, dtype=np.int64)
+            last[0, : self._short] = order[self._slot_of(self._full) :][: self._short]
+            rows = np.concatenate([rows, last])
+        return rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_drawn": None}  # a process that gets the sampler draws its epochs itself
+
+    def _iterate(self, epoch: int, start: int) -> Iterator[IntArray]:
+        order = self._flat_order(epoch)
+        for number in range(start, len(self)):
+            first = self._slot_of(number)
+            yield order[first : first + (self.batch_size if number < self._full else self._short)].copy()
+
+    def _slot_of(self, number: int) -> int:
+        """Where this rank's batch begins in the flat order of all ranks' batches."""
+        size = self.batch_size if number < self._full else self._short
+        return number * self.world_size * self.batch_size + self.rank * size
+
+    def _global_sizes(self) -> IntArray:
+        """Sizes of the batches of all ranks in the flat order: step by step, within a step rank by rank."""
+        full = np.full(self._full * self.world_size, self.batch_size, dtype=np.int64)
+        return np.concatenate(
+            [full, np.full(self.world_size if self._short else 0, self._short, dtype=np.int64)]
+        )
+
+    def _count_batches(self) -> tuple[int, int]:
+        """Full batches per rank, and the size of the short last one (0 where there is none)."""
+        share = self.num_samples // self.world_size
+        full, rest = divmod(share, self.batch_size)
+        short = 0 if self.drop_last else rest
+        if full + short == 0:
+            hint = "give fewer ranks" if share == 0 else "give a smaller batch_size, or drop_last=False"
+            raise ValueError(
+                f"{self.num_samples} samples on {self.world_size} rank(s) do not fill one batch of "
+                f"batch_size={self.batch_size}: {hint}"
+            )
+        return full, short
+
+    def _epoch(self, epoch: int) -> Any:
+        """What `_draw` gave for this epoch, drawn now unless it is the epoch drawn last."""
+        if self._drawn is None or self._drawn[0] != epoch:
+            self._drawn = None  # two epochs of a large data set need not be held at once
+            self._drawn = (epoch, self._draw(np.random.default_rng([self.seed, epoch])))
+        return self._drawn[1]
+
+    def _flat_order(self, epoch: int) -> IntArray:
+        """(T,) the samples of all ranks' batches, one batch after the other as in `_global_sizes`."""
+        order: IntArray = self._epoch(epoch)
+        return order
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator) -> Any:
+        """Draws an epoch for all ranks; no other source of randomness than `rng`."""
+
+
+def _as_labels(nodes: ArrayLike) -> IntArray:
+    labels = np.asarray(nodes)
+    if labels.ndim != 1:
+        raise ValueError(f"nodes has shape {labels.shape}, expected (n,)")
+    if labels.dtype.kind not in "iu" and len(labels):
+        raise ValueError(
+            f"nodes has dtype {labels.dtype}, expected integers: node numbers, -1 where a label is missing"
+        )
+    labels = labels.astype(np.int64)  # a copy: whoever changes theirs later does not change our batches
+    if len(labels) and labels.min() < -1:
+        raise ValueError(f"nodes holds {labels.min()}, expected node numbers, or -1 where a label is missing")
+    return labels
+
+
+def _at_least(name: str, value: int, least: int) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}, expected an integer") from None
+    if number < least:
+        raise ValueError(f"{name} is {number}, expected at least {least}")
+    return number

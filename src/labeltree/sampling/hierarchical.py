@@ -1,0 +1,214 @@
+"""Batches in which samples meet relatives of every depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from labeltree.sampling.base import BatchSampler, IntArray
+from labeltree.sampling.matching import match
+from labeltree.sampling.occupied import Layout, OccupiedTree
+from labeltree.sampling.packing import Groups, pack, share_evenly
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy import Taxonomy
+
+__all__ = ["EpochPlan", "HierarchicalBatchSampler"]
+
+ANCHOR, FILLER = 0, -1
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """Why each sample of an epoch stands where it does: slot by slot, all ranks' batches one after the other.
+
+    Attributes:
+        order: (T,) the samples.
+        wish: (T,) 0: an anchor, which begins a group; l > 0: its partner for depth l; -1: no part of a group.
+        shared: (T,) for a partner, l where it shares exactly the prefix of length l; where it is a
+            substitute, the length of the prefix that it was sought by, less than l (0: any sample). 0 for all
+            others.
+    """
+
+    order: IntArray
+    wish: NDArray[np.int16]
+    shared: NDArray[np.int16]
+
+
+class HierarchicalBatchSampler(BatchSampler):
+    """Groups of an anchor and, for every depth of its label, a partner that shares its path just so far.
+
+    This is the sampling of Zhang et al. 2022, Section 3.5, with its promises made precise. To share *exactly*
+    the prefix of length l is to have an LCA of depth l: the two agree down to depth l and not, or not
+    decidedly, further. At the depth of a leaf that is another sample of this leaf. A label of depth d, be it
+    a leaf or an inner node, has partners at the depths d, ..., 1. An epoch is drawn in this order:
+
+    1. Anchors, without replacement: spread evenly over the tree (a systematic sample of the samples in a
+       random depth-first order, so each is equally likely and a label with few samples is not used up by
+       anchors), then put in random order. A group has 1 + d slots and stands in one batch. The last group of
+       a batch takes as many partners as still fit, those of its finest depths. From here on, *unused* is what
+       is neither an anchor nor a partner yet.
+    2. Exact partners, depth by depth from the finest to the coarsest. At each depth all anchors that want a
+       partner there draw together: as many of them get one as any assignment of the unused samples could
+       serve, so an anchor goes without only if, after this depth was drawn, no unused sample shares exactly
+       this prefix with it.
+    3. Substitutes for the wishes left open, for l = L-1, ..., 1: every open wish of a depth finer than l gets
+       an unused sample that shares a prefix of length l *or longer*, and stays open only if no such sample is
+       left. Exact partners come first at all depths, so no substitute takes what another anchor could have
+       had.
+    4. Any unused labelled sample for the wishes that are still open.
+
+    Samples without a label, or labelled with the root, are in no group: they fill up the batches, evenly
+    spread. Every sample occurs at most once an epoch; which are left out when they do not fill a batch
+    changes by epoch. Since anchors are drawn together, the last batches of an epoch are as good as the first.
+    Groups are not marked in the batches: losses see all pairs of a batch. `plan` tells them, and `coverage`
+    how many wishes came true. In a skewed tree that is far from all: where one child holds most of a node's
+    samples, most of its anchors find no partner outside of it.
+
+    Args:
+        taxonomy: the tree.
+        nodes: (n,) the label of every sample, -1 where it is missing.
+        batch_size: B, samples per rank and batch.
+        seed: the same seed gives the same batches, in any process.
+        rank: of this process.
+        world_size: number of processes.
+        drop_last: every batch has exactly B samples; otherwise each rank gets one more, shorter batch, see
+            `BatchSampler`.
+
+    Raises:
+        ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_nested({"animal": ["dog", "cat"], "plant": ["oak", "fir"]})
+        >>> nodes = tree.encode(["dog", "cat", "oak", "fir"] * 6)
+        >>> sampler = HierarchicalBatchSampler(tree, nodes, batch_size=12)
+        >>> [len(batch) for batch in sampler.batches(epoch=0)]
+        [12, 12]
+        >>> sampler.coverage(epoch=0)
+        {1: 1.0, 2: 1.0}
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        nodes: ArrayLike,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        drop_last: bool = True,
+    ) -> None:
+        super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+        self._depth = taxonomy.depth.numpy()
+        self._tree = OccupiedTree(taxonomy, self.nodes)
+
+    def plan(self, epoch: int) -> EpochPlan:
+        """The epoch of all ranks with the reasons for it."""
+        plan: EpochPlan = self._epoch(epoch)
+        return plan
+
+    def coverage(self, epoch: int) -> dict[int, float]:
+        """For each depth, the share of anchors with a partner at exactly this depth.
+
+        Counted over the batches of all ranks and the anchors whose label is at least that deep, those of cut
+        groups included. Depths that no anchor's label reaches are left out.
+        """
+        plan = self.plan(epoch)
+        depth = self._depth[self.nodes[plan.order[plan.wish == ANCHOR]]]
+        reached = np.bincount(depth)[::-1].cumsum()[::-1]
+        granted = plan.wish[(plan.wish > 0) & (plan.shared == plan.wish)]
+        exact = np.bincount(granted, minlength=len(reached))
+        return {level: float(exact[level] / reached[level]) for level in range(1, len(reached))}
+
+    def _flat_order(self, epoch: int) -> IntArray:
+        return self.plan(epoch).order
+
+    def _draw(self, rng: np.random.Generator) -> EpochPlan:
+        sizes = self._global_sizes()
+        slots, first_slot = int(sizes.sum()), np.cumsum(sizes) - sizes
+        fillers = len(self._tree.unplaced) * slots // self.num_samples
+        filled = share_evenly(fillers, sizes)
+        layout = self._tree.shuffled(rng)
+        groups, places = self._draw_groups(layout, first_slot, sizes - filled, rng)
+        draft = _Draft(layout, groups, places, slots)
+        draft.draw_partners(rng)
+
+        # Slots without a group take the fillers, which are numbered on from the places of the layout.
+        free = np.flatnonzero(draft.wish == FILLER)
+        draft.place[free] = np.arange(len(free)) + len(layout.samples)
+        samples = np.concatenate([layout.samples, rng.permutation(self._tree.unplaced)[:fillers]])
+        return EpochPlan(samples[draft.place], draft.wish, draft.shared)
+
+    def _draw_groups(
+        self, layout: Layout, first_slot: IntArray, room: IntArray, rng: np.random.Generator
+    ) -> tuple[Groups, IntArray]:
+        """Groups that fill the room, and the place of each group's anchor."""
+        count = len(layout.samples)
+        mean_size = 1 + self._tree.mean_depth
+        enough = int(np.ceil(room / mean_size).sum())
+        if not self._tree.equal_depth:
+            enough += int(4 * enough**0.5)
+        while True:
+            enough = min(enough, count)
+            places = (np.arange(enough) * count + rng.integers(max(count, 1))) // max(enough, 1)
+            places = rng.permutation(places)
+            groups = pack(1 + layout.depth[places].astype(np.int64), first_slot, room)
+            if groups is not None:
+                return groups, places[: len(groups.slot)]
+            enough += enough // 4 + 1  # many groups were cut: more of them are needed
+
+
+class _Draft:
+    """An epoch in the making: places of the layout, slot by slot."""
+
+    def __init__(self, layout: Layout, groups: Groups, anchors: IntArray, slots: int) -> None:
+        self.place = np.zeros(slots, dtype=np.int64)
+        self.wish = np.full(slots, FILLER, dtype=np.int16)
+        self.shared = np.zeros(slots, dtype=np.int16)
+        self._spans = layout.spans
+        by_place = np.argsort(anchors)
+        self._anchor, self._slot, size = anchors[by_place], groups.slot[by_place], groups.size[by_place]
+        self._depth = layout.depth[self._anchor]
+        self._coarsest = self._depth + 2 - size  # the coarsest depth, from 1, that has a slot in the group
+        self.place[self._slot], self.wish[self._slot] = self._anchor, ANCHOR
+        unused = np.ones(len(layout.samples), dtype=np.bool_)
+        unused[self._anchor] = False
+        self._unused = np.flatnonzero(unused)
+
+    def draw_partners(self, rng: np.random.Generator) -> None:
+        """Steps 2 to 4 of `HierarchicalBatchSampler`."""
+        open_anchor, open_slot = [self._anchor[:0]], [self._slot[:0]]
+        for level in range(len(self._spans) - 1, 0, -1):
+            children = self._spans[level + 1] if level + 1 < len(self._spans) else None
+            who = (self._depth >= level) & (self._coarsest <= level)
+            anchor, slot = self._anchor[who], self._slot[who] + 1 + self._depth[who] - level
+            self.wish[slot] = level
+            served, partner = match(anchor, self._unused, self._spans[level], children, rng)
+            self._take(slot[served], partner, level)
+            open_anchor.append(anchor[~served])
+            open_slot.append(slot[~served])
+        anchor, slot = np.concatenate(open_anchor), np.concatenate(open_slot)
+        by_place = np.argsort(anchor, kind="stable")
+        anchor, slot = anchor[by_place], slot[by_place]
+        for level in range(len(self._spans) - 2, 0, -1):
+            if len(slot) == 0:
+                break
+            finer = self.wish[slot] > level
+            served, partner = match(anchor[finer], self._unused, self._spans[level], None, rng)
+            self._take(slot[finer][served], partner, level)
+            still = ~finer
+            still[finer] = ~served
+            anchor, slot = anchor[still], slot[still]
+        self._take(slot, rng.permutation(len(self._unused))[: len(slot)], 0)
+
+    def _take(self, slot: IntArray, partner: IntArray, level: int) -> None:
+        """Puts unused samples, given by their indices, into slots."""
+        self.place[slot], self.shared[slot] = self._unused[partner], level
+        left = np.ones(len(self._unused), dtype=np.bool_)
+        left[partner] = False
+        self._unused = self._unused[left]

@@ -1,0 +1,120 @@
+"""The part of a tree that holds samples, and the samples laid out along it in a random depth-first order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.sampling.base import IntArray
+from labeltree.sampling.grouping import key_dtype, stable_order
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Layout", "NodeSpans", "OccupiedTree"]
+
+
+@dataclass(frozen=True)
+class NodeSpans:
+    """The nodes of one depth, in the order of the layout, each with its range of places.
+
+    Attributes:
+        start: (v,) first place of each node's subtree, ascending.
+        end: (v,) one past its last place.
+        parent: (v,) index of the parent within the spans of the next coarser depth, ascending.
+    """
+
+    start: IntArray
+    end: IntArray
+    parent: IntArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All placed samples in a row, such that every subtree is a range.
+
+    Within a node the samples labelled with it come before those of its children. The order of the children of
+    a node and of the samples of a label is random.
+
+    Attributes:
+        samples: (m,) the sample at each place.
+        depth: (m,) the depth of its label.
+        spans: entry l holds the nodes of depth l; entry 0 is empty.
+    """
+
+    samples: IntArray
+    depth: NDArray[np.int16]
+    spans: list[NodeSpans]
+
+
+class OccupiedTree:
+    """The nodes that have samples in their subtree. Samples without a label, or labelled with the root, are
+    unplaced.
+
+    Attributes:
+        placed: (m,) the samples labelled at depth 1 or finer.
+        unplaced: (u,) the others.
+        mean_depth: the mean depth of the placed samples' labels, 0 where there are none.
+        equal_depth: whether all of them have the same.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, nodes: IntArray) -> None:
+        parent, depth, end = (getattr(taxonomy, name).numpy() for name in ("parent", "depth", "subtree_end"))
+        if len(nodes) and nodes.max() >= len(parent):
+            raise ValueError(
+                f"nodes holds {nodes.max()}, expected less than the {len(parent)} nodes of the taxonomy"
+            )
+        self.placed = np.flatnonzero(nodes > 0)
+        self.unplaced = np.flatnonzero(nodes <= 0)
+        own = np.bincount(nodes[self.placed], minlength=len(parent))
+        before = np.concatenate([[0], np.cumsum(own)])
+        total = before[end] - before[:-1]
+        kept = np.flatnonzero(total > 0)
+        kept = kept[kept > 0]
+        number = np.full(len(parent), -1, dtype=np.int64)
+        number[kept] = np.arange(len(kept))
+        self._own, self._total, self._depth = own[kept], total[kept], depth[kept].astype(np.int16)
+        self._parent = number[parent[kept]]  # -1 for the children of the root, which itself has no number
+        deepest = int(self._depth.max(initial=0))
+        self._by_depth = [np.flatnonzero(self._depth == level) for level in range(deepest + 1)]
+        self._labels = np.flatnonzero(self._own > 0)
+        which = np.searchsorted(kept[self._labels], nodes[self.placed])
+        self._label_of = which.astype(key_dtype(len(self._labels)))
+        depths = depth[nodes[self.placed]]
+        self.mean_depth = float(depths.mean()) if len(depths) else 0.0
+        self.equal_depth = len(depths) == 0 or bool(depths.min() == depths.max())
+
+    def shuffled(self, rng: np.random.Generator) -> Layout:
+        """A layout with the children of every node, and the samples of every label, in random order."""
+        start = self._shuffled_starts(rng)
+        spans = [NodeSpans(*np.zeros((3, 0), dtype=np.int64))]
+        index = np.zeros(len(start), dtype=np.int64)
+        for level, nodes in enumerate(self._by_depth[1:], start=1):
+            nodes = nodes[np.argsort(start[nodes])]
+            index[nodes] = np.arange(len(nodes))
+            parent = index[self._parent[nodes]] if level > 1 else np.zeros(len(nodes), dtype=np.int64)
+            spans.append(NodeSpans(start[nodes], start[nodes] + self._total[nodes], parent))
+        labels = self._labels[np.argsort(start[self._labels])]
+        rank = np.empty(len(labels), dtype=key_dtype(len(labels)))
+        rank[np.searchsorted(self._labels, labels)] = np.arange(len(labels))
+        order = rng.permutation(len(self.placed))
+        order = order[stable_order(rank[self._label_of[order]])]
+        return Layout(self.placed[order], np.repeat(self._depth[labels], self._own[labels]), spans)
+
+    def _shuffled_starts(self, rng: np.random.Generator) -> IntArray:
+        """(V,) the first place of each node's subtree when the children of every node are shuffled."""
+        count = len(self._total)
+        order = rng.permutation(count)
+        order = order[np.argsort(self._parent[order], kind="stable")]  # siblings together, in random order
+        before = np.cumsum(self._total[order]) - self._total[order]
+        parent = self._parent[order]
+        first = np.searchsorted(parent, parent)
+        offset = np.empty(count, dtype=np.int64)
+        offset[order] = before - before[first]
+        for nodes in self._by_depth[2:]:
+            parents = self._parent[nodes]
+            offset[nodes] += offset[parents] + self._own[parents]
+        return offset
