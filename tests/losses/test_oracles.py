@@ -49,7 +49,7 @@ def edges(parent):
 
 
 def columns(rows):
-    """The tree of label columns (coarse → fine), children in the order of their numbers; the rows as nodes."""
+    """The tree of label columns (coarse → fine), children in numeric order, and the rows as nodes."""
     tree = Taxonomy.from_paths([tuple(map(str, row)) for row in sorted(set(map(tuple, rows)))])
     return tree, tree.encode([tuple(map(str, row)) for row in rows])
 

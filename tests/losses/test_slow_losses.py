@@ -1,4 +1,4 @@
-"""The pairwise losses against slow double loops, values and gradients, on ragged trees, all sorts of labels."""
+"""The pairwise losses against slow double loops, value and gradient: ragged trees, all sorts of labels."""
 
 import pytest
 import torch
