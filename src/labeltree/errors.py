@@ -1,4 +1,4 @@
-"""The errors that labeltree raises for people: each message names what is wrong, where, and what to do instead."""
+"""The errors that labeltree raises for people: what is wrong, where, and what to do instead."""
 
 __all__ = ["DataError", "LabeltreeError", "RunError", "TaxonomyError"]
 

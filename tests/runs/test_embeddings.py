@@ -76,7 +76,9 @@ def test_labels_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
         ({"embeddings": [[1.0, np.nan], [1.0, 2.0]], "nodes": [1, 2]}, "row 0 holds NaN"),
     ],
 )
-def test_what_is_wrong_is_named(columns: dict[str, object], message: str, taxonomy: Taxonomy, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named(
+    columns: dict[str, object], message: str, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
     np.savez(tmp_path / "t.npz", **{k: np.asarray(v) for k, v in columns.items()})  # type: ignore[arg-type]
     with pytest.raises(DataError, match=message):
         EmbeddingTable.load(tmp_path / "t.npz", taxonomy)

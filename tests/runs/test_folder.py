@@ -16,9 +16,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "file.txt"
     with atomic_write(target) as temporary:
         temporary.write_text("old")
-    with pytest.raises(ZeroDivisionError), atomic_write(target) as temporary:
-        temporary.write_text("half")
-        1 / 0  # noqa: B018
+
+    def fail_half_way() -> None:
+        with atomic_write(target) as temporary:
+            temporary.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
     assert target.read_text() == "old"
     assert [p.name for p in target.parent.iterdir()] == ["file.txt"]
     assert target.stat().st_mode & 0o444 == 0o444
@@ -26,14 +31,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_json_has_no_nan(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.write_json(folder.metrics, {"a": math.nan, "b": [1.5, -math.inf], "c": {"d": torch.tensor([1.0, math.nan])}})
+    folder.write_json(
+        folder.metrics, {"a": math.nan, "b": [1.5, -math.inf], "c": {"d": torch.tensor([1.0, math.nan])}}
+    )
     assert json.loads(folder.metrics.read_text()) == {"a": None, "b": [1.5, None], "c": {"d": [1.0, None]}}
 
 
 def test_history_round_trip(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert folder.read_history() == []
-    folder.write_history([{"epoch": 0, "train_loss": 0.1 + 0.2}, {"epoch": 1, "train_loss": 1e-17, "val_ahp": 0.5}])
+    folder.write_history(
+        [{"epoch": 0, "train_loss": 0.1 + 0.2}, {"epoch": 1, "train_loss": 1e-17, "val_ahp": 0.5}]
+    )
     assert folder.read_history() == [
         {"epoch": 0.0, "train_loss": 0.1 + 0.2},
         {"epoch": 1.0, "train_loss": 1e-17, "val_ahp": 0.5},
@@ -42,7 +51,11 @@ def test_history_round_trip(tmp_path: Path) -> None:
 
 def test_weights_round_trip(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    state = {"a": torch.randn(3, 4), "b": torch.arange(5), "c": torch.randn(4, 3, 2, 2).to(memory_format=torch.channels_last)}
+    state = {
+        "a": torch.randn(3, 4),
+        "b": torch.arange(5),
+        "c": torch.randn(4, 3, 2, 2).to(memory_format=torch.channels_last),
+    }
     folder.save_weights(state, {"epoch": "3"})
     again = folder.load_weights()
     assert again.keys() == state.keys()

@@ -16,7 +16,7 @@ def recipe_of(image_folder: Path) -> Callable[..., Recipe]:
 
     def make(objective: str = "supcon", **settings: Any) -> Recipe:
         arguments = ["--data", str(image_folder), "--objective", objective]
-        defaults = {"epochs": 2, "batch_size": 10, "val": 0.2, "image_size": 28, "accelerator": "cpu"}
+        defaults = {"epochs": 2, "batch_size": 9, "val": 0.2, "image_size": 28, "accelerator": "cpu"}
         for key, value in {**defaults, **settings}.items():
             arguments.append(f"--{key.replace('__', '.')}={value}")
         return RecipeParser(objective).recipe(arguments)

@@ -72,7 +72,9 @@ def test_every_objective_lowers_its_loss(
     torch.manual_seed(0)
     objective = Objective(recipe_of(name, geometry=geometry, head__dim=16), taxonomy, 12)
     encoder = nn.Linear(12, 12)
-    nodes = torch.cat([taxonomy.leaves.repeat(6), torch.tensor([-1, -1, taxonomy.find("a"), taxonomy.find("b")])])
+    nodes = torch.cat(
+        [taxonomy.leaves.repeat(6), torch.tensor([-1, -1, taxonomy.find("a"), taxonomy.find("b")])]
+    )
     centres = torch.randn(taxonomy.num_nodes + 1, 12)
     inputs = (centres[nodes] + 0.5 * torch.randn(len(nodes), 12)).repeat(2, 1)
     nodes, instances = nodes.repeat(2), torch.arange(len(nodes)).repeat(2)

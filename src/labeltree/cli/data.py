@@ -9,12 +9,16 @@ def run(arguments: list[str]) -> None:
     """List the data sets, or bring one into the cache."""
     parser = argparse.ArgumentParser(
         prog="labeltree data",
-        description="Data sets are kept in a cache folder: that of the environment variable LABELTREE_DATA, else the "
-        "platform's own.",
+        description="Data sets are kept in a cache folder: that of the environment variable LABELTREE_DATA, "
+        "else the platform's own.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("list", help="the data sets by name", description="List the data sets that have a name.")
-    get = actions.add_parser("get", help="bring one into the cache", description="Bring a data set into the cache.")
+    actions.add_parser(
+        "list", help="the data sets by name", description="List the data sets that have a name."
+    )
+    get = actions.add_parser(
+        "get", help="bring one into the cache", description="Bring a data set into the cache."
+    )
     get.add_argument("name", help="as 'labeltree data list' has it")
     options = parser.parse_args(arguments)
 

@@ -10,8 +10,8 @@ def run(arguments: list[str]) -> None:
     """Write the embeddings table that the arguments ask for."""
     parser = argparse.ArgumentParser(
         prog="labeltree embed",
-        description="Write features and embeddings of a trained run's samples, or of other images, to one table "
-        "with columns embeddings, features, nodes, split, instances and paths.",
+        description="Write features and embeddings of a trained run's samples, or of other images, to one "
+        "table with columns embeddings, features, nodes, split, instances and paths.",
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder of images or a table")

@@ -10,12 +10,17 @@ def run(arguments: list[str]) -> None:
     """Evaluate what the arguments name; writes metrics.json and report.html."""
     parser = argparse.ArgumentParser(
         prog="labeltree evaluate",
-        description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the untrained "
-        "encoder; for somebody else's embeddings, by themselves. Writes metrics.json and report.html.",
+        description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the "
+        "untrained encoder; for somebody else's embeddings, by themselves. Writes metrics.json "
+        "and report.html.",
     )
     parser.add_argument("run", nargs="?", help="the folder of a trained run")
-    parser.add_argument("--beside", nargs="+", default=[], metavar="RUN", help="other runs on the same samples")
-    parser.add_argument("--embeddings", metavar="FILE", help=".npz or .parquet with embeddings and labels or nodes")
+    parser.add_argument(
+        "--beside", nargs="+", default=[], metavar="RUN", help="other runs on the same samples"
+    )
+    parser.add_argument(
+        "--embeddings", metavar="FILE", help=".npz or .parquet with embeddings and labels or nodes"
+    )
     parser.add_argument("--taxonomy", metavar="FILE", help="the taxonomy of those labels")
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write; default: the run, or FILE's folder")

@@ -14,17 +14,23 @@ def run(arguments: list[str]) -> None:
     """Show, check or convert the taxonomy that the arguments name."""
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
-        description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a column per "
-        "depth, a text file with one a/b/c path a line, nested folders, or a data set's name.",
+        description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
+        "column per depth, a text file with one a/b/c path a line, nested folders, or a data set's name.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="draw it as an indented tree", description="Draw a taxonomy as a tree.")
+    show = actions.add_parser(
+        "show", help="draw it as an indented tree", description="Draw a taxonomy as a tree."
+    )
     show.add_argument("taxonomy", help="a file, a folder or the name of a data set")
     show.add_argument("--depth", type=int, help="draw only this deep")
-    show.add_argument("--children", type=int, default=20, help="draw at most so many children of a node (default 20)")
+    show.add_argument(
+        "--children", type=int, default=20, help="draw at most so many children of a node (default 20)"
+    )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
     check.add_argument("taxonomy", help="a file, a folder or the name of a data set")
-    convert = actions.add_parser("convert", help="write it in another form", description="Convert a taxonomy.")
+    convert = actions.add_parser(
+        "convert", help="write it in another form", description="Convert a taxonomy."
+    )
     convert.add_argument("taxonomy", help="a file, a folder or the name of a data set")
     convert.add_argument("out", help="the file to write: .json, .yaml or .csv")
     options = parser.parse_args(arguments)

@@ -29,8 +29,8 @@ def run(arguments: list[str]) -> None:
         objective_of(settings),
         prog="labeltree train",
         usage=USAGE,
-        description="Train an encoder on images with taxonomy labels. The same command continues a run that was "
-        "interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, and "
+        description="Train an encoder on images with taxonomy labels. The same command continues a run that "
+        "was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, and "
         "--list-objectives. Names may be written with - or _.",
     )
     recipe = parser.recipe(settings)
@@ -39,8 +39,8 @@ def run(arguments: list[str]) -> None:
     history = folder.read_history()
     best = max(history, key=lambda row: row.get(f"val_{recipe.monitor}", float("-inf")))
     print(
-        f"trained {recipe.objective} on {recipe.data}: {len(history)} epochs, best at epoch {best['epoch']:.0f} "
-        f"with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
+        f"trained {recipe.objective} on {recipe.data}: {len(history)} epochs, best at epoch "
+        f"{best['epoch']:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
 
@@ -48,4 +48,8 @@ def run(arguments: list[str]) -> None:
 def _underscored(argument: str) -> str:
     """``--batch-size=3`` as ``--batch_size=3``; values stay as they are."""
     name, equals, value = argument.partition("=")
-    return name.replace("-", "_").replace("__", "--", 1) + equals + value if re.match(r"--\w", name) else argument
+    return (
+        name.replace("-", "_").replace("__", "--", 1) + equals + value
+        if re.match(r"--\w", name)
+        else argument
+    )

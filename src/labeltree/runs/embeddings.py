@@ -49,7 +49,9 @@ class EmbeddingTable:
         for name in ("nodes", "split", "features", "instances", "paths"):
             column = getattr(self, name)
             if column is not None and len(column) != n:
-                raise DataError(f"the table has {n} embeddings but {len(column)} {name}; they must be as many")
+                raise DataError(
+                    f"the table has {n} embeddings but {len(column)} {name}; they must be as many"
+                )
         if not bool(torch.isfinite(self.embeddings).all()):
             row = int((~torch.isfinite(self.embeddings)).any(1).nonzero()[0])
             raise DataError(f"embedding row {row} holds NaN or infinity; leave such rows out")
@@ -91,7 +93,9 @@ class EmbeddingTable:
         for name in ("split", "features", "instances", "paths"):
             column = getattr(self, name)
             if column is not None:
-                columns[name] = column.numpy() if isinstance(column, Tensor) else np.asarray(column, dtype=str)
+                columns[name] = (
+                    column.numpy() if isinstance(column, Tensor) else np.asarray(column, dtype=str)
+                )
         with atomic_write(path) as temporary:
             if path.suffix == ".npz":
                 np.savez(temporary, geometry=self.geometry, curvature=self.curvature, **columns)
@@ -162,7 +166,9 @@ def _nodes(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor
         nodes = _integers(path, "nodes", raw["nodes"])
         if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
             bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
-            raise DataError(f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}")
+            raise DataError(
+                f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}"
+            )
         return nodes
     if "labels" not in raw:
         raise DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {sorted(raw)}")
@@ -207,8 +213,10 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 def _floats(path: Path, name: str, array: Any) -> Tensor:
     array = np.asarray(array)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise DataError(f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}")
-    return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+        raise DataError(
+            f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}"
+        )
+    return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
 def _integers(path: Path, name: str, array: Any) -> Tensor:

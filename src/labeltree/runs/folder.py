@@ -101,7 +101,10 @@ class RunFolder:
     def write_history(self, rows: Sequence[Mapping[str, float | int]]) -> None:
         """Write the history, a row an epoch; columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in rows for key in row))
-        with atomic_write(self.history) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        with (
+            atomic_write(self.history) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as file,
+        ):
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
@@ -111,7 +114,9 @@ class RunFolder:
         if not self.history.is_file():
             return []
         with self.history.open(newline="", encoding="utf-8") as file:
-            return [{k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)]
+            return [
+                {k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)
+            ]
 
     def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
         """Write the weights of the encoder and heads as safetensors."""

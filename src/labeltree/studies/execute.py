@@ -32,7 +32,10 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
     results: list[dict[str, Any]] = []
     choices: dict[str, Any] = {}
     for method in study.methods:
-        trials = [_trial(study, method, trial, number, runs, progress_bar) for number, trial in enumerate(method.trials)]
+        trials = [
+            _trial(study, method, trial, number, runs, progress_bar)
+            for number, trial in enumerate(method.trials)
+        ]
         best = max(range(len(trials)), key=trials.__getitem__)
         choices[method.name] = {
             "trials": [{"settings": s, study.select: v} for s, v in zip(method.trials, trials, strict=True)],

@@ -59,7 +59,11 @@ class Study:
         objective = str(settings.get("objective", Recipe.objective))
         terms = {entry.name for entry in objective_terms(objective)}
         # Options of terms that this method does not use may stand in what all share.
-        kept = {k: v for k, v in settings.items() if "." not in k or k.split(".")[0] in {"head", "optimizer"} | terms}
+        kept = {
+            k: v
+            for k, v in settings.items()
+            if "." not in k or k.split(".")[0] in {"head", "optimizer"} | terms
+        }
         return RecipeParser(objective).recipe(settings=_nested(kept))
 
 

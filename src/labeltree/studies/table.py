@@ -29,8 +29,8 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
         "",
         f"Made by `python -m labeltree.studies {path}`; {len(study.seeds)} seeds a method "
         f"({', '.join(map(str, study.seeds))}), mean ± standard deviation (n − 1). Each method had "
-        f"{len(study.methods[0].trials)} trials, chosen by `{study.select}` on the validation split with seed "
-        f"{study.trial_seed}; the test split was read after that. The best mean of each column is bold.",
+        f"{len(study.methods[0].trials)} trials, chosen by `{study.select}` on the validation split with "
+        f"seed {study.trial_seed}; the test split was read after that. The best mean of each column is bold.",
         "",
         "Shared settings: " + ", ".join(f"`{key}={value}`" for key, value in study.shared.items()) + ".",
         "",
@@ -60,7 +60,10 @@ def _rows(methods: list[str], columns: list[str], results: list[dict[str, Any]])
             values = [r["scores"].get(column) for r in results if r["method"] == method]
             known = [value for value in values if value is not None]
             if known:
-                cells[method, column] = (statistics.mean(known), statistics.stdev(known) if len(known) > 1 else 0.0)
+                cells[method, column] = (
+                    statistics.mean(known),
+                    statistics.stdev(known) if len(known) > 1 else 0.0,
+                )
     best = {}
     for column in columns:
         means = [round(cell[0], 4) for (_, c), cell in cells.items() if c == column and cell is not None]

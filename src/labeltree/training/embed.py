@@ -53,12 +53,16 @@ def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> N
 
 def embed_source(module: RepresentationModule, source: Source, batch_size: int = 512) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order."""
-    device = torch.device("cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu")
+    device = torch.device(
+        "cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu"
+    )
     module = module.to(device).eval()
     features, embeddings = [], []
     with torch.inference_mode():
         for positions in _chunks(len(source), batch_size):
-            images = module.plain(source.load(positions).to(device), source.instances[positions].to(device), 0, 0)
+            images = module.plain(
+                source.load(positions).to(device), source.instances[positions].to(device), 0, 0
+            )
             if module.recipe.channels_last:
                 images = images.contiguous(memory_format=torch.channels_last)
             rows = module.evaluated_encoder(images).float()
@@ -105,7 +109,11 @@ def run_tables(path: str | Path) -> tuple[Trainee, dict[str, EmbeddingTable]]:
             if name == "pixels":
                 table = pixel_table(trainee.source)
             else:
-                module = trainee.module if name == "trained" else prepare(trainee.module.recipe, trainee.source).module
+                module = (
+                    trainee.module
+                    if name == "trained"
+                    else prepare(trainee.module.recipe, trainee.source).module
+                )
                 table = embed_source(module, trainee.source)
             table.save(file)
         tables[name] = EmbeddingTable.load(file, trainee.source.taxonomy)
@@ -125,4 +133,4 @@ def _table(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTa
 
 
 def _chunks(n: int, size: int) -> Iterator[Tensor]:
-    return iter(torch.arange(n).split(size))
+    return (torch.arange(start, min(start + size, n)) for start in range(0, n, size))

@@ -207,6 +207,7 @@ def _record(folder: RunFolder, recipe: Recipe, source: Source) -> None:
                 f"restore them, or train into another --out"
             )
         return
+    folder.path.mkdir(parents=True, exist_ok=True)
     source.taxonomy.save(folder.taxonomy)
     with atomic_write(folder.samples) as temporary:
         np.savez(temporary, instances=instances, nodes=nodes, split=splits)
@@ -224,8 +225,7 @@ def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
 
 def _quiet() -> None:
     """Silence Lightning's advice that does not fit this use; its warnings about real trouble stay."""
-    for name in ("lightning.pytorch.utilities.rank_zero", "lightning.pytorch.accelerators.cuda"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers.*",
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py

@@ -63,9 +63,9 @@ class RepresentationModule(L.LightningModule):
         self.steps_per_epoch = steps_per_epoch
         self.averaged: AveragedModel | None = None
         if recipe.ema > 0:
-            self.averaged = AveragedModel(
-                encoder, multi_avg_fn=get_ema_multi_avg_fn(recipe.ema), use_buffers=True
-            )
+            average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
+            self.averaged = AveragedModel(encoder, multi_avg_fn=average, use_buffers=True)
+        self.step_losses: dict[str, Tensor] = {}
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
 
     @property
@@ -79,7 +79,7 @@ class RepresentationModule(L.LightningModule):
         """Seed everything random in this step (dropout, for one) by the step alone."""
         seed = hash((self.recipe.seed, self.global_step, self.global_rank)) % 2**32
         random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002 - third-party losses may draw from the global state
+        np.random.seed(seed)
         torch.manual_seed(seed)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -93,10 +93,8 @@ class RepresentationModule(L.LightningModule):
         losses: dict[str, Tensor] = self.objective(
             self.encoder(images), batch["nodes"].repeat(VIEWS), batch["instances"].repeat(VIEWS)
         )
-        size = len(batch["images"])
-        for name, value in losses.items():
-            self.log(f"train_{name}", value.detach(), on_step=False, on_epoch=True, batch_size=size)
-        self.log("loss", losses["loss"].detach(), prog_bar=True, logger=False, batch_size=size)
+        self.step_losses = {name: value.detach() for name, value in losses.items()}
+        self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(batch["images"]))
         return losses["loss"]
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from torch import Tensor, nn
 
 from labeltree.geometry import get_geometry
@@ -37,11 +40,14 @@ class Objective(nn.Module):
         weights = recipe.term_weights or [1.0] * len(entries)
         if len(weights) != len(entries):
             raise ValueError(
-                f"term_weights has {len(weights)} numbers but objective '{recipe.objective}' has {len(entries)} terms"
+                f"term_weights has {len(weights)} numbers but objective '{recipe.objective}' has "
+                f"{len(entries)} terms"
             )
         stray = sorted(set(recipe.options) - {entry.name for entry in entries})
         if stray:
-            raise ValueError(f"there are options for '{stray[0]}', which objective '{recipe.objective}' does not use")
+            raise ValueError(
+                f"there are options for '{stray[0]}', which objective '{recipe.objective}' does not use"
+            )
         self.geometry = get_geometry(recipe.geometry, recipe.curvature)
         head = recipe.head
         self.head = ProjectionHead(feature_dim, head.dim, hidden_dim=head.hidden, num_layers=head.layers)
@@ -66,17 +72,21 @@ class Objective(nn.Module):
         """
         embeddings = self.embed(features)
         losses = {name: term(embeddings, nodes, instances) for name, term in self.terms.items()}
-        total = sum((self.weights[name] * loss for name, loss in losses.items()), start=embeddings.new_zeros(()))
+        total = sum(
+            (self.weights[name] * loss for name, loss in losses.items()), start=embeddings.new_zeros(())
+        )
         return {"loss": total, **losses}
 
-    def sampler(self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1) -> BatchSampler:
+    def sampler(
+        self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
+    ) -> BatchSampler:
         """The batch sampler over training samples with these labels."""
         labels = nodes.numpy()
         # Fewer samples than a batch: one short batch an epoch, rather than none.
         drop_last = len(labels) >= batch_size * world_size
-        common = {"seed": seed, "rank": rank, "world_size": world_size, "drop_last": drop_last}
-        if self.sampler_name == "hierarchical":
-            return HierarchicalBatchSampler(self._taxonomy, labels, batch_size, **common)
-        if self.sampler_name == "balanced":
-            return BalancedBatchSampler(self._taxonomy, labels, batch_size, **common)
-        return RandomBatchSampler(labels, batch_size, **common)
+        if self.sampler_name == "random":
+            make: Callable[..., BatchSampler] = RandomBatchSampler
+        else:
+            tree = HierarchicalBatchSampler if self.sampler_name == "hierarchical" else BalancedBatchSampler
+            make = partial(tree, self._taxonomy)
+        return make(labels, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)

@@ -35,7 +35,9 @@ def build_optimizer(recipe: OptimizerRecipe, encoder: nn.Module, rest: nn.Module
     return torch.optim.SGD(groups, momentum=recipe.momentum)
 
 
-def learning_rate_factor(recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int) -> Callable[[int], float]:
+def learning_rate_factor(
+    recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int
+) -> Callable[[int], float]:
     """The factor of the learning rate as a function of the number of steps taken."""
     total = epochs * steps_per_epoch
     warmup = min(round(recipe.warmup_epochs * steps_per_epoch), total - 1)

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import Checkpoint
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.training.module import RepresentationModule
 
 __all__ = ["Progress", "TrainingInterrupted"]
 
@@ -39,19 +40,22 @@ class Progress(Checkpoint):
         self.every_n_steps = every_n_steps
         self.rows: list[dict[str, float | int]] = []
         self.seconds = 0.0
+        self.sums: dict[str, float] = {}
         self._clock = time.monotonic()
         self._saved = time.monotonic()
         self._interrupted = False
         self._previous_handler: Any = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The history so far, and the seconds spent in the current epoch."""
-        return {"rows": self.rows, "seconds": self.seconds + time.monotonic() - self._clock}
+        """The history so far, and the sums of losses and the seconds of the current epoch."""
+        seconds = self.seconds + time.monotonic() - self._clock
+        return {"rows": self.rows, "seconds": seconds, "sums": self.sums}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self.rows = list(state_dict["rows"])
         self.seconds = float(state_dict["seconds"])
+        self.sums = dict(state_dict["sums"])
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Start the clock; from here on Ctrl-C ends the run after the step that is under way."""
@@ -63,8 +67,11 @@ class Progress(Checkpoint):
         self._interrupted = True
         signal.signal(signal.SIGINT, self._previous_handler)  # a second Ctrl-C does not wait
 
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        """Save when it is time, or when the user wants to stop."""
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
+        """Add up the losses; save when it is time, or when the user wants to stop."""
+        assert isinstance(pl_module, RepresentationModule)
+        for name, value in pl_module.step_losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + float(value)
         if trainer.global_step % _steps_per_epoch(trainer) == 0:
             return
         late = time.monotonic() - self._saved >= 60 * self.minutes
@@ -78,11 +85,12 @@ class Progress(Checkpoint):
         now = time.monotonic()
         row: dict[str, float | int] = {"epoch": trainer.current_epoch, "step": trainer.global_step}
         metrics = trainer.callback_metrics
-        row |= {k: float(metrics[k]) for k in sorted(metrics) if k.startswith(("train_", "val_"))}
+        row |= {f"train_{name}": total / _steps_per_epoch(trainer) for name, total in self.sums.items()}
+        row |= {k: float(metrics[k]) for k in sorted(metrics) if k.startswith("val_")}
         row["lr"] = float(trainer.optimizers[0].param_groups[0]["lr"])
         row["seconds"] = round(self.seconds + now - self._clock, 2)
         self.rows.append(row)
-        self.seconds, self._clock = 0.0, now
+        self.seconds, self._clock, self.sums = 0.0, now, {}
         self._save(trainer)
         self.folder.write_history(self.rows)
         self._stop_if_interrupted()

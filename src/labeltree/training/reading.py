@@ -30,7 +30,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     def __init__(self, objective: str, **options: Any) -> None:
         super().__init__(exit_on_error=False, default_env=False, **options)
         self.terms = objective_terms(objective)
-        self.add_argument("--config", action="config", help="a recipe file (YAML); what follows it overrides it")
+        self.add_argument(
+            "--config", action="config", help="a recipe file (YAML); what follows it overrides it"
+        )
         self.add_class_arguments(Recipe, as_group=False, skip={"options"})
         self.set_defaults({"objective": objective})
         for term in self.terms:
@@ -40,7 +42,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""
         raise RecipeError(self._explain(message)) from ex
 
-    def recipe(self, arguments: Sequence[str] | None = None, settings: dict[str, Any] | None = None) -> Recipe:
+    def recipe(
+        self, arguments: Sequence[str] | None = None, settings: dict[str, Any] | None = None
+    ) -> Recipe:
         """The recipe that command-line arguments, or nested settings, describe."""
         try:
             if arguments is not None:

@@ -178,8 +178,8 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """The recipe as nested plain values, objectives' settings under their own names."""
-        plain = dataclasses.asdict(self)
-        options = plain.pop("options")
+        plain: dict[str, Any] = dataclasses.asdict(self)
+        options: dict[str, Any] = plain.pop("options")
         return plain | options
 
     def save(self, path: str | Path) -> None:

@@ -45,7 +45,9 @@ class ObjectiveEntry:
     def options(self) -> dict[str, inspect.Parameter]:
         """The parameters that a user sets."""
         parameters = inspect.signature(self.loss).parameters
-        return {name: p for name, p in parameters.items() if name not in _GIVEN and p.kind is not p.VAR_KEYWORD}
+        return {
+            name: p for name, p in parameters.items() if name not in _GIVEN and p.kind is not p.VAR_KEYWORD
+        }
 
     def build(self, given: dict[str, Any], options: dict[str, Any]) -> nn.Module:
         """Make the loss from what the objective gives it and the user's options."""
@@ -68,7 +70,9 @@ def register_objective(
         ValueError: if the name is taken, or contains ``+``.
     """
     if "+" in name or name in _entries:
-        raise ValueError(f"cannot register objective '{name}': " + ("it contains '+'" if "+" in name else "taken"))
+        raise ValueError(
+            f"cannot register objective '{name}': " + ("it contains '+'" if "+" in name else "taken")
+        )
 
     def add(loss: Loss) -> Loss:
         _entries[name] = ObjectiveEntry(name, loss, summary, source, sampler)
@@ -95,7 +99,9 @@ def objective_terms(objective: str) -> list[ObjectiveEntry]:
     """The entries that ``a+b`` names, in order; each may be named once."""
     names = [name.strip() for name in objective.split("+")]
     if len(set(names)) < len(names):
-        raise ValueError(f"objective '{objective}' names a term twice; set its weight with term_weights instead")
+        raise ValueError(
+            f"objective '{objective}' names a term twice; set its weight with term_weights instead"
+        )
     return [get_objective(name) for name in names]
 
 
@@ -107,18 +113,18 @@ _HWC = "Climbing the Label Tree"
 register_objective(
     "simclr", summary="views of one image attract; no labels", source=_SIMCLR, sampler="random"
 )(losses.NTXentLoss)
-register_objective(
-    "supcon", summary="samples of one leaf attract; the tree is not used", source=_SUPCON
-)(losses.SupConLoss)
+register_objective("supcon", summary="samples of one leaf attract; the tree is not used", source=_SUPCON)(
+    losses.SupConLoss
+)
 register_objective(
     "himulcon", summary="SupCon at every depth, finer depths weigh more", source=f"{_ZHANG}, Eq. 4"
 )(losses.HiMulConLoss)
 register_objective(
     "hicone", summary="no coarse pair may lose less than the worst finer one", source=f"{_ZHANG}, Eq. 6"
 )(losses.HiConELoss)
-register_objective(
-    "himulcone", summary="HiMulCon with HiConE's constraint", source=f"{_ZHANG}, Eq. 7"
-)(losses.HiMulConELoss)
+register_objective("himulcone", summary="HiMulCon with HiConE's constraint", source=f"{_ZHANG}, Eq. 7")(
+    losses.HiMulConELoss
+)
 register_objective(
     "hiercon", summary="SupCon with pair losses weighted by the tree, outside the softmax", source=_HWC
 )(losses.WeightedSupConLoss)
