@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.naming import clean_name, is_missing, split_path
+from labeltree.taxonomy.naming import clean_name, is_missing, some, split_path
 from labeltree.taxonomy.suggest import nearest_hint
 
-__all__ = ["Entries", "entries_from_edges", "entries_from_paths"]
+__all__ = ["Entries", "entries_from_edges", "entries_from_paths", "outer_name", "with_root"]
 
 Where = Callable[[int], str]
 
@@ -17,6 +17,28 @@ class Entries(NamedTuple):
 
     names: list[str]
     parents: list[int]
+
+
+def outer_name(root_name: str | None) -> str:
+    """The name of the root above what a file or a caller names; a stand-in for None, until `with_root`."""
+    return clean_name("root" if root_name is None else root_name, "the root")
+
+
+def with_root(entries: Entries, root_name: str | None) -> Entries:
+    """Leave out the root, which stands first, where `root_name=None` makes its one child the root.
+
+    Raises:
+        TaxonomyError: if it has several children.
+    """
+    if root_name is not None:
+        return entries
+    outermost = [name for name, parent in zip(*entries, strict=True) if parent == 0]
+    if len(outermost) > 1:
+        raise TaxonomyError(
+            "root_name=None makes the one outermost name the root, but there are "
+            f"{len(outermost)}: {some(outermost)}"
+        )
+    return Entries(entries.names[1:], [parent - 1 for parent in entries.parents[1:]])
 
 
 def _nth_pair(row: int) -> str:
@@ -106,16 +128,16 @@ def _name(node: Hashable, names: Mapping[Hashable, object] | None) -> object:
     if names is None:
         return node
     if node not in names:
-        raise TaxonomyError(f"names has no entry for node {node!r}")
+        raise TaxonomyError(f"the node {node!r} has no name: names has no entry for it")
     return names[node]
 
 
 def entries_from_paths(
-    paths: Iterable[str | Sequence[object]], root_name: str = "root", where: Where = _nth_path
+    paths: Iterable[str | Sequence[object]], root_name: str | None = "root", where: Where = _nth_path
 ) -> Entries:
     """Collect paths of names as `Taxonomy.from_paths` does; `where` names a row in errors."""
-    names, parents = [clean_name(root_name, "the root")], [-1]
-    index: dict[tuple[int, str], int] = {}
+    names, parents = [outer_name(root_name)], [-1]
+    index: dict[tuple[int, object], int] = {}
     seen: set[object] = set()
     for row, path in enumerate(paths):
         key = path if isinstance(path, str) else tuple(path)
@@ -123,28 +145,29 @@ def entries_from_paths(
             continue
         seen.add(key)
         node = 0
-        for name in _path(key, where(row)):
-            child = index.get((node, name))
+        for part in _parts(key, where(row)):
+            child = index.get((node, part))
             if child is None:
-                child = index[node, name] = len(names)
-                names.append(name)
-                parents.append(node)
+                name = clean_name(part, f"{where(row)}, {path!r},")
+                child = index.setdefault((node, name), len(names))
+                if child == len(names):
+                    names.append(name)
+                    parents.append(node)
             node = child
     if len(names) == 1:
         raise TaxonomyError("there are no paths; give at least one, a sequence of names from coarse to fine")
-    return Entries(names, parents)
+    return with_root(Entries(names, parents), root_name)
 
 
-def _path(path: str | tuple[object, ...], where: str) -> list[str]:
+def _parts(path: str | tuple[object, ...], where: str) -> tuple[object, ...]:
+    """The names of a path as given, without the missing ones at its fine end."""
     parts = split_path(path) if isinstance(path, str) else path
-    length = len(parts)
-    while length and is_missing(parts[length - 1]):
-        length -= 1
+    missing = [depth for depth, part in enumerate(parts, start=1) if is_missing(part)]
+    length = len(parts) - len(missing)
+    if missing and missing[0] <= length:
+        raise TaxonomyError(
+            f"{where}, {path!r}, has a gap at depth {missing[0]}; only the finest names may be missing"
+        )
     if not length:
         raise TaxonomyError(f"{where} is empty; a path holds the names from depth 1 down to a node")
-    for depth, part in enumerate(parts[:length], start=1):
-        if is_missing(part):
-            raise TaxonomyError(
-                f"{where}, {path!r}, has a gap at depth {depth}; only the finest names may be missing"
-            )
-    return [clean_name(part, f"{where}, {path!r},") for part in parts[:length]]
+    return parts[:length]

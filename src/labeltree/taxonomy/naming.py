@@ -12,10 +12,10 @@ __all__ = ["clean_name", "is_missing", "join_path", "some", "split_path"]
 
 def is_missing(value: object) -> bool:
     """Whether a table's cell holds nothing: None, NaN, pandas' NA or NaT. An empty string is not nothing."""
-    if value is None:
-        return True
     if isinstance(value, str):
         return False
+    if value is None:
+        return True
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))

@@ -45,7 +45,7 @@ def as_node(node: int, num_nodes: int) -> int:
     Raises:
         TaxonomyError: if it is not an integer from 0 to num_nodes - 1.
     """
-    value = int(as_nodes(node, num_nodes, "node"))
-    if value < 0:
+    value = node if type(node) is int else int(as_nodes(node, num_nodes, "node"))
+    if not 0 <= value < num_nodes:
         raise TaxonomyError(f"node is {value}, expected 0 to {num_nodes - 1}")
     return value

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import some
 
-__all__ = ["Numbering", "number"]
+__all__ = ["Numbering", "depth_of", "number"]
 
 IntArray = NDArray[np.int64]
 
@@ -74,14 +74,20 @@ def _measure(order: list[int], parents: Sequence[int]) -> Numbering:
     for new, old in enumerate(order):
         number_of[old] = new
     parent = [number_of[parents[old]] if parents[old] >= 0 else -1 for old in order]
-    depth, height, end = [0] * n, [0] * n, list(range(1, n + 1))
-    for v in range(1, n):
-        depth[v] = depth[parent[v]] + 1
+    depth, height, end = depth_of(parent), [0] * n, list(range(1, n + 1))
     for v in range(n - 1, 0, -1):
         p = parent[v]
         height[p] = max(height[p], height[v] + 1)
         end[p] = max(end[p], end[v])
     return Numbering(*(np.asarray(x, dtype=np.int64) for x in (order, parent, depth, height, end)))
+
+
+def depth_of(parent: Sequence[int]) -> list[int]:
+    """The depth of each node of a tree in preorder."""
+    depth = [0] * len(parent)
+    for node in range(1, len(parent)):
+        depth[node] = depth[parent[node]] + 1
+    return depth
 
 
 def _cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[int]) -> str:

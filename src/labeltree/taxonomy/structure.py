@@ -74,18 +74,18 @@ class TreeStructure:
     def children(self, node: int) -> list[int]:
         """The children of a node, in order."""
         node = as_node(node, self.num_nodes)
-        found, child, end = [], node + 1, int(self.subtree_end[node])
-        while child < end:
+        found, child, end = [], node + 1, self.subtree_end.numpy()
+        while child < end[node]:
             found.append(child)
-            child = int(self.subtree_end[child])
+            child = int(end[child])
         return found
 
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node from the root to its parent; the root has none."""
         node = as_node(node, self.num_nodes)
-        found = []
+        found, parent = [], self.parent.numpy()
         while node > 0:
-            node = int(self.parent[node])
+            node = int(parent[node])
             found.append(node)
         return found[::-1]
 

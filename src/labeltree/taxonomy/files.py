@@ -1,0 +1,122 @@
+"""Taxonomy files: which reader and which writer belongs to which suffix; whole files or none."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.build import Entries, entries_from_paths
+from labeltree.taxonomy.json_text import entries_from_json, json_from_entries
+from labeltree.taxonomy.naming import join_path
+from labeltree.taxonomy.nested import entries_from_marks
+from labeltree.taxonomy.numbering import depth_of
+from labeltree.taxonomy.tables import entries_from_table, table_from_entries
+from labeltree.taxonomy.yaml_text import marks_from_yaml, yaml_from_tree
+
+__all__ = ["read_entries", "write_entries"]
+
+PathLike = str | os.PathLike[str]
+
+
+def read_entries(path: PathLike, root_name: str | None = "root") -> Entries:
+    """Read the tree that a file holds; see `Taxonomy.from_file`."""
+    path = Path(path)
+    reader = _READERS.get(path.suffix.casefold())
+    if path.is_dir():
+        raise TaxonomyError(
+            f"{str(path)!r} is a folder, not a file; Taxonomy.from_folders reads nested folders"
+        )
+    if reader is None:
+        raise TaxonomyError(
+            f"taxonomy file {str(path)!r} has the suffix {path.suffix!r}, expected one of "
+            f"{', '.join(_READERS)}"
+        )
+    try:
+        text = _decode(path.read_bytes())
+        if not text.strip():
+            raise TaxonomyError("the file is empty")
+        return reader(text, root_name)
+    except FileNotFoundError:
+        raise TaxonomyError(f"the taxonomy file {str(path)!r} does not exist") from None
+    except OSError as error:
+        raise TaxonomyError(f"the taxonomy file {str(path)!r} cannot be read: {error.strerror}") from None
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{path}: {error}") from None
+
+
+def write_entries(path: PathLike, entries: Entries) -> None:
+    """Write a tree that is numbered in preorder, in the format of the suffix; see `Taxonomy.save`."""
+    path = Path(path)
+    writer = _WRITERS.get(path.suffix.casefold())
+    if writer is None:
+        raise TaxonomyError(
+            f"cannot save a taxonomy as {path.name!r}: the suffix is {path.suffix!r}, expected one of "
+            f"{', '.join(_WRITERS)}"
+        )
+    if not path.parent.is_dir():
+        raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8", newline="") as file:
+            file.write(writer(entries))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise TaxonomyError(f"cannot save {str(path)!r}: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TaxonomyError(
+            f"line {line}: not UTF-8 text (byte {data[error.start]:#04x}); save it as UTF-8"
+        ) from None
+
+
+def _read_yaml(text: str, root_name: str | None) -> Entries:
+    return entries_from_marks(marks_from_yaml(text), root_name)
+
+
+def _read_lines(text: str, root_name: str | None) -> Entries:
+    lines = [(i, line.strip()) for i, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    return entries_from_paths((line for _, line in lines), root_name, lambda row: f"line {lines[row][0]}")
+
+
+def _write_yaml(entries: Entries) -> str:
+    return yaml_from_tree(entries.names, depth_of(entries.parents))
+
+
+def _write_lines(entries: Entries) -> str:
+    inner, depth = set(entries.parents), depth_of(entries.parents)
+    lines = []
+    path: list[str] = []
+    for node in range(1, len(entries.names)):
+        path[depth[node] - 1 :] = [entries.names[node]]
+        if node not in inner:
+            lines.append(join_path(path) + "\n")
+    return "".join(lines)
+
+
+_READERS: dict[str, Callable[[str, str | None], Entries]] = {
+    ".json": entries_from_json,
+    ".yaml": _read_yaml,
+    ".yml": _read_yaml,
+    ".csv": entries_from_table,
+    ".tsv": entries_from_table,
+    ".txt": _read_lines,
+}
+
+_WRITERS: dict[str, Callable[[Entries], str]] = {
+    ".json": json_from_entries,
+    ".yaml": _write_yaml,
+    ".yml": _write_yaml,
+    ".csv": lambda entries: table_from_entries(entries, ","),
+    ".tsv": lambda entries: table_from_entries(entries, "\t"),
+    ".txt": _write_lines,
+}

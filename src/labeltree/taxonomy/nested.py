@@ -1,0 +1,169 @@
+"""Trees from nested mappings and lists, as YAML and JSON have them; no recursion, so any depth works.
+
+Whatever the source, the nesting arrives as a flat stream of marks, and one assembler gives it its meaning:
+
+- a key is a node, and what stands under it are its children;
+- an item of a list is a leaf, or, where it is a mapping, one node per key;
+- nothing (None) under a key makes it a leaf, a single name under it is its one child.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.build import Entries, outer_name, with_root
+from labeltree.taxonomy.naming import clean_name, is_missing
+
+__all__ = ["Mark", "Pairs", "entries_from_marks", "entries_from_nested"]
+
+
+class Mark(NamedTuple):
+    """One step through nested data: a mapping or list opens or ends, or there is a name (None: nothing)."""
+
+    kind: Literal["{", "[", "end", "name"]
+    name: object = None
+    where: str = ""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A mapping as its pairs, so that a repeated key is seen and not overwritten."""
+
+
+def entries_from_nested(data: object, root_name: str | None = "root") -> Entries:
+    """Collect a tree from nested mappings, lists and names; see `Taxonomy.from_nested`."""
+    return entries_from_marks(_marks(data), root_name)
+
+
+def _marks(data: object) -> Iterator[Mark]:
+    """Walk through nested data in order. Refuses data that contain themselves."""
+    stack: list[tuple[int, Iterator[object]]] = [(0, iter([data]))]
+    open_ids = {0}
+    while stack:
+        outer, items = stack[-1]
+        try:
+            item = next(items)
+        except StopIteration:
+            stack.pop()
+            open_ids.discard(outer)
+            if stack:
+                yield Mark("end")
+            continue
+        kind, inner = _content(item)
+        if inner is None:
+            yield Mark("name", _scalar(item))
+            continue
+        if id(item) in open_ids:
+            raise TaxonomyError("the nested data contain themselves: a mapping or list stands within itself")
+        open_ids.add(id(item))
+        stack.append((id(item), inner))
+        yield Mark(kind)
+
+
+def _content(item: object) -> tuple[Literal["{", "["], Iterator[object] | None]:
+    if isinstance(item, Pairs):
+        return "{", (part for pair in item for part in pair)
+    if isinstance(item, Mapping):
+        return "{", (part for pair in item.items() for part in pair)
+    if isinstance(item, (list, tuple)):
+        return "[", iter(item)
+    return "{", None
+
+
+def _scalar(item: object) -> object:
+    if is_missing(item) or isinstance(item, str):
+        return item
+    if isinstance(item, int) and not isinstance(item, bool):
+        return str(item)
+    raise TaxonomyError(f"{item!r} is of type {type(item).__name__}, expected a name; put it in quotes")
+
+
+@dataclass
+class _Frame:
+    """An open mapping or list, the node that its names are children of, the key that waits for its value."""
+
+    kind: Literal["{", "["]
+    node: int
+    key: int | None = None
+
+
+def entries_from_marks(marks: Iterable[Mark], root_name: str | None = "root") -> Entries:
+    """Assemble the tree that a stream of marks describes.
+
+    Raises:
+        TaxonomyError: if the nesting has no meaning as a tree; the message says where.
+    """
+    tree = _Assembler(root_name)
+    for mark in marks:
+        tree.take(mark)
+    if len(tree.names) == 1:
+        raise TaxonomyError("there are no names; give at least one")
+    return with_root(Entries(tree.names, tree.parents), root_name)
+
+
+class _Assembler:
+    def __init__(self, root_name: str | None) -> None:
+        self.names, self.parents = [outer_name(root_name)], [-1]
+        self._siblings: set[tuple[int, str]] = set()
+        self._stack: list[_Frame] = []
+
+    def take(self, mark: Mark) -> None:
+        frame = self._stack[-1] if self._stack else None
+        if mark.kind == "end":
+            self._stack.pop()
+            if self._stack:
+                self._stack[-1].key = None
+        elif frame is None:
+            if mark.kind == "name":
+                raise TaxonomyError(
+                    f"{_at(mark)}expected nested names, a mapping or a list, found only {mark.name!r}"
+                )
+            self._stack.append(_Frame(mark.kind, 0))
+        elif frame.kind == "[":
+            self._item(frame, mark)
+        elif frame.key is None:
+            if mark.kind != "name":
+                raise TaxonomyError(
+                    f"{_at(mark)}a mapping or list cannot be a name ({self._below(frame.node)})"
+                )
+            frame.key = self._add(mark, frame.node)
+        else:
+            self._value(frame, frame.key, mark)
+
+    def _item(self, frame: _Frame, mark: Mark) -> None:
+        if mark.kind == "name":
+            self._add(mark, frame.node)
+        elif mark.kind == "{":
+            self._stack.append(_Frame("{", frame.node))
+        elif mark.kind == "[":
+            raise TaxonomyError(
+                f"{_at(mark)}a list stands within a list ({self._below(frame.node)}): its node has no name"
+            )
+
+    def _value(self, frame: _Frame, key: int, mark: Mark) -> None:
+        if mark.kind == "{" or mark.kind == "[":
+            self._stack.append(_Frame(mark.kind, key))
+            return
+        if not is_missing(mark.name) and mark.name != "":
+            self._add(mark, key)
+        frame.key = None
+
+    def _add(self, mark: Mark, parent: int) -> int:
+        name = clean_name(mark.name, f"{_at(mark)}a node {self._below(parent)}")
+        if (parent, name) in self._siblings:
+            above = repr(self.names[parent]) if parent else "the root"
+            raise TaxonomyError(
+                f"{_at(mark)}{above} has two children named {name!r}; "
+                "names may repeat, but not under one parent"
+            )
+        self._siblings.add((parent, name))
+        self.names.append(name)
+        self.parents.append(parent)
+        return len(self.names) - 1
+
+    def _below(self, node: int) -> str:
+        return f"below {self.names[node]!r}" if node else "below the root"
+
+
+def _at(mark: Mark) -> str:
+    return f"{mark.where}: " if mark.where else ""
