@@ -51,6 +51,8 @@ class PoincareBall(Geometry):
             raise ValueError(
                 f"max_tangent_norm is {self.max_tangent_norm}; expected a number above 0, or None"
             )
+        if self.mean_step is not None and not 0 < self.mean_step <= 1:
+            raise ValueError(f"mean_step is {self.mean_step}; expected a number in (0, 1], or None")
 
     @property
     def _c(self) -> float:
@@ -60,7 +62,7 @@ class PoincareBall(Geometry):
         """1 − c|x|² (..., 1), the room up to the boundary; a point outside counts as just inside."""
         return (1.0 - self._c * squared_norm(x)).clamp_min(4 * torch.finfo(x.dtype).eps)
 
-    def _unit_distance(self, distance: Tensor) -> Tensor:
+    def _rescale(self, distance: Tensor) -> Tensor:
         """Scale a distance in the ball of radius 1 to this ball's."""
         return distance / math.sqrt(self._c) if self.scaled else distance
 
@@ -69,7 +71,7 @@ class PoincareBall(Geometry):
         """Geodesic distance; the arcosh of Eq. 2 in the form 2·asinh(√z), exact for close points."""
         u, v = widen(x), widen(y)
         z = self._c * squared_norm(u - v) / (self._room(u) * self._room(v))
-        return self._unit_distance(2.0 * safe_sqrt(z).asinh())[..., 0].to(answer_dtype(x, y))
+        return self._rescale(2.0 * safe_sqrt(z).asinh())[..., 0].to(answer_dtype(x, y))
 
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
@@ -78,7 +80,7 @@ class PoincareBall(Geometry):
         distance = pairwise_distance(
             root * u, root * v, 1.0 / self._room(u)[:, 0], 1.0 / self._room(v)[:, 0], answer_dtype(x, y)
         )
-        return self._unit_distance(distance)
+        return self._rescale(distance)
 
     @exact
     def project(self, x: Tensor) -> Tensor:
