@@ -1,4 +1,4 @@
-"""The Poincaré ball and the sphere against geoopt, where it is installed; its artanh form is good to about 1e-6."""
+"""The Poincaré ball and the sphere against geoopt, if installed; its artanh form is good to about 1e-6."""
 
 import pytest
 import torch
