@@ -91,8 +91,8 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     tallest = max(taxonomy.max_height, 1)
     legend = [(nearness_colour(0.0), "✓", "same class")]
     for steps in range(1, tallest + 1):
-        branch = "share a branch 1 step tall" if steps == 1 else f"{steps} steps"
-        words = "nothing in common" if steps == tallest else branch
+        words = "share a branch 1 step tall" if steps == 1 else f"{steps} steps tall" if tallest <= 4 else ""
+        words = "nothing in common" if steps == tallest else words
         legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult
-from labeltree.report.wording import GROUPS, Measure, format_score
+from labeltree.report.wording import GROUPS, SEARCH, SEARCH_EMBEDDINGS, Measure, format_score
 
 __all__ = ["TableCell", "TableGroup", "TableRow", "metric_table"]
 
@@ -53,7 +53,12 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         "embedding_words": _embedding(result),
     }
     groups = []
+    one_role = len(result.main.representations) == 1
     for group in GROUPS:
+        if one_role and group is SEARCH:
+            continue  # the only representation is searched below
+        if one_role and group is SEARCH_EMBEDDINGS:
+            group = replace(group, question=SEARCH.question, answer=SEARCH.answer)
         rows = []
         for measure in group.measures:
             cells = _cells(result, measure)

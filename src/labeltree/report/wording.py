@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["GROUPS", "Measure", "MeasureGroup", "format_score", "percent", "plural"]
+__all__ = [
+    "GROUPS",
+    "SEARCH",
+    "SEARCH_EMBEDDINGS",
+    "Measure",
+    "MeasureGroup",
+    "format_score",
+    "percent",
+    "plural",
+]
 
 
 @dataclass(frozen=True)
@@ -105,12 +114,12 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
     )  # fmt: skip
 
 
-_RETRIEVE = MeasureGroup(
+SEARCH = MeasureGroup(
     "Does it find similar {samples}?",
     "Every {sample} in turn is the query, and all the others are sorted by similarity to it.",
     _retrieval("features"),
 )
-_RETRIEVE_EMBEDDED = MeasureGroup(
+SEARCH_EMBEDDINGS = MeasureGroup(
     "Does the same search work on the embeddings?",
     "The same search with the {embedding_words}.",
     _retrieval("embeddings"),
@@ -144,7 +153,7 @@ _ARRANGE = MeasureGroup(
         ),
     ),
 )
-GROUPS = (_CLASSIFY, _RETRIEVE, _RETRIEVE_EMBEDDED, _ARRANGE)
+GROUPS = (_CLASSIFY, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
 
 
 def format_score(value: float, measure: Measure) -> str:
