@@ -50,7 +50,11 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
         archive = _download(package, work, own, size, progress)
     root = work / "unpacked"
     shutil.rmtree(root, ignore_errors=True)
-    _run(["dpkg-deb", "-x", str(archive), str(root)], work)
+    try:
+        _run(["dpkg-deb", "-x", str(archive), str(root)], work)
+    except DataError:
+        archive.unlink()  # apt takes any file of the right size for a finished download
+        raise
     return root
 
 

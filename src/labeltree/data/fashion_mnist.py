@@ -132,16 +132,20 @@ def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False
         raise DataError(
             f"cannot write to '{folder}' ({error.strerror}); choose another folder with LABELTREE_DATA"
         ) from error
-    failures = []
+    failures, work = [], folder / ".download"
     for origin, bring in _origins():
         try:
             with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-                bring(Path(fresh), folder / ".download", report)
+                bring(Path(fresh), work, report)
                 report(f"checking Fashion-MNIST from {origin}", 0, 0)
-                check_files(Path(fresh), FILES)
+                try:
+                    check_files(Path(fresh), FILES)
+                except DataError:
+                    shutil.rmtree(work, ignore_errors=True)  # what is damaged must not be continued
+                    raise
                 for name in FILES:
                     os.replace(Path(fresh) / name, folder / name)
-            shutil.rmtree(folder / ".download", ignore_errors=True)
+            shutil.rmtree(work, ignore_errors=True)
             return folder
         except (DataError, OSError, EOFError) as error:
             failures.append(f"{origin}: {error}")

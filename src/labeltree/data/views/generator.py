@@ -158,8 +158,7 @@ class ViewGenerator:
         columns = resampling.axis_weights(boxes.left, boxes.width, width, out_width, flip)
         if self.recipe == "simclr" and min(out_height, out_width) >= _BLUR_FROM:
             blurred = (numbers[:, _BLUR] < 0.5).nonzero()[:, 0]
-            # Sigma 0.1 to 2 is meant for 224 pixels; half as wide an image has half as wide a blur.
-            sigma = (0.1 + 1.9 * numbers[blurred, _BLUR + 1]) * (min(out_height, out_width) / 224)
+            sigma = 0.1 + 1.9 * numbers[blurred, _BLUR + 1]
             rows = rows.index_copy(0, blurred, resampling.blur_weights(sigma, out_height) @ rows[blurred])
             columns = columns.index_copy(
                 0, blurred, resampling.blur_weights(sigma, out_width) @ columns[blurred]
