@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.naming import clean_name, is_missing, some, split_path
+from labeltree.taxonomy.naming import clean_name, is_missing, some, split_path, tidy
 from labeltree.taxonomy.suggest import nearest_hint
 
 __all__ = ["Entries", "entries_from_edges", "entries_from_paths", "outer_name", "with_root"]
@@ -59,7 +59,7 @@ def entries_from_edges(
     parent_of: dict[Hashable, Hashable] = {}
     row_of: dict[Hashable, int] = {}
     for row, pair in enumerate(pairs):
-        child, parent = _edge(pair, where(row))
+        child, parent = _edge(pair, where, row)
         if child in row_of:
             _refuse_second_edge(child, parent_of[child], parent, where(row_of[child]), where(row))
         parent_of[child], row_of[child] = parent, row
@@ -80,21 +80,22 @@ def entries_from_edges(
                 )
     ids = [*orphans, *parent_of]
     index = {node: i for i, node in enumerate(ids)}
-    cleaned = [
-        clean_name(_name(node, names), where(row_of[node if node in row_of else first_use[node]]))
-        for node in ids
-    ]
+    cleaned = []
+    for node in ids:
+        name = _name(node, names)
+        row = row_of[node if node in row_of else first_use[node]]
+        cleaned.append(tidy(name) or clean_name(name, where(row)))
     return Entries(cleaned, [-1 if (p := parent_of.get(node)) is None else index[p] for node in ids])
 
 
-def _edge(pair: Sequence[Hashable], where: str) -> tuple[Hashable, Hashable]:
+def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:
     if isinstance(pair, str) or len(pair) != 2:
-        raise TaxonomyError(f"{where} is {pair!r}, expected (child, parent)")
+        raise TaxonomyError(f"{where(row)} is {pair!r}, expected (child, parent)")
     child, parent = (
         None if is_missing(end) else end.strip() if isinstance(end, str) else end for end in pair
     )
     if child is None or child == "" or parent == "":
-        raise TaxonomyError(f"{where}, {tuple(pair)!r}, has an empty name; every node needs one")
+        raise TaxonomyError(f"{where(row)}, {tuple(pair)!r}, has an empty name; every node needs one")
     return child, parent
 
 
@@ -145,10 +146,10 @@ def entries_from_paths(
             continue
         seen.add(key)
         node = 0
-        for part in _parts(key, where(row)):
+        for part in _parts(key, where, row):
             child = index.get((node, part))
             if child is None:
-                name = clean_name(part, f"{where(row)}, {path!r},")
+                name = tidy(part) or clean_name(part, f"{where(row)}, {path!r},")
                 child = index.setdefault((node, name), len(names))
                 if child == len(names):
                     names.append(name)
@@ -159,15 +160,15 @@ def entries_from_paths(
     return with_root(Entries(names, parents), root_name)
 
 
-def _parts(path: str | tuple[object, ...], where: str) -> tuple[object, ...]:
+def _parts(path: str | tuple[object, ...], where: Where, row: int) -> tuple[object, ...]:
     """The names of a path as given, without the missing ones at its fine end."""
     parts = split_path(path) if isinstance(path, str) else path
     missing = [depth for depth, part in enumerate(parts, start=1) if is_missing(part)]
     length = len(parts) - len(missing)
     if missing and missing[0] <= length:
         raise TaxonomyError(
-            f"{where}, {path!r}, has a gap at depth {missing[0]}; only the finest names may be missing"
+            f"{where(row)}, {path!r}, has a gap at depth {missing[0]}; only the finest names may be missing"
         )
     if not length:
-        raise TaxonomyError(f"{where} is empty; a path holds the names from depth 1 down to a node")
+        raise TaxonomyError(f"{where(row)} is empty; a path holds the names from depth 1 down to a node")
     return parts[:length]

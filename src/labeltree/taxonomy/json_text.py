@@ -62,8 +62,8 @@ def entries_from_document(document: Mapping[str, Any]) -> Entries:
         )
     if version > VERSION:
         raise TaxonomyError(
-            f"the taxonomy was saved in version {version} of the format, this labeltree reads up to {VERSION}; "
-            "install a newer one"
+            f"the taxonomy was saved in version {version} of the format, this labeltree reads up to {VERSION}"
+            "; install a newer one"
         )
     names, parents = document.get("names"), document.get("parents")
     for key, values, kind, word in (("names", names, str, "strings"), ("parents", parents, int, "integers")):

@@ -7,7 +7,7 @@ import numpy as np
 
 from labeltree.errors import TaxonomyError
 
-__all__ = ["clean_name", "is_missing", "join_path", "some", "split_path"]
+__all__ = ["clean_name", "is_missing", "join_path", "some", "split_path", "tidy"]
 
 
 def is_missing(value: object) -> bool:
@@ -19,6 +19,12 @@ def is_missing(value: object) -> bool:
     if type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def tidy(name: object) -> str:
+    """The name without surrounding white space if it is a good one, else empty: `clean_name` says why."""
+    text = name.strip() if isinstance(name, str) else ""
+    return text if text.isprintable() else ""
 
 
 def clean_name(name: object, where: str) -> str:

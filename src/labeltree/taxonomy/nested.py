@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries, outer_name, with_root
-from labeltree.taxonomy.naming import clean_name, is_missing
+from labeltree.taxonomy.naming import clean_name, is_missing, tidy
 
 __all__ = ["Mark", "Pairs", "entries_from_marks", "entries_from_nested"]
 
@@ -149,7 +149,7 @@ class _Assembler:
         frame.key = None
 
     def _add(self, mark: Mark, parent: int) -> int:
-        name = clean_name(mark.name, f"{_at(mark)}a node {self._below(parent)}")
+        name = tidy(mark.name) or clean_name(mark.name, f"{_at(mark)}a node {self._below(parent)}")
         if (parent, name) in self._siblings:
             above = repr(self.names[parent]) if parent else "the root"
             raise TaxonomyError(

@@ -14,7 +14,7 @@ from labeltree.taxonomy.files import read_entries, write_entries
 from labeltree.taxonomy.folders import entries_from_folders
 from labeltree.taxonomy.json_text import document_from_entries, entries_from_document
 from labeltree.taxonomy.labels import Label, LabelIndex
-from labeltree.taxonomy.naming import clean_name
+from labeltree.taxonomy.naming import clean_name, tidy
 from labeltree.taxonomy.nested import entries_from_nested
 from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
 from labeltree.taxonomy.numbering import number
@@ -54,7 +54,7 @@ class Taxonomy(TreeStructure):
 
     def __init__(self, names: Sequence[str], parents: Sequence[int]) -> None:
         _check_lengths(names, parents)
-        names = [clean_name(name, f"node {i}") for i, name in enumerate(names)]
+        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
         numbering = number(names, parents)
         super().__init__(numbering)
         self.__dict__["names"] = [names[i] for i in numbering.order]
