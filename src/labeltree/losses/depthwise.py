@@ -28,7 +28,7 @@ class DepthwiseLoss(RelationLoss):
     constraint.
 
     Args:
-        taxonomy: the tree of the labels, at least one depth below the root.
+        taxonomy: the tree of the labels.
         weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
         temperature: τ > 0.
         constrained: whether a pair's loss is bounded below by the largest of the next finer depth.
@@ -59,8 +59,6 @@ class DepthwiseLoss(RelationLoss):
         undecided: Undecided,
     ) -> None:
         num_depths = taxonomy.max_depth
-        if num_depths < 1:
-            raise ValueError("taxonomy has no depth below its root; a loss over depths needs at least one")
         if variant not in ("paper", "reference"):
             raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
         if variant == "reference" and (positives, reduction, undecided, detach_bound) != (

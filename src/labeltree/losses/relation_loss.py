@@ -9,7 +9,7 @@ from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.batch import check_batch
 from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
 from labeltree.losses.table import LossTable
-from labeltree.pairs import PairRelation, RelationSpace, Similarity, pair_statistics
+from labeltree.pairs import PairRelation, RelationSpace, Similarity, pair_statistics, relation_space
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import unknown_relation
 
@@ -124,6 +124,13 @@ class RelationLoss(nn.Module):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0; got {temperature}")
+        codes = (
+            relation_space(0 if taxonomy is None else taxonomy.max_depth) if space is None else space
+        ).size
+        if table.positive.shape[1] != codes:
+            raise ValueError(
+                f"table is over {table.positive.shape[1]} relations, the taxonomy's codes are {codes}"
+            )
         if bool(((table.positive != 0) & ~table.member).any()):
             raise ValueError("a relation that is a positive of a term must be a member of its denominator")
         self.table = table

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs import RelationSpace
-from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
+from labeltree.taxonomy.relations import INSTANCE
 
 __all__ = ["LossTable", "Undecided", "depth_table", "instance_table", "members", "same_label"]
 
@@ -95,9 +95,6 @@ def instance_table(space: RelationSpace) -> LossTable:
 
 def same_label(space: RelationSpace, depth: int | None = None) -> Tensor:
     """`(R,)` bool: the labels agree at `depth` (None: at every one), or the rows are views of one sample."""
-    if space.relations.max_depth == 0:
-        kind = space.spread(space.relations.kind)
-        return (kind == SAME) | (kind == INSTANCE)
     return space.spread(space.relations.agrees(space.relations.max_depth if depth is None else depth))
 
 
@@ -111,8 +108,6 @@ def members(space: RelationSpace, undecided: Undecided, depth: int | None = None
     if undecided == "negative":
         return torch.ones(space.size, dtype=torch.bool)
     relations = space.relations
-    if relations.max_depth == 0:
-        return space.spread(relations.kind) != UNKNOWN
     return space.spread(~relations.undecided(relations.max_depth if depth is None else depth))
 
 
