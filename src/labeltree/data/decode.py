@@ -14,7 +14,22 @@ if TYPE_CHECKING:
 
 __all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "read_head"]
 
-_KINDS = ("bmp", "gif", "jfif", "jpe", "jpeg", "jpg", "pbm", "pgm", "png", "pnm", "ppm", "tif", "tiff", "webp")
+_KINDS = (
+    "bmp",
+    "gif",
+    "jfif",
+    "jpe",
+    "jpeg",
+    "jpg",
+    "pbm",
+    "pgm",
+    "png",
+    "pnm",
+    "ppm",
+    "tif",
+    "tiff",
+    "webp",
+)
 EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS)
 """Of the files in a folder, those that are images."""
 

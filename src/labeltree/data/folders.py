@@ -78,11 +78,11 @@ def open_folder(
     if _are_splits({path[0] for path in folders}, found):
         split = np.array([_SPLIT_NAMES[image.folders[0].lower()] for image in found])
         found = [_Found(image.path, image.folders[1:]) for image in found]
-        folders = list(dict.fromkeys(path[1:] for path in folders if len(path) > 1))
+        folders = sorted({path[1:] for path in folders if len(path) > 1})
     if taxonomy is None:
         if not folders:
             raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
-        taxonomy = Taxonomy.from_paths(folders, root_name=printable(top.name) or "root")
+        taxonomy = Taxonomy.from_paths(folders)
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
     files = [image.path for image in found]
     size, native_channels = image_size, channels

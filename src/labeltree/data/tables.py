@@ -174,8 +174,10 @@ def _nodes(
         if taxonomy is None:
             known = dict.fromkeys(row for row in rows if row)
             if not known:
-                raise DataError(f"the table '{path}' has no labels: {' and '.join(columns)} are empty")
-            taxonomy = Taxonomy.from_paths(known, root_name=path.stem)
+                raise DataError(
+                    f"the table '{path}' has no labels: {' and '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
+                )
+            taxonomy = Taxonomy.from_paths(known)
         return taxonomy, taxonomy.encode(rows)
     except TaxonomyError as error:
         raise TaxonomyError(f"the table '{path}', {' and '.join(columns)}: {error}") from error

@@ -159,10 +159,11 @@ class ViewGenerator:
         if self.recipe == "simclr" and min(out_height, out_width) >= _BLUR_FROM:
             blurred = (numbers[:, _BLUR] < 0.5).nonzero()[:, 0]
             sigma = 0.1 + 1.9 * numbers[blurred, _BLUR + 1]
-            rows = rows.index_copy(0, blurred, resampling.blur_weights(sigma, out_height) @ rows[blurred])
-            columns = columns.index_copy(
-                0, blurred, resampling.blur_weights(sigma, out_width) @ columns[blurred]
-            )
+            blur = resampling.blur_weights(sigma, out_height)
+            rows.index_copy_(0, blurred, blur @ rows[blurred])
+            if out_width != out_height:
+                blur = resampling.blur_weights(sigma, out_width)
+            columns.index_copy_(0, blurred, blur @ columns[blurred])
         views = resampling.resample(pixels, rows, columns)
         if self.recipe == "randaugment":
             return self._randaugment(views, keys, _RANDAUGMENT)
