@@ -1,0 +1,77 @@
+"""The pages of the objectives say what the code does: names, options, defaults, examples."""
+
+import ast
+import doctest
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from labeltree import losses
+from labeltree.training.reading import RecipeParser, objective_of
+from labeltree.training.registry import list_objectives
+
+PAGES = Path(__file__).parents[2] / "docs" / "objectives"
+GIVEN = {"taxonomy", "dim", "geometry"}
+NAMES = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
+
+
+def options(page: str) -> dict[str, object]:
+    """Name and default of the options in a page's table."""
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", (PAGES / f"{page}.md").read_text("utf-8"), re.MULTILINE)
+    return {name: ast.literal_eval(default) for name, default in rows}
+
+
+def class_of(page: str) -> type:
+    text = (PAGES / "index.md").read_text("utf-8")
+    found = re.search(rf"^\| \[`{page}`\]\({page}\.md\) \| `(\w+)` \|", text, re.MULTILINE)
+    assert found, f"the index has no row for {page}"
+    return getattr(losses, found.group(1))
+
+
+def test_every_objective_of_the_library_has_a_page():
+    known = {
+        entry.name: entry.loss
+        for entry in list_objectives()
+        if entry.loss.__module__.startswith("labeltree.")
+    }
+    assert set(known) == set(NAMES)
+    for name, loss in known.items():
+        assert class_of(name) is loss
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_the_table_of_a_page_has_all_options_with_their_defaults(page):
+    parameters = inspect.signature(class_of(page)).parameters
+    defaults = {name: p.default for name, p in parameters.items() if name not in GIVEN}
+    own, common = options(page), options("index")
+    text = (PAGES / f"{page}.md").read_text("utf-8")
+    assert own == {name: defaults[name] for name in own}
+    for name in set(defaults) - set(own):
+        assert defaults[name] == common[name], name
+        assert f"`{name}`" in text, f"the page does not refer to {name} of the index"
+
+
+def test_examples_of_the_index_run():
+    result = doctest.testfile(str(PAGES / "index.md"), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+def test_commands_of_the_pages_are_understood():
+    count = 0
+    for page in PAGES.glob("*.md"):
+        for command in re.findall(r"labeltree train (--data .*)", page.read_text("utf-8")):
+            arguments = [re.sub(r"^--term-weights$", "--term_weights", part) for part in shlex.split(command)]
+            recipe = RecipeParser(objective_of(arguments)).recipe(arguments)
+            assert recipe.objective in command
+            count += 1
+    assert count
+
+
+def test_links_lead_somewhere():
+    for page in PAGES.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+            assert (PAGES / target).exists(), f"{page.name} links to {target}"
