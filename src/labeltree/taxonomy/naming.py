@@ -46,7 +46,7 @@ def _check_characters(text: str, where: str) -> None:
         category = unicodedata.category(character)
         if category == "Cs":
             raise TaxonomyError(f"{where} has the name {text!r}, which is not valid Unicode text; rename it")
-        if category in ("Cc", "Zl", "Zp"):
+        if category in ("Cc", "Zl", "Zp") or character == "\ufeff":  # a byte-order mark is no part of a name
             raise TaxonomyError(
                 f"{where} has the name {text!r} with the control character {character!r}; a name is one line"
             )
