@@ -78,7 +78,7 @@ def test_every_objective_lowers_its_loss(
     centres = torch.randn(taxonomy.num_nodes + 1, 12)
     inputs = (centres[nodes] + 0.5 * torch.randn(len(nodes), 12)).repeat(2, 1)
     nodes, instances = nodes.repeat(2), torch.arange(len(nodes)).repeat(2)
-    optimizer = build_optimizer(OptimizerRecipe(lr=3e-3, head_lr_factor=1), encoder, objective)
+    optimizer = build_optimizer(OptimizerRecipe(), encoder, objective, (3e-3, 3e-3))
     values = []
     for _ in range(60):
         losses = objective(encoder(inputs), nodes, instances)
@@ -104,13 +104,20 @@ def test_weights_of_terms(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) 
 
 def test_parameter_groups() -> None:
     encoder, head = build_encoder("small-conv", channels=1, image_size=28), nn.Linear(4, 2)
-    optimizer = build_optimizer(OptimizerRecipe(lr=0.1, head_lr_factor=10, weight_decay=0.5), encoder, head)
+    optimizer = build_optimizer(OptimizerRecipe(weight_decay=0.5), encoder, head, (0.1, 1.0))
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.5 if group["params"][0].ndim >= 2 else 0.0)
         ours = any(p is q for p in group["params"] for q in head.parameters())
         assert group["lr"] == pytest.approx(1.0 if ours else 0.1)
     covered = {id(p) for group in optimizer.param_groups for p in group["params"]}
     assert covered == {id(p) for module in (encoder, head) for p in module.parameters()}
+
+
+def test_learning_rates() -> None:
+    assert Recipe(data="x").learning_rates == (3e-3, 3e-3)
+    assert Recipe(data="x", pretrained=True).learning_rates == pytest.approx((1e-4, 1e-3))
+    rates = Recipe(data="x", optimizer=OptimizerRecipe(lr=0.1, head_lr_factor=4)).learning_rates
+    assert rates == pytest.approx((0.1, 0.4))
 
 
 def test_schedules() -> None:

@@ -127,7 +127,9 @@ class RepresentationModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Optimizer with the head at its own rate, and a schedule by the step."""
-        optimizer = build_optimizer(self.recipe.optimizer, self.encoder, self.objective)
+        optimizer = build_optimizer(
+            self.recipe.optimizer, self.encoder, self.objective, self.recipe.learning_rates
+        )
         factor = learning_rate_factor(self.recipe.optimizer, self.recipe.epochs, self.steps_per_epoch)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -14,13 +14,15 @@ from labeltree.training.recipe import OptimizerRecipe
 __all__ = ["build_optimizer", "learning_rate_factor"]
 
 
-def build_optimizer(recipe: OptimizerRecipe, encoder: nn.Module, rest: nn.Module) -> torch.optim.Optimizer:
-    """AdamW or SGD over the trainable parameters of the encoder and, at a higher rate, of everything else.
+def build_optimizer(
+    recipe: OptimizerRecipe, encoder: nn.Module, rest: nn.Module, rates: tuple[float, float]
+) -> torch.optim.Optimizer:
+    """AdamW or SGD over the trainable parameters of the encoder and of everything else, each at its rate.
 
     Biases and normalisation parameters (fewer than two dimensions) have no weight decay.
     """
     groups: list[dict[str, Any]] = []
-    for module, rate in ((encoder, recipe.lr), (rest, recipe.lr * recipe.head_lr_factor)):
+    for module, rate in zip((encoder, rest), rates, strict=True):
         trainable = [p for p in module.parameters() if p.requires_grad]
         for parameters, decay in (
             ([p for p in trainable if p.ndim >= 2], recipe.weight_decay),

@@ -50,8 +50,10 @@ class OptimizerRecipe:
 
     Attributes:
         name: ``adamw`` (HWC + LAM paper) or ``sgd`` with momentum (HiMulConE paper).
-        lr: learning rate of the encoder.
-        head_lr_factor: the head, and all else that is not encoder, learns this many times faster.
+        lr: learning rate of the encoder; None = 1e-4 where it starts from trained weights (the HWC + LAM
+            paper's), else 3e-3.
+        head_lr_factor: the head, and all else that is not encoder, learns this many times faster; None = 10
+            where the encoder starts from trained weights (that paper's), else 1.
         weight_decay: not applied to biases and normalisation.
         momentum: of SGD.
         schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone) or ``constant``.
@@ -62,8 +64,8 @@ class OptimizerRecipe:
     """
 
     name: Literal["adamw", "sgd"] = "adamw"
-    lr: float = 1e-3
-    head_lr_factor: float = 10.0
+    lr: float | None = None
+    head_lr_factor: float | None = None
     weight_decay: float = 1e-4
     momentum: float = 0.9
     schedule: Literal["cosine", "step", "constant"] = "cosine"
@@ -166,7 +168,7 @@ class Recipe:
             ("patience", self.patience is None or self.patience >= 1, "1 or more"),
             ("workers", self.workers >= 0, "0 or more"),
             ("checkpoint_minutes", self.checkpoint_minutes >= 0, "0 or more"),
-            ("optimizer.lr", self.optimizer.lr > 0, "above 0"),
+            ("optimizer.lr", self.optimizer.lr is None or self.optimizer.lr > 0, "above 0"),
             ("head.dim", self.head.dim >= 1, "1 or more"),
         ]
         for name, holds, expected in checks:
@@ -175,6 +177,14 @@ class Recipe:
                 for part in name.split("."):
                     value = getattr(value, part)
                 raise ValueError(f"{name} is {value}; it must be {expected}")
+
+    @property
+    def learning_rates(self) -> tuple[float, float]:
+        """The peak learning rates of the encoder and of everything else."""
+        trained = self.pretrained or self.weights is not None
+        lr, factor = self.optimizer.lr, self.optimizer.head_lr_factor
+        lr = (1e-4 if trained else 3e-3) if lr is None else lr
+        return lr, lr * ((10.0 if trained else 1.0) if factor is None else factor)
 
     def to_dict(self) -> dict[str, Any]:
         """The recipe as nested plain values, objectives' settings under their own names."""
