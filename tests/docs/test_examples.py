@@ -1,0 +1,33 @@
+"""The examples of the README and of the package run as they stand."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples(page: Path) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_examples_run(page: Path) -> None:
+    exec(compile(examples(page), str(page), "exec"), {})
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_every_objective_has_a_page() -> None:
+    from labeltree.training.registry import list_objectives
+
+    for entry in list_objectives():
+        page = ROOT / "docs" / "objectives" / f"{entry.name}.md"
+        if entry.loss.__module__.startswith("labeltree."):
+            assert page.is_file(), page
