@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
 from labeltree.evaluation.probe import linear_probe
+from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
 from labeltree.evaluation.reading import Reading, read
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores
@@ -45,7 +46,7 @@ def evaluate(
         table: the embeddings to evaluate.
         taxonomy: of their labels; it may be another than the one they were trained with.
         name: of the evaluated method in the result.
-        baselines: other tables by name, of the same samples where possible: raw pixels, the untrained encoder.
+        baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
         settings: default `EvaluationSettings()`.
 
@@ -75,8 +76,8 @@ def evaluate(
     measured = {
         key: _measure(key, entry, roles, chosen[key], taxonomy, settings) for key, entry in tables.items()
     }
-    methods = {key: method for key, (method, _) in measured.items()}
-    prototypes = measured[name][1]
+    methods = {key: entry.method for key, entry in measured.items()}
+    prototypes = measured[name].prototypes
     return EvaluationResult(
         name=name,
         split=samples.split,
@@ -90,10 +91,17 @@ def evaluate(
             *_reading_notes(methods, name, roles),
             *samples.notes,
             *_parent_notes(prototypes),
+            *_probe_notes(measured),
             *_different_samples(tables, chosen, name),
         ],
         settings=settings,
     )
+
+
+class _Measured(NamedTuple):
+    method: MethodResult
+    probe_gap: float
+    prototypes: PrototypeResult
 
 
 def _choose(
@@ -102,7 +110,7 @@ def _choose(
     if len(table) and not -1 <= int(table.nodes.min()) <= int(table.nodes.max()) < taxonomy.num_nodes:
         raise DataError(
             f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
-            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label): is it the taxonomy of this table?"
+            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label); give the table's own"
         )
     try:
         return choose_samples(table, taxonomy, split, settings)
@@ -117,7 +125,7 @@ def _measure(
     samples: Samples,
     taxonomy: Taxonomy,
     settings: EvaluationSettings,
-) -> tuple[MethodResult, PrototypeResult]:
+) -> _Measured:
     readings = {role: read(table, role) for role in roles}
     nodes = table.nodes
     with torch.no_grad():
@@ -145,7 +153,7 @@ def _measure(
         hp_curve={role: found.hp_curve for role, found in retrieval.items()},
         errors=probe.errors,
     )
-    return method, prototypes
+    return _Measured(method, probe.gap, prototypes)
 
 
 def _same(a: Reading, b: Reading) -> bool:
@@ -158,8 +166,8 @@ def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[s
         notes = [f"Every number reads {main['embeddings']}: the table holds no other representation."]
     else:
         notes = [
-            f"The linear probe reads {main['features']}; prototypes and violations read {main['embeddings']}; "
-            f"retrieval is measured on both."
+            f"The linear probe reads {main['features']}; "
+            f"prototypes and violations read {main['embeddings']}; retrieval is measured on both."
         ]
     for key, method in methods.items():
         if key != name and len(roles) == 2 and method.representations["features"].source == "embeddings":
@@ -168,7 +176,7 @@ def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[s
             )
     if any(r.geometry == "poincare" for method in methods.values() for r in method.representations.values()):
         notes.append(
-            "Where the linear probe reads points of the Poincaré ball, it reads their tangent vectors at its centre."
+            "Of points of the Poincaré ball, the linear probe reads the tangent vectors at its centre."
         )
     return notes
 
@@ -180,10 +188,18 @@ def _parent_notes(prototypes: PrototypeResult) -> list[str]:
         ]
     if prototypes.under_root:
         return [
-            f"{prototypes.under_root} test samples have the root as parent and are left out of the parent violations, "
-            f"which count {prototypes.judged}."
+            f"{prototypes.under_root} test samples have the root as parent and are left out of the parent "
+            f"violations, which count {prototypes.judged}."
         ]
     return []
+
+
+def _probe_notes(measured: Mapping[str, _Measured]) -> list[str]:
+    return [
+        f"The linear probe of '{name}' stopped up to {entry.probe_gap:.1%} (relative) above its minimum."
+        for name, entry in measured.items()
+        if entry.probe_gap
+    ]
 
 
 def _different_samples(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -20,11 +21,19 @@ __all__ = ["ProbeResult", "linear_probe"]
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Scores, accuracy by depth and errors of the linear probe."""
+    """What the linear probe found.
+
+    Attributes:
+        scores: by name.
+        by_depth: accuracy at depth 1 … L.
+        errors: where on the tree it errs.
+        gap: how far above its minimum the objective may be, relatively; 0 where the solver got there.
+    """
 
     scores: dict[str, float]
     by_depth: list[float]
     errors: TreeErrors
+    gap: float
 
 
 def linear_probe(
@@ -40,19 +49,22 @@ def linear_probe(
         settings: whether the columns are standardized, and how many confusions are kept.
     """
     learn = samples.train[samples.finest[nodes[samples.train]]]
-    predicted = predict(reading.vectors[learn], nodes[learn], reading.vectors[samples.test], settings)
+    vectors = reading.vectors
+    predicted, gap = fit_and_predict(vectors[learn], nodes[learn], vectors[samples.test], settings)
     target = nodes[samples.test]
     decided = samples.finest[target]
     scores, by_depth = classification_scores(predicted, target, decided, taxonomy)
     errors = tree_errors(predicted[decided], target[decided], taxonomy, confusions=settings.confusions)
-    return ProbeResult(scores, by_depth, errors)
+    return ProbeResult(scores, by_depth, errors, gap)
 
 
-def predict(train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings) -> Tensor:
-    """Predict the classes of the test vectors: ``(m,)``; a single class needs no learning."""
-    known = classes.unique()
-    if len(known) == 1:
-        return known.expand(len(test)).clone()
+def fit_and_predict(
+    train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings
+) -> tuple[Tensor, float]:
+    """Predict the classes of the test vectors ``(m,)``, and say how far from its optimum the probe stopped.
+
+    The distance is relative; 0 if it is at most the solver's tolerance.
+    """
     if settings.standardize:
         mean, deviation = train.mean(0), train.std(0, correction=0)
         # a column that hardly varies holds rounding noise, and dividing by it would blow that up
@@ -60,4 +72,7 @@ def predict(train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSe
         deviation = deviation.masked_fill(flat, 1.0)
         train = ((train - mean) / deviation).masked_fill(flat, 0.0)
         test = ((test - mean) / deviation).masked_fill(flat, 0.0)
-    return LinearProbe().fit(train, classes).predict(test)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the result's notes say it instead
+        probe = LinearProbe().fit(train, classes)
+    return probe.predict(test), 0.0 if probe.converged else probe.gap

@@ -22,7 +22,7 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class PrototypeResult:
-    """Scores and accuracy by depth of the nearest-prototype classifier, the violations, and on how many samples.
+    """Scores and accuracy by depth of the nearest-prototype classifier, and the violations.
 
     Attributes:
         scores: by name.
@@ -42,13 +42,13 @@ def prototype_scores(
 ) -> PrototypeResult:
     """Classify the test samples by the nearest class mean of the training samples, and count violations.
 
-    All means and distances are those of the geometry of the representation; every training sample counts for its
-    label and for the nodes above it.
+    All means and distances are those of the geometry of the representation; every training sample counts for
+    its label and for the nodes above it.
     """
     points, geometry = reading.points.double(), reading.geometry
     prototypes = class_prototypes(points[samples.train], nodes[samples.train], taxonomy, geometry)
     learned = nodes[samples.train]
-    classes = learned[samples.finest[learned]].unique()
+    classes = torch.unique(learned[samples.finest[learned]])
     predicted = nearest_prototype(points[samples.test], prototypes, classes, geometry)
     target = nodes[samples.test]
     decided = samples.finest[target]
@@ -75,5 +75,5 @@ def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geome
         geometry: of points and prototypes.
     """
     means = prototypes[classes]
-    nearest = [geometry.pairwise_distance(part, means).argmin(1) for part in points.split(_CHUNK)]
+    nearest = [geometry.pairwise_distance(part, means).argmin(1) for part in torch.split(points, _CHUNK)]
     return classes[torch.cat(nearest)] if nearest else classes[:0]

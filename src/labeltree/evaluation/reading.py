@@ -1,4 +1,4 @@
-"""What a protocol reads of a table: its features or its embeddings, as vectors and as points of a geometry."""
+"""What a protocol reads of a table: its features or its embeddings, as vectors and as points."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class NodeErrors:
 
     Attributes:
         node: of the taxonomy.
-        path: its path name; empty for the root.
+        path: its path name; ``/`` for the root.
         depth: of the node.
         samples: evaluated samples labelled at or below it.
         wrong: those of them that got a wrong class.
@@ -70,7 +70,7 @@ class Confusion:
     Attributes:
         true: path name of the true class; ``true_node`` is its node.
         predicted: path name of the predicted class; ``predicted_node`` is its node.
-        lca: path name of the LCA of the two, empty for the root; ``lca_node`` is its node.
+        lca: path name of the LCA of the two, ``/`` for the root; ``lca_node`` is its node.
         count: how many samples.
         share: of the true class's samples.
         severity: height of the LCA.
@@ -110,8 +110,8 @@ class TreeErrors:
 class MethodResult:
     """All that was measured of one method.
 
-    A protocol asks for a *role*, ``features`` or ``embeddings``. A table that has only embeddings (raw pixels,
-    somebody else's vectors) gives them in both; ``representations`` says what was really read.
+    A protocol asks for a *role*, ``features`` or ``embeddings``. A table that has only embeddings (raw
+    pixels, somebody else's vectors) gives them in both; ``representations`` says what was really read.
 
     Attributes:
         name: of the method.
@@ -130,11 +130,15 @@ class MethodResult:
     errors: TreeErrors
 
     def score(self, metric: str, role: str | None = None) -> float:
-        """The value of a metric, from the first role that has it or from the one named; NaN where there is none."""
-        for name, scores in self.scores.items():
-            if role in (None, name) and metric in scores:
-                return scores[metric]
-        return math.nan
+        """The value of a metric, NaN where there is none.
+
+        Args:
+            metric: its name.
+            role: of the scores; None takes the first that has the metric. Where only embeddings were read,
+                they stand for the features too.
+        """
+        wanted = [role] if role in self.scores else list(self.scores) if role in (None, "features") else []
+        return next((self.scores[name][metric] for name in wanted if metric in self.scores[name]), math.nan)
 
 
 @dataclass(frozen=True)

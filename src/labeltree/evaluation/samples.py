@@ -20,8 +20,8 @@ __all__ = ["Samples", "choose_samples", "finest_labels", "half_split", "thin_out
 class Samples:
     """Rows of a table, by what they are used for.
 
-    A label is *finest* if no sample has a label below it. Classes are the finest labels; a sample labelled more
-    coarsely helps where its label decides (accuracy at the depths it has) and is left out elsewhere.
+    A label is *finest* if no sample has a label below it. Classes are the finest labels; a sample labelled
+    more coarsely helps where its label decides (accuracy at the depths it has) and is left out elsewhere.
 
     Attributes:
         train: rows with a label that the probe and the prototypes learn from.
@@ -75,8 +75,8 @@ def choose_samples(
             else f"The table has no training samples beside '{split}'"
         )
         notes.append(
-            f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) and were "
-            f"tested on the other ({int(test.sum())}); retrieval searched among all of them."
+            f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) "
+            f"and were tested on the other ({int(test.sum())}); retrieval searched among all of them."
         )
     finest = finest_labels(table.nodes[train | test | search], taxonomy)
     search &= finest[table.nodes.clamp_min(0)]
@@ -100,26 +100,27 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
     counts, notes = samples.counts, samples.notes
     train_labels = table.nodes[samples.train]
     test_labels = table.nodes[samples.test]
-    classes = train_labels[samples.finest[train_labels]].unique()
+    classes = torch.unique(train_labels[samples.finest[train_labels]])
     tested = test_labels[samples.finest[test_labels]]
     unseen = tested[~torch.isin(tested, classes)]
     counts["training samples"] = len(samples.train)
     counts["test samples"] = len(samples.test)
     counts["searched samples"] = len(samples.search)
     counts["classes learned"] = len(classes)
-    counts["classes tested"] = len(tested.unique())
+    counts["classes tested"] = len(torch.unique(tested))
     counts["test samples of classes without training samples"] = len(unseen)
     if counts["left out: no label"]:
         notes.append(f"{counts['left out: no label']} samples without a label below the root were left out.")
     if counts["labelled only coarsely"]:
         notes.append(
-            f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other samples "
-            f"divide further. They count in the accuracy at the depths that their label decides, and nowhere else."
+            f"{counts['labelled only coarsely']} samples are labelled only coarsely, with a node that other "
+            f"samples divide further. They count in the accuracy at the depths that their label decides, and "
+            f"in the means of the nodes above them."
         )
     if len(unseen):
         notes.append(
-            f"{len(unseen)} test samples belong to {len(unseen.unique())} classes without any training sample: "
-            f"no classifier can name them, and they count as errors."
+            f"{len(unseen)} test samples belong to {len(torch.unique(unseen))} classes without any training "
+            f"sample: no classifier can name them, and they count as errors."
         )
     if len(samples.train) < train:
         notes.append(
@@ -130,11 +131,9 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Say which nodes are labels such that none of the given labels lies below them: ``(num_nodes,)`` bool."""
-    used = nodes[
-        nodes > 0
-    ].unique()  # ascending: in preorder the first label below a node comes right after it
-    following = torch.cat([used[1:], used.new_tensor([taxonomy.num_nodes])])
+    """Say which nodes are among the labels and have none of the labels below them: ``(num_nodes,)`` bool."""
+    used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
+    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     finest[used] = following >= taxonomy.subtree_end[used]
     return finest
@@ -176,7 +175,7 @@ def _rank_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A random place of every row among the rows of its label, and how many those are."""
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(nodes)))
     order = order[torch.argsort(nodes[order], stable=True)]
-    _, inverse, sizes = nodes[order].unique_consecutive(return_inverse=True, return_counts=True)
+    _, inverse, sizes = torch.unique_consecutive(nodes[order], return_inverse=True, return_counts=True)
     starts = sizes.cumsum(0) - sizes
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order)) - starts[inverse]

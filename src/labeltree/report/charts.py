@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -79,8 +80,8 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
         last = next(v for v in reversed(line.values) if math.isfinite(v))
         ends.append((points[-1][1], line.name, f"{100 * last:.1f}%", line.style))
     places = _spread([y for y, *_ in ends], 17.0, top, height - bottom)
-    for (_, name, value, style), y in zip(ends, places, strict=True):
-        drawing.text(width - right + 14, y + 4.5, value, f"name m{style % 6}")
+    for (_, name, share, style), y in zip(ends, places, strict=True):
+        drawing.text(width - right + 14, y + 4.5, share, f"name m{style % 6}")
         drawing.text(width - right + 66, y + 4.5, clip(name, 24), f"name m{style % 6}")
     return drawing.markup()
 
@@ -154,7 +155,7 @@ def _spread(places: Sequence[float], gap: float, low: float, high: float) -> lis
     moved = list(places)
     for _ in range(60):
         changed = False
-        for a, b in zip(order, order[1:], strict=False):
+        for a, b in pairwise(order):
             short = gap - (moved[b] - moved[a])
             if short > 0.01:
                 moved[a] -= short / 2

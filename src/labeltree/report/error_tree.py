@@ -125,8 +125,8 @@ def error_rows(
 def _unfold(found: dict[int, NodeErrors], children: dict[int, list[int]], limit: int) -> dict[int, list[int]]:
     """Which children to show below which node.
 
-    A tree that fits is shown whole. Of a larger one, branches are unfolded in the order of their errors, as far
-    as the rows go and the errors are worth it; of many children only those with most errors are shown.
+    A tree that fits is shown whole. Of a larger one, branches are unfolded in the order of their errors, as
+    far as the rows go and the errors are worth it; of many children only those with most errors are shown.
     """
     if len(found) <= limit:
         return children

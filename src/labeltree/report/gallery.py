@@ -54,7 +54,7 @@ def search_rows(
         table: gives labels and instances.
         taxonomy: of the labels.
         names: what to call them.
-        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; None for cards without pictures.
+        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; None for no pictures.
     """
     pictures = _pictures(searches, table, images)
 

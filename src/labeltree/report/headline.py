@@ -33,7 +33,10 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts["classes tested"], "class", "classes")
     who = "The model was trained to lay" if trained else "Good embeddings lay"
-    return f"{who} {samples} close together that belong together on {tree}. This page shows how well that works for {classes}."
+    return (
+        f"{who} {samples} close together that belong together on {tree}. "
+        f"This page shows how well that works for {classes}."
+    )
 
 
 def headline(result: EvaluationResult, samples: str) -> list[str]:
@@ -43,8 +46,9 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     if math.isnan(top1):
         return [f"No {samples} had a label fine enough to judge a class."]
     sentences = [
-        f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's output "
-        f"names exactly the right class for {percent(top1)}, give or take {_margin(top1, errors.samples):.1f} points."
+        f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's "
+        f"output names exactly the right class for {percent(top1)}, "
+        f"give or take {_margin(top1, errors.samples):.1f} points."
     ]
     others = [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
     if others:
@@ -52,7 +56,7 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     if errors.errors and len(errors.by_depth) > 1:
         near = 1 - errors.by_depth[0] / errors.errors
         sentences.append(
-            f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay within the right main branch."
+            f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay in the right main branch."
         )
     elif not errors.errors:
         sentences.append("It made no mistake.")

@@ -99,4 +99,4 @@ def _reads(result: EvaluationResult, measure: Measure) -> str:
 
 def _embedding(result: EvaluationResult) -> str:
     found = result.main.representations["embeddings"]
-    return f"{found.dim} numbers that training shaped directly (embeddings) instead of what the encoder gives (features)"
+    return f"{found.dim} numbers that training shaped directly, not with those that the encoder gives"

@@ -86,7 +86,7 @@ def render_report(
         result: of `labeltree.evaluation.evaluate`.
         table: the table that was evaluated.
         taxonomy: the one it was evaluated with.
-        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; without it the searches show names.
+        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; without, searches show names.
         title: of the page.
         history: a row an epoch, as `RunFolder.read_history` gives it.
         recipe: the settings of the run, nested or flat.

@@ -12,7 +12,7 @@ __all__ = ["picture"]
 
 
 def picture(image: Tensor, largest: int = 160) -> str:
-    """Encode a ``(c, h, w)`` uint8 image as a data URI, made smaller where a side is longer than ``largest``."""
+    """Encode a ``(c, h, w)`` uint8 image as a data URI, no side of it longer than ``largest``."""
     if image.ndim != 3 or image.dtype != torch.uint8 or image.shape[0] not in (1, 3):
         raise ValueError(
             f"an image must be uint8 of shape (1 or 3, h, w), got {image.dtype} of shape {tuple(image.shape)}"

@@ -74,7 +74,7 @@ def _principal_plane(vectors: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any
 def _tsne(vectors: np.ndarray[Any, Any], start: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     if vectors.shape[1] > 50 and len(vectors) > 50:
         vectors = PCA(50, svd_solver="full").fit_transform(vectors)
@@ -105,7 +105,7 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
     y = height / 2 - scale * (plane.points[:, 1] - middle[1])
     drawing = Drawing(width, height, title, "chart plane")
     radius = 3.6 if len(x) <= 800 else 3.0 if len(x) <= 2000 else 2.5
-    for node in plane.nodes.unique().tolist():
+    for node in torch.unique(plane.nodes).tolist():
         rows = (plane.nodes == node).nonzero().squeeze(1).tolist()
         shape = colours.shape(node)
         name = " › ".join(taxonomy.path(node))
@@ -124,10 +124,10 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
 def _label_places(
     nodes: Tensor, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], taxonomy: Taxonomy, limit: int = 24
 ) -> dict[int, tuple[float, float]]:
-    """Where to write names: at the finest depth that has at most ``limit`` of them, at the median of their points."""
+    """Where to write names: those of the finest depth that has at most ``limit``, amid their points."""
     for depth in range(taxonomy.max_depth, 0, -1):
         groups = taxonomy.paths[nodes, depth - 1]
-        if len(groups[groups > 0].unique()) <= limit or depth == 1:
+        if len(torch.unique(groups[groups > 0])) <= limit or depth == 1:
             break
     members: dict[int, list[int]] = defaultdict(list)
     for row, node in enumerate(groups.tolist()):

@@ -39,9 +39,9 @@ def choose_searches(
 ) -> list[Search]:
     """Choose queries evenly over the tree, most of them typical of their class and some of them failures.
 
-    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are searched for.
-    The query shown is the one with the median mean dissimilarity of its results; for the third of the classes
-    whose worst query is worst, it is that one. Nothing is random.
+    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are
+    searched for. The query shown is the one with the median mean dissimilarity of its results; for the third
+    of the classes whose worst query is worst, it is that one. Nothing is random.
 
     Args:
         reading: the representation that is searched.

@@ -1,6 +1,8 @@
-"""Drawings as inline SVG, coloured by the classes of the report's style sheet so that they follow light and dark."""
+"""Drawings as inline SVG, coloured by the report's style sheet so that they follow light and dark."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
@@ -50,38 +52,28 @@ class Drawing:
 def marker(shape: str, x: float, y: float, r: float) -> str:
     """Path data of a marker of radius about ``r``; all shapes have about the same area."""
     if shape == "square":
-        s = 0.88 * r
-        return f"M{_short(x - s)} {_short(y - s)}h{_short(2 * s)}v{_short(2 * s)}h{_short(-2 * s)}z"
+        return _polygon(x, y, 0.88 * r, [(-1, -1), (1, -1), (1, 1), (-1, 1)])
     if shape == "triangle":
-        s = 1.25 * r
-        return f"M{_short(x)} {_short(y - s)}l{_short(s)} {_short(1.75 * s)}h{_short(-2 * s)}z"
+        return _polygon(x, y, 1.25 * r, [(0, -1), (1, 0.75), (-1, 0.75)])
     if shape == "diamond":
-        s = 1.25 * r
-        return f"M{_short(x)} {_short(y - s)}l{_short(s)} {_short(s)}l{_short(-s)} {_short(s)}l{_short(-s)} {_short(-s)}z"
+        return _polygon(x, y, 1.25 * r, [(0, -1), (1, 0), (0, 1), (-1, 0)])
     if shape == "cross":
-        s, t = 1.25 * r, 0.42 * r
-        arm = s - t
-        steps = [
-            (0, -arm),
-            (2 * t, 0),
-            (0, arm),
-            (arm, 0),
-            (0, 2 * t),
-            (-arm, 0),
-            (0, arm),
-            (-2 * t, 0),
-            (0, -arm),
-            (-arm, 0),
-            (0, -2 * t),
-        ]
-        path = "".join(f"l{_short(dx)} {_short(dy)}" for dx, dy in steps)
-        return f"M{_short(x - t)} {_short(y - t)}{path}z"
-    hole = ""
+        t = 0.34
+        corners = [(-t, -1), (t, -1), (t, -t), (1, -t), (1, t), (t, t)]
+        return _polygon(x, y, 1.25 * r, [*corners, *((-a, -b) for a, b in corners)])
     if shape == "ring":
-        h = 0.55 * r
-        hole = f"M{_short(x - h)} {_short(y)}a{_short(h)} {_short(h)} 0 1 0 {_short(2 * h)} 0a{_short(h)} {_short(h)} 0 1 0 {_short(-2 * h)} 0z"
-        r = 1.1 * r
-    return f"M{_short(x - r)} {_short(y)}a{_short(r)} {_short(r)} 0 1 1 {_short(2 * r)} 0a{_short(r)} {_short(r)} 0 1 1 {_short(-2 * r)} 0z{hole}"
+        return _disc(x, y, 1.1 * r, 1) + _disc(x, y, 0.55 * r, 0)
+    return _disc(x, y, r, 1)
+
+
+def _polygon(x: float, y: float, size: float, corners: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{_short(x + size * a)} {_short(y + size * b)}" for a, b in corners) + "z"
+
+
+def _disc(x: float, y: float, r: float, direction: int) -> str:
+    """A circle as two arcs; one drawn the other way round inside another is a hole."""
+    half = f"a{_short(r)} {_short(r)} 0 1 {direction}"
+    return f"M{_short(x - r)} {_short(y)}{half} {_short(2 * r)} 0{half} {_short(-2 * r)} 0z"
 
 
 def legend_mark(shape: str, *, colour: str | None = None, css: str | None = None) -> Markup:

@@ -51,7 +51,7 @@ class MeasureGroup:
 
 _CLASSIFY = MeasureGroup(
     "Does it tell the classes apart?",
-    "A simple linear classifier is taught on the training {samples} and then names test {samples} it has not seen.",
+    "A simple linear classifier learns from training {samples}, then names test {samples} it has not seen.",
     (
         Measure(
             "top1",
@@ -72,7 +72,7 @@ _CLASSIFY = MeasureGroup(
             "",
             "Shared path",
             "hierarchical F1",
-            "How much of the way from the coarsest group to the class the answer and the truth have in common.",
+            "How much of the way from the coarsest group to the class answer and truth have in common.",
         ),
         Measure(
             "mistake_severity",
@@ -100,7 +100,7 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "map_at_r", role, "Own kind comes first", "MAP@R",
-            "If a class has R others: how purely the first R results consist of them, early ones counting more.",
+            "If there are R others of the class: how pure the first R results are, early ones counting more.",
         ),
         Measure(
             "mean_average_precision", role, "Own kind anywhere in the list", "mAP",
@@ -108,8 +108,8 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "ahp", role, "Near kinds come next", "AHP",
-            "Results of a related class earn part of a mark; the sum is compared with the best possible list, "
-            "averaged over list lengths up to {hp_k}.",
+            "Results of a related class earn part of a mark; the sum is compared with the best possible "
+            "list, averaged over list lengths up to {hp_k}.",
         ),
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ _ARRANGE = MeasureGroup(
             "embeddings",
             "Nearer to a wrong group",
             "parent violations",
-            "Share of {samples} that lie at least as near to another group's average as to their own group's.",
+            "Share of {samples} that lie at least as near to another group's average as to their own.",
             larger_is_better=False,
         ),
         Measure(
