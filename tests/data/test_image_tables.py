@@ -117,7 +117,7 @@ def test_rows_of_one_file_are_one_group(table):
         ({"label": list("abab")}, {"label_columns": []}, "label_columns is empty"),
         ({"label": list("abab")}, {"image_column": "img"}, "no column 'img'"),
         ({"label": list("abab")}, {"group_column": "patient"}, "no column 'patient'; it has image, label"),
-        ({"label": [None] * 4}, {}, "has no labels: label is empty"),
+        ({"label": [None] * 4}, {}, "has no labels: every label is empty"),
         ({"label": list("abab"), "split": ["train", "tst", "", ""]}, {}, "row 2: the split is 'tst'"),
         (
             {"label": list("abab"), "image": ["images/0.png", None, "", ""]},

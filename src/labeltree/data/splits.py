@@ -56,14 +56,16 @@ def make_splits(
         _check_given(source, given, groups)
         split[given == "test"] = "test"
         split[given == "val"] = "val"
+
+    def hold_out(name: str, share: float, draw: int, least: int) -> None:
+        among = np.flatnonzero(split == "train")
+        chosen = split_by_group(labels[among], groups[among], ids[among], share, seed, draw, least)
+        split[among[chosen]] = name
+
     if not (split == "test").any() and test:
-        open_ = np.flatnonzero(split == "train")
-        split[open_[split_by_group(labels[open_], groups[open_], ids[open_], test, seed, _TEST_DRAW)]] = (
-            "test"
-        )
+        hold_out("test", test, _TEST_DRAW, 2 if val and not (split == "val").any() else 1)
     if not (split == "val").any() and val:
-        open_ = np.flatnonzero(split == "train")
-        split[open_[split_by_group(labels[open_], groups[open_], ids[open_], val, seed, _VAL_DRAW)]] = "val"
+        hold_out("val", val, _VAL_DRAW, 1)
     result = source.with_split(split)
     if limit is None or limit >= (split != "test").sum():
         return result
@@ -75,7 +77,7 @@ def make_splits(
 
 
 def split_by_group(
-    labels: Array, groups: Array, ids: Array, share: float, seed: int = 0, draw: int = 0
+    labels: Array, groups: Array, ids: Array, share: float, seed: int = 0, draw: int = 0, least: int = 1
 ) -> Array:
     """Choose samples to hold out, whole groups at a time.
 
@@ -90,25 +92,26 @@ def split_by_group(
         share: Share of the samples to hold out.
         seed: Of the draw.
         draw: Number of the draw, where several are made with one seed.
+        least: Groups that must stay.
 
     Returns:
         Positions of the held-out samples, ascending.
 
     Raises:
-        DataError: If there are fewer than two groups.
+        DataError: If there are too few groups.
     """
     names, group = np.unique(groups, return_inverse=True)
-    if len(names) < 2:
+    if len(names) <= least:
         raise DataError(
-            f"{len(labels)} samples in {len(names)} group cannot be split; two groups are the least"
+            f"{len(labels)} sample(s) in {len(names)} group(s) cannot be split; {least + 1} are the least"
         )
     if len(names) == len(labels):
-        return _held_out_samples(labels, ids, share, seed, draw)
-    return np.flatnonzero(_held_out_groups(labels, group, ids, share, seed, draw)[group])
+        return _held_out_samples(labels, ids, share, seed, draw, least)
+    return np.flatnonzero(_held_out_groups(labels, group, ids, share, seed, draw, least)[group])
 
 
-def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int) -> Array:
-    wanted = min(max(1, round(share * len(labels))), len(labels) - 1)
+def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int, least: int) -> Array:
+    wanted = min(max(1, round(share * len(labels))), len(labels) - least)
     # Nothing that is the only one of its label is held out, unless there is nothing else.
     _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
     candidates = np.flatnonzero(counts[code] > 1)
@@ -117,7 +120,9 @@ def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: 
     return np.sort(candidates[_draw(labels[candidates], ids[candidates], wanted, seed, draw)])
 
 
-def _held_out_groups(labels: Array, group: Array, ids: Array, share: float, seed: int, draw: int) -> Array:
+def _held_out_groups(
+    labels: Array, group: Array, ids: Array, share: float, seed: int, draw: int, least: int
+) -> Array:
     """Whether each group is held out."""
     classes, code = np.unique(labels, return_inverse=True)
     num_groups = int(group.max()) + 1
@@ -142,8 +147,11 @@ def _held_out_groups(labels: Array, group: Array, ids: Array, share: float, seed
         filled[side, label] += more
     if not held_out.any():
         held_out[order[-1]] = True
-    elif held_out.all():
-        held_out[order[-1]] = False
+    # The smallest groups go back until enough stay.
+    for g in order[::-1]:
+        if (~held_out).sum() >= least:
+            break
+        held_out[g] = False
     return held_out
 
 

@@ -174,9 +174,7 @@ def _nodes(
         if taxonomy is None:
             known = dict.fromkeys(row for row in rows if row)
             if not known:
-                raise DataError(
-                    f"the table '{path}' has no labels: {' and '.join(columns)} {'is' if len(columns) == 1 else 'are'} empty"
-                )
+                raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is empty")
             taxonomy = Taxonomy.from_paths(known)
         return taxonomy, taxonomy.encode(rows)
     except TaxonomyError as error:

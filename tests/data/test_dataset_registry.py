@@ -1,0 +1,64 @@
+"""The registry of data sets."""
+
+import pytest
+
+from labeltree.data import (
+    data_home,
+    fetch,
+    get_dataset,
+    list_datasets,
+    open_source,
+    register_dataset,
+    registry,
+)
+from labeltree.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def _own_entries(monkeypatch):
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+
+
+def test_ours_are_listed():
+    assert "fashion-mnist" in list_datasets()
+    assert list_datasets("fashion*") == ["fashion-mnist"]
+    assert list_datasets("x*") == []
+    entry = get_dataset("fashion-mnist")
+    assert entry.licence.startswith("MIT")
+    assert entry.summary
+    assert entry.size
+
+
+def test_unknown_names_get_a_hint():
+    with pytest.raises(DataError, match="no data set 'fashionmnist'; did you mean fashion-mnist"):
+        get_dataset("fashionmnist")
+
+
+def test_others_can_add_theirs():
+    opened = []
+
+    @register_dataset("mine", summary="my images", licence="CC0")
+    def open_mine(*, image_size=None, channels=None):
+        opened.append((image_size, channels))
+
+    assert "mine" in list_datasets()
+    open_source("mine", image_size=8, channels=1)
+    assert opened == [(8, 1)]
+    with pytest.raises(DataError, match="'mine' cannot be downloaded"):
+        fetch("mine")
+    with pytest.raises(DataError, match="'mine' brings its own taxonomy"):
+        open_source("mine", taxonomy=open_source)
+    register_dataset("mine", summary="again", licence="CC0")(open_mine)  # a module that is imported again
+    with pytest.raises(ValueError, match="'mine' is already registered"):
+
+        @register_dataset("mine", summary="another", licence="CC0")
+        def open_other(*, image_size=None, channels=None):
+            pass
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path))
+    assert data_home() == tmp_path
+    monkeypatch.delenv("LABELTREE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert data_home().name == "labeltree"

@@ -1,0 +1,180 @@
+"""Splits: groups never part, labels are balanced, and nothing but seed and ids decides."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree.data import ArrayStore, Source, make_splits, split_by_group
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([(f"c{i % 3}", f"leaf{i}") for i in range(12)])
+
+
+def source_of(nodes, groups=None, split=None, instances=None):
+    n = len(nodes)
+    return Source(
+        name="made",
+        taxonomy=TREE,
+        nodes=torch.as_tensor(nodes, dtype=torch.int64),
+        instances=torch.arange(n) if instances is None else torch.as_tensor(instances),
+        store=ArrayStore(np.zeros((n, 2, 2), np.uint8)),
+        rows=torch.arange(n),
+        groups=None if groups is None else torch.as_tensor(groups, dtype=torch.int64),
+        split=None if split is None else np.array(split),
+    )
+
+
+def of(source, split):
+    return set(source.instances[torch.from_numpy(source.split == split)].tolist())
+
+
+def counts(source, split):
+    return torch.bincount(source.of_split(split).nodes + 1, minlength=TREE.num_nodes + 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    samples=st.lists(st.tuples(st.integers(-1, 12), st.integers(-1, 6)), min_size=3, max_size=60),
+    val=st.sampled_from([0.0, 0.1, 0.4]),
+    test=st.sampled_from([0.0, 0.2, 0.6]),
+    seed=st.integers(0, 3),
+    limit=st.sampled_from([None, 1, 7, 1000]),
+)
+def test_groups_never_part(samples, val, test, seed, limit):
+    nodes, groups = zip(*samples, strict=True)
+    source = source_of(nodes, groups)
+    if len({g for g in groups if g >= 0}) + sum(g < 0 for g in groups) < 3:
+        return  # too few groups to make three splits
+    result = make_splits(source, val=val, test=test, seed=seed, limit=limit)
+    assert set(result.split.tolist()) <= {"train", "val", "test"}
+    assert len(result.instances.unique()) == len(result)
+    sides = {}
+    for group, split in zip(result.groups.tolist(), result.split.tolist(), strict=True):
+        if group >= 0:
+            assert sides.setdefault(group, split) == split
+    whole = make_splits(source, val=val, test=test, seed=seed)
+    assert len(whole) == len(source)
+    for name, share in (("train", 1), ("val", val), ("test", test)):
+        assert (len(of(whole, name)) > 0) == (share > 0)
+    # A limit takes samples away, and never from the test split.
+    assert of(result, "test") == of(whole, "test")
+    assert of(result, "val") <= of(whole, "val")
+    assert of(result, "train") <= of(whole, "train")
+    left = len(source) - len(of(whole, "test"))
+    assert len(result) - len(of(result, "test")) == min(left, limit or left)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    nodes=st.lists(st.integers(-1, 15), min_size=2, max_size=80),
+    share=st.floats(0.01, 0.99),
+    seed=st.integers(0, 5),
+)
+def test_labels_get_their_share(nodes, share, seed):
+    labels = np.array(nodes)
+    n = len(labels)
+    held_out = split_by_group(labels, np.arange(n), np.arange(n), share, seed)
+    wanted = min(max(1, round(share * n)), n - 1)
+    assert len(held_out) == wanted
+    assert (np.diff(held_out) > 0).all()
+    several = [label for label in set(nodes) if nodes.count(label) > 1]
+    if sum(nodes.count(label) for label in several) > wanted:
+        candidates = sum(nodes.count(label) for label in several)
+        for label in set(nodes):
+            exact = nodes.count(label) * wanted / candidates if label in several else 0
+            assert abs((labels[held_out] == label).sum() - exact) < 1
+
+
+def test_shares_of_a_balanced_source():
+    nodes = np.repeat(TREE.leaves.numpy(), 100)
+    result = make_splits(source_of(nodes), val=0.1, test=0.2)
+    assert [len(of(result, split)) for split in ("train", "val", "test")] == [864, 96, 240]
+    assert counts(result, "test")[TREE.leaves + 1].unique().tolist() == [20]
+    assert counts(result, "val")[TREE.leaves + 1].tolist() == [8] * 12
+    limited = make_splits(source_of(nodes), val=0.1, test=0.2, limit=480)
+    assert [len(of(limited, split)) for split in ("train", "val", "test")] == [432, 48, 240]
+    assert counts(limited, "train")[TREE.leaves + 1].tolist() == [36] * 12
+
+
+def test_groups_keep_the_labels_balanced():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(300), rng.integers(1, 9, 300))
+    nodes = TREE.leaves.numpy()[(groups + (rng.random(len(groups)) < 0.2)) % 12]
+    result = make_splits(source_of(nodes, groups), val=0.2, test=0.25)
+    n = len(nodes)
+    assert abs(len(of(result, "test")) / n - 0.25) < 0.02
+    assert abs(len(of(result, "val")) / (n - len(of(result, "test"))) - 0.2) < 0.02
+    share = counts(result, "test")[TREE.leaves + 1] / torch.bincount(torch.from_numpy(nodes))[TREE.leaves]
+    assert (share - 0.25).abs().max() < 0.06
+
+
+def test_order_of_samples_does_not_matter():
+    nodes = np.tile(TREE.leaves.numpy(), 20)
+    groups = np.arange(240) // 3
+    order = np.random.default_rng(1).permutation(240)
+    for given_groups in (None, groups):
+        one = make_splits(source_of(nodes, given_groups), limit=100)
+        other = make_splits(
+            source_of(nodes[order], None if given_groups is None else groups[order], instances=order),
+            limit=100,
+        )
+        for split in ("train", "val", "test"):
+            assert of(one, split) == of(other, split)
+
+
+def test_seeds_differ_and_repeat():
+    source = source_of(np.tile(TREE.leaves.numpy(), 20))
+    assert of(make_splits(source, seed=1), "test") == of(make_splits(source, seed=1), "test")
+    assert of(make_splits(source, seed=1), "test") != of(make_splits(source, seed=2), "test")
+    # The test split does not move when the validation share or the limit does.
+    assert of(make_splits(source, val=0.3, limit=50), "test") == of(make_splits(source), "test")
+
+
+def test_splits_of_the_data_set_are_kept():
+    nodes = np.tile(TREE.leaves.numpy(), 10)
+    official = ["test" if i < 30 else "train" for i in range(120)]
+    result = make_splits(source_of(nodes, split=official), val=0.1)
+    assert of(result, "test") == set(range(30))
+    assert len(of(result, "val")) == 9
+    complete = [["test", "val", "train", ""][i % 4] for i in range(120)]
+    result = make_splits(source_of(nodes, split=complete), val=0.5, test=0.5)
+    assert of(result, "val") == set(range(1, 120, 4))
+    assert of(result, "train") == set(range(2, 120, 4)) | set(range(3, 120, 4))
+    # A validation split without a test split: the test is drawn from the training samples.
+    only_val = ["val" if i % 4 == 0 else "train" for i in range(120)]
+    result = make_splits(source_of(nodes, split=only_val), test=0.2)
+    assert of(result, "val") == set(range(0, 120, 4))
+    assert len(of(result, "test")) == 18
+
+
+def test_given_splits_that_part_a_group():
+    source = source_of([1, 2, 3, 4], [0, 1, 1, -1], ["train", "test", "train", "train"])
+    with pytest.raises(DataError, match=r"part 1 group.*sample 1 lies in test and train"):
+        make_splits(source)
+    fine = source_of([1, 2, 3, 4, 5], [0, 1, 1, -1, -1], ["train", "test", "test", "train", "train"])
+    assert of(make_splits(fine, val=0.3), "test") == {1, 2}
+    with pytest.raises(DataError, match="has a split 'holdout'"):
+        make_splits(source_of([1, 2], split=["holdout", "train"]))
+
+
+@pytest.mark.parametrize("groups", [None, [4]])
+def test_too_few_to_split(groups):
+    with pytest.raises(DataError, match="cannot be split"):
+        make_splits(source_of([1], groups))
+    with pytest.raises(DataError, match="cannot be split"):
+        make_splits(source_of([1, 2, 3], [4, 4, 4]))
+
+
+@pytest.mark.parametrize("wrong", [{"val": 1.0}, {"test": -0.1}, {"limit": 0}])
+def test_arguments_are_checked(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        make_splits(source_of([1, 2, 3]), **wrong)
+
+
+def test_single_samples_of_a_label_stay_in_training():
+    nodes = np.concatenate([np.repeat(TREE.leaves.numpy()[:2], 50), TREE.leaves.numpy()[2:]])
+    result = make_splits(source_of(nodes), val=0.2, test=0.2)
+    assert of(result, "train") >= set(range(100, 110))
