@@ -122,7 +122,7 @@ def _measure(
     first, second = first[decided], second[decided]
     parts = [
         geometry.distance(points[i], points[j])
-        for i, j in zip(first.split(_CHUNK_PAIRS), second.split(_CHUNK_PAIRS), strict=True)
+        for i, j in zip(torch.split(first, _CHUNK_PAIRS), torch.split(second, _CHUNK_PAIRS), strict=True)
     ]
     distance = torch.cat(parts) if parts else points.new_empty(0)
     return distance, taxonomy.depth.to(lca.device)[lca[decided]]

@@ -139,7 +139,7 @@ def parent_violations(
         ).nonzero()[:, 0]
         if len(rivals) < 2:
             continue
-        for some in rows.split(max(1, _CHUNK_ELEMENTS // len(rivals))):
+        for some in torch.split(rows, max(1, _CHUNK_ELEMENTS // len(rivals))):
             own = torch.searchsorted(rivals, parent[some])
             violated[some] = _violates(embeddings[some], prototypes[rivals], own, space).double()
     return violated if reduction == "none" else mean_of_counted(violated)

@@ -1,0 +1,215 @@
+"""The linear probe: balanced multinomial logistic regression on frozen features."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
+from labeltree.metrics.multinomial import Objective, Solution, minimize
+
+__all__ = ["LinearProbe"]
+
+# up to this many products per evaluation, float64 throughout costs next to nothing
+_SMALL = 2 * 10**8
+_LARGEST_ROTATION = 2048
+_ROWS = 4096
+
+
+class LinearProbe:
+    """Logistic regression whose optimum is that of scikit-learn's
+    ``LogisticRegression(class_weight="balanced")``.
+
+    It minimises, over weights W and intercepts b,
+
+        Σ_i w_i·(−log softmax(x_i·W + b)_{y_i}) + |W|²/(2C),    w_i = n / (number of classes · size of the
+        class y_i)
+
+    which is the probe of Section 4.4 of Climbing the Label Tree. With two classes scikit-learn fits one
+    weight vector instead of two opposite ones, which doubles the penalty; so does this. Features are used as
+    given: standardise them first where their scales mean nothing.
+
+    It stops when the objective lies within `tolerance` of its minimum, relative to it, by a bound from the
+    gradient (`gap`); if it cannot, it warns. Large problems are solved in float32 and finished and judged in
+    float64.
+
+    Args:
+        C: inverse strength of the penalty.
+        balanced: weigh every class alike, whatever its size; False gives every sample weight 1.
+        tolerance: on the relative distance to the minimum. At the default hardly a prediction can still
+            change.
+        max_iterations: steps of the solver.
+
+    Attributes:
+        classes: (c,) int64, ascending.
+        weight: (d, c) float64.
+        bias: (c,) float64.
+        objective: value of the objective.
+        gap: bound on its relative distance to the minimum.
+        iterations: steps taken.
+        converged: whether the gap is at most the tolerance.
+
+    Raises:
+        ValueError: if C or the tolerance is not above 0, or max_iterations below 1.
+
+    Example:
+        >>> import torch
+        >>> features = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.2]])
+        >>> probe = LinearProbe().fit(features, torch.tensor([7, 7, 30, 30]))
+        >>> probe.predict(torch.tensor([[0.2, 0.8], [0.8, 0.1]]))
+        tensor([ 7, 30])
+
+    """
+
+    classes: Tensor
+    weight: Tensor
+    bias: Tensor
+    objective: float
+    gap: float
+    iterations: int
+    converged: bool
+
+    def __init__(
+        self, C: float = 1.0, *, balanced: bool = True, tolerance: float = 1e-6, max_iterations: int = 1000
+    ) -> None:
+        if not C > 0:
+            raise ValueError(f"C is {C!r}; expected a number above 0")
+        if not tolerance > 0:
+            raise ValueError(f"tolerance is {tolerance!r}; expected a number above 0")
+        check_positive("max_iterations", max_iterations)
+        self.C = C
+        self.balanced = balanced
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+
+    def fit(self, features: Tensor, classes: Tensor) -> LinearProbe:
+        """Learn from features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
+
+        Raises:
+            ValueError: for wrong shapes or dtypes, features that are not finite, or no row with a class.
+
+        """
+        check_embeddings("features", features)
+        check_labels("classes", classes)
+        check_same_length("features", features, "classes", classes)
+        known = classes >= 0
+        if not bool(known.any()):
+            raise ValueError(
+                "classes holds no class but -1 (missing); expected at least one row with a class"
+            )
+        x = features[known].detach()
+        self.classes, targets, sizes = torch.unique(
+            classes[known].long(), return_inverse=True, return_counts=True
+        )
+        count = len(self.classes)
+        if count == 1:
+            self.weight = torch.zeros(x.shape[1], 1, dtype=torch.float64, device=x.device)
+            self.bias = torch.zeros(1, dtype=torch.float64, device=x.device)
+            self.objective, self.gap, self.iterations, self.converged = 0.0, 0.0, 0, True
+            return self
+        class_weight = len(targets) / (count * sizes.double())
+        if not self.balanced:
+            class_weight = torch.ones_like(class_weight)
+        sample_weight = class_weight[targets]
+        mean = x.double().mean(dim=0)
+        x = x.double() - mean
+        rotation = _rotation(x, sample_weight)
+        if rotation is not None:
+            x = x @ rotation
+        penalty = (2.0 if count == 2 else 1.0) / self.C
+        solution = self._solve(Objective(x, targets, sample_weight, count, penalty))
+        weight = solution.parameters[:-1]
+        self.weight = weight if rotation is None else rotation @ weight
+        self.bias = solution.parameters[-1] - mean @ self.weight
+        self.objective, self.gap, self.iterations = solution.value, solution.gap, solution.iterations
+        self.converged = self.gap <= self.tolerance
+        if not self.converged:
+            warnings.warn(
+                f"LinearProbe stopped after {self.iterations} steps with its objective up to {self.gap:.1e} "
+                f"(relative) above the minimum, {self.tolerance:.1e} was asked for; "
+                "standardise the features, lower C or raise max_iterations",
+                stacklevel=2,
+            )
+        return self
+
+    def _solve(self, objective: Objective) -> Solution:
+        """Approach the penalty from stronger ones; a large problem in float32, finished in float64."""
+        penalty = objective.penalty
+        small = objective.features.numel() * objective.num_classes <= _SMALL
+        work = objective
+        if not small:
+            work = Objective(
+                objective.features.float(),
+                objective.targets,
+                objective.sample_weight.float(),
+                objective.num_classes,
+                penalty,
+            )
+        parameters, steps = work.zeros(), 0
+        # The curvature at zero, where all classes are equally likely. A penalty far below it makes the first
+        # steps overshoot into regions where nothing can be learnt about the curvature at the minimum.
+        largest = float((objective.features.square() * objective.sample_weight[:, None]).sum(dim=0).max())
+        strength = largest / objective.num_classes
+        while strength > 3.0 * penalty and steps < self.max_iterations:
+            work.penalty = strength
+            found = minimize(work, parameters, 1e-2, self.max_iterations - steps)
+            parameters, steps = found.parameters, steps + found.iterations
+            strength /= 10.0
+        work.penalty = penalty
+        # the float32 gap is not exact enough to be the last word
+        found = minimize(work, parameters, self.tolerance / 2, max(self.max_iterations - steps, 0))
+        steps += found.iterations
+        if not small:
+            found = minimize(
+                objective, found.parameters.double(), self.tolerance, max(self.max_iterations - steps, 0)
+            )
+            steps += found.iterations
+        return Solution(found.parameters, found.value, found.gap, steps)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(n, c) float64 scores of all classes, for features (n, d).
+
+        Raises:
+            ValueError: for wrong shapes or dtypes, or features that are not finite.
+            RuntimeError: before `fit`.
+
+        """
+        if not hasattr(self, "weight"):
+            raise RuntimeError("LinearProbe is not fitted; call fit(features, classes) first")
+        check_embeddings("features", features)
+        if features.shape[1] != self.weight.shape[0]:
+            raise ValueError(
+                f"features has dimension {features.shape[1]}; expected {self.weight.shape[0]}, as in fit"
+            )
+        return torch.addmm(self.bias, features.detach().double(), self.weight)
+
+    def predict_proba(self, features: Tensor) -> Tensor:
+        """(n, c) float64 probabilities of the `classes`, for features (n, d); raises as `logits`."""
+        return torch.softmax(self.logits(features), dim=1)
+
+    def predict(self, features: Tensor) -> Tensor:
+        """(n,) int64 most probable class for features (n, d), the first of several; raises as `logits`."""
+        starts = range(0, max(len(features), 1), _ROWS)
+        best = [self.logits(features[start : start + _ROWS]).argmax(dim=1) for start in starts]
+        return self.classes[torch.cat(best)]
+
+
+def _rotation(centred: Tensor, sample_weight: Tensor) -> Tensor | None:
+    """(d, r) orthonormal axes of the weighted scatter of `centred` (n, d), which they span; None if too
+    costly.
+
+    With fewer samples than dimensions the weights lie in the span of the samples, so r = n axes are enough.
+    """
+    count, dimension = centred.shape
+    scaled = centred * sample_weight.sqrt()[:, None]
+    if dimension <= min(_LARGEST_ROTATION, 4 * count):
+        axes: Tensor = torch.linalg.eigh(scaled.T @ scaled).eigenvectors
+        return axes  # noqa: RET504 (linalg is untyped)
+    if count <= _LARGEST_ROTATION:
+        values, vectors = torch.linalg.eigh(scaled @ scaled.T)
+        kept = values > values[-1] * 1e-12
+        spanned: Tensor = scaled.T @ vectors[:, kept] / values[kept].sqrt()
+        return spanned  # noqa: RET504
+    return None
