@@ -105,5 +105,5 @@ def _cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[i
     shown = cycle if len(cycle) <= 9 else [*cycle[:4], *cycle[-4:]]
     links = [repr(names[i]) for i in shown]
     if len(cycle) > 9:
-        links.insert(4, f"... ({len(cycle) - 9} more)")
+        links.insert(4, f"... ({len(cycle) - 8} more)")
     return f"the parents form a cycle, {' -> '.join(links)}; remove one of these edges"

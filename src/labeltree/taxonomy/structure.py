@@ -113,9 +113,9 @@ class TreeStructure:
     def paths(self) -> Tensor:
         """(N, L) the node on the path at depth 1 ... L; a shallow leaf repeats itself, an inner node has -1.
 
-        Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`. They differ at depth l
-        if two entries other than -1 differ at depth l or coarser; in all other cases it is undecided. The root's
-        row is all -1.
+        Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`. They differ at
+        depth l if two entries other than -1 differ at depth l or coarser; in all other cases it is
+        undecided. The root's row is all -1.
         """
         paths = self.ancestors[:, 1:]
         own = torch.arange(self.num_nodes)[:, None]

@@ -56,6 +56,8 @@ class Taxonomy(TreeStructure):
         _check_lengths(names, parents)
         names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
         numbering = number(names, parents)
+        if len(names) < 2:
+            raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
         super().__init__(numbering)
         self.__dict__["names"] = [names[i] for i in numbering.order]
         self._check_siblings(numbering.parent.tolist())
@@ -301,8 +303,6 @@ def _check_lengths(names: Sequence[str], parents: Sequence[int]) -> None:
         raise TaxonomyError(
             f"there are {len(names)} names for {len(parents)} parents; every node needs one of each"
         )
-    if len(names) < 2:
-        raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
     for node, parent in enumerate(parents):
         if not -1 <= parent < len(names):
             raise TaxonomyError(

@@ -1,0 +1,11 @@
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize("module", ["tree", "relations"])
+def test_examples_in_docstrings(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"labeltree.taxonomy.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0

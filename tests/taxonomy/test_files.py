@@ -1,0 +1,197 @@
+# ruff: noqa: E501 - a table of broken files reads best with one case a line
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from slow_trees import Rows, trees
+
+from labeltree.taxonomy import Taxonomy, TaxonomyError
+
+SUFFIXES = [".json", ".yaml", ".yml", ".csv", ".tsv", ".txt"]
+KEEPS_THE_ROOT = [".json", ".csv", ".tsv"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@given(rows=trees())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_saved_is_read_back(tmp_path: Path, suffix: str, rows: Rows) -> None:
+    tree = Taxonomy(rows.names, rows.parents)
+    file = tmp_path / f"tree{suffix}"
+    tree.save(file)
+    root_name = "root" if suffix in KEEPS_THE_ROOT else tree.names[0]
+    assert Taxonomy.from_file(file, root_name=root_name) == tree
+    assert os.listdir(tmp_path) == [file.name]
+
+
+def test_what_people_write(tmp_path: Path) -> None:
+    expected = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/fish", "plant"])
+    edges = "root,animal\nanimal,mammal\nmammal,dog\nmammal,cat\nanimal,fish\nroot,plant\n"
+    depths = "animal,mammal,dog\r\nanimal, mammal ,cat\r\nanimal,fish,\r\nplant\r\n"
+    written = {
+        "nested.yaml": "animal:\n  mammal: [dog, cat]\n  fish:\nplant: ~\n",
+        "list.yml": "- animal:\n  - mammal:\n    - dog\n    - cat\n  - fish\n- plant  # green\n",
+        "nested.json": '{"animal": {"mammal": ["dog", "cat"], "fish": null}, "plant": []}',
+        "edges.csv": "Parent,Child\n" + edges,
+        "edges.tsv": "\nPARENT\tCHILD\n\n" + edges.replace(",", "\t"),
+        "named.csv": "child,parent,name\n9,,root\n1,9,animal\n2,1,mammal\n3,2,dog\n4,2,cat\n5,1,fish\n6,9,plant",
+        "depths.csv": "\ufeffkingdom, class, species\r\n" + depths,
+        "depths.TSV": "kingdom;class;species;\n" + depths.replace(",", ";"),
+        "paths.txt": "\ufeffanimal/mammal/dog\r\n\r\nanimal/mammal/cat\r\n/animal/fish\r\nplant",
+    }
+    for name, text in written.items():
+        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+        assert Taxonomy.from_file(tmp_path / name) == expected, name
+
+
+def test_names_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text('no: [1.0, 007, 2024-01-01, "null", yes]\n"~": 0x10\n')
+    tree = Taxonomy.from_file(tmp_path / "t.yaml")
+    assert tree.names == ["root", "no", "1.0", "007", "2024-01-01", "null", "yes", "~", "0x10"]
+
+
+def test_the_outermost_name_as_the_root(tmp_path: Path) -> None:
+    expected = Taxonomy.from_paths(["dog", "cat"], root_name="animal")
+    for name, text in {
+        "t.yaml": "animal: [dog, cat]",
+        "t.txt": "animal/dog\nanimal/cat",
+        "t.csv": "a,b\nanimal,dog\nanimal,cat",
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert Taxonomy.from_file(tmp_path / name, root_name=None) == expected
+    (tmp_path / "e.csv").write_text(
+        "child,parent\ndog,animal\ncat,animal\n"
+    )  # a table of edges has its own root
+    assert Taxonomy.from_file(tmp_path / "e.csv", root_name=None) == expected
+
+
+SAVED = '{"format": "labeltree taxonomy", "version": %s, "names": %s, "parents": %s}'
+BROKEN = {
+    "twice.yaml": ("a:\n- b\n- b\n", "line 3: 'a' has two children named 'b'; names may repeat, but not under one parent"),
+    "key.yaml": ("a: x\nb: y\na: z\n", "line 3: the root has two children named 'a'; names may repeat, but not under one parent"),
+    "open.yaml": ("a: [b\nc: d\n", "line 2: not readable as YAML: did not find expected ',' or ']'"),
+    "tab.yaml": ("a:\n\tb:\n", "line 2: not readable as YAML: found character that cannot start any token"),
+    "bell.yaml": ("a: \x07\n", "not readable as YAML: control characters are not allowed"),
+    "alias.yaml": ("a: &x [b]\nc: *x\n", "line 2: the alias *x stands for a subtree; write it out"),
+    "documents.yaml": ("a: b\n---\nc: d\n", "line 2: a second document begins; a taxonomy is one"),
+    "list.yaml": ("a:\n- [b]\n", "line 2: a list stands within a list (below 'a'): its node has no name"),
+    "key of keys.yaml": ("? {a: b}\n: c\n", "line 1: a mapping or list cannot be a name (below the root)"),
+    "empty item.yaml": ("- a\n-\n- b\n", "line 2: a node below the root has an empty name; every node needs one"),
+    "scalar.yaml": ("a\n", "line 1: expected nested names, a mapping or a list, found only 'a'"),
+    "comment.yaml": ("# to do\n", "there are no names; give at least one"),
+    "broken.json": ('{"a":\n ["b",]}', "line 2: not readable as JSON: Expecting value"),
+    "key.json": ('{"a": 1, "a": 2}', "the root has two children named 'a'; names may repeat, but not under one parent"),
+    "bool.json": ('{"a": true}', "True is of type bool, expected a name; put it in quotes"),
+    "deep.json": ("[" * 100_000 + "]" * 100_000, "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"),
+    "newer.json": (SAVED % (2, "[]", "[]"), "the taxonomy was saved in version 2 of the format, this labeltree reads up to 1; install a newer one"),
+    "version.json": (SAVED % ('"x"', "[]", "[]"), "the saved taxonomy has version='x', expected an integer from 1 to 1"),
+    "names.json": (SAVED % (1, "[1]", "[-1]"), "the saved taxonomy is damaged: 'names' is not a list of strings"),
+    "parents.json": (SAVED % (1, '["a"]', "[null]"), "the saved taxonomy is damaged: 'parents' is not a list of integers"),
+    "lengths.json": (SAVED % (1, '["a"]', "[-1, 0]"), "there are 1 names for 2 parents; every node needs one of each"),
+    "cycle.json": (SAVED % (1, '["a", "b"]', "[1, 0]"), "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),
+    "parent.json": (SAVED % (1, '["a", "b"]', "[-1, 5]"), "node 'b' has the unknown parent 5: there are 2 nodes"),
+    "cycle.csv": ("child,parent\na,b\nb,a\n", "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),
+    "parents.csv": ("child,parent\n\na,b\na,c\n", "node 'a' has two parents, 'b' (line 3) and 'c' (line 4); a tree has one path to each node: remove one of the edges"),
+    "edge.csv": ("child,parent\na,b\na,b\n", "the edge from 'a' to its parent 'b' is given twice, by line 2 and line 3; remove one"),
+    "unknown.csv": ("child,parent\nroot,\na,rot\n", "line 3 has the unknown parent 'rot': nothing says what is above it (nearest: 'root')"),
+    "child.csv": ("child,parent\n,b\n", "line 2, ('', 'b'), has an empty name; every node needs one"),
+    "columns.csv": ("child,parent,count\na,b,3\n", "a table of edges has the columns child, parent and perhaps name, not child, parent, count"),
+    "unnamed.csv": ("child,parent,name\n1,0,a\n", "the node '0' has no name: names has no entry for it"),
+    "gap.csv": ("order,species\n,dog\n", "line 2, (None, 'dog'), has a gap at depth 1; only the finest names may be missing"),
+    "cells.csv": ("order,species\na,b\na,b,c\n", "line 3 has 3 cells for 2 columns"),
+    "header.csv": ("animal,dog\nanimal,cat\n", "line 1 reads like data: 'animal' stands below it again; name the columns in line 1"),
+    "one line.csv": ("order,species\n", "there is only one line; the first names the columns, the tree follows below"),
+    "quote.csv": ('order,species\n"a,b\n', "line 2: not readable as a table: unexpected end of data"),
+    "blank.txt": (" \n", "the file is empty"),
+    "hole.txt": ("a/b\na//b\n", "line 2, 'a//b', has an empty name; every node needs one"),
+    "root.txt": ("a\n\n/\n", "line 3 is empty; a path holds the names from depth 1 down to a node"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_name_the_file_the_line_and_the_reason(tmp_path: Path, name: str) -> None:
+    text, sentence = BROKEN[name]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(TaxonomyError) as caught:
+        Taxonomy.from_file(tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: {sentence}"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"dog\ncaf\xe9\n")
+    with pytest.raises(
+        TaxonomyError, match=r"latin.txt: line 2: not UTF-8 text \(byte 0xe9\); save it as UTF-8"
+    ):
+        Taxonomy.from_file(tmp_path / "latin.txt")
+    with pytest.raises(TaxonomyError, match=r"the taxonomy file '.*none.json' does not exist"):
+        Taxonomy.from_file(tmp_path / "none.json")
+    with pytest.raises(TaxonomyError, match=r"is a folder, not a file; Taxonomy.from_folders"):
+        Taxonomy.from_file(tmp_path)
+    with pytest.raises(
+        TaxonomyError, match=r"has the suffix '.nwk', expected one of .json, .yaml, .yml, .csv"
+    ):
+        Taxonomy.from_file(tmp_path / "tree.nwk")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "tree.json"
+    old, new = Taxonomy.from_paths(["a"]), Taxonomy.from_paths(["b"])
+    old.save(file)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(TaxonomyError, match=r"cannot save '.*tree.json': No space left on device"):
+            new.save(file)
+    assert Taxonomy.from_file(file) == old
+    assert os.listdir(tmp_path) == ["tree.json"]
+    new.save(file)
+    assert Taxonomy.from_file(file) == new
+
+
+def test_places_that_cannot_be_saved_to(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["a"])
+    with pytest.raises(TaxonomyError, match=r"cannot save 'a.json': the folder '.*nowhere' does not exist"):
+        tree.save(tmp_path / "nowhere" / "a.json")
+    with pytest.raises(
+        TaxonomyError, match=r"cannot save a taxonomy as 'a.xml': the suffix is '.xml', expected one of"
+    ):
+        tree.save(tmp_path / "a.xml")
+    with pytest.raises(
+        TaxonomyError, match=r"the name 'aaa.* is too long for YAML; save the taxonomy as .json"
+    ):
+        Taxonomy.from_paths(["a" * 2000]).save(tmp_path / "a.yaml")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_saved_form_is_plain_data() -> None:
+    tree = Taxonomy.from_paths(["a/b", "c"])
+    document = tree.to_dict()
+    assert document == {
+        "format": "labeltree taxonomy",
+        "version": 1,
+        "names": ["root", "a", "b", "c"],
+        "parents": [-1, 0, 1, 0],
+    }
+    assert Taxonomy.from_dict(json.loads(json.dumps(document))) == tree
+    document["names"].append("changed")
+    assert tree.names == ["root", "a", "b", "c"]
+    with pytest.raises(
+        TaxonomyError, match="this is no saved taxonomy: its 'format' is not 'labeltree taxonomy'"
+    ):
+        Taxonomy.from_dict({"names": ["a"]})
+
+
+def test_saved_text_is_readable_by_people(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths(["animal/dog", "animal/größer", "no"])
+    for suffix in (".json", ".yaml", ".csv", ".txt"):
+        tree.save(tmp_path / f"t{suffix}")
+    assert (tmp_path / "t.yaml").read_text("utf-8") == 'animal:\n  dog:\n  "größer":\n"no":\n'
+    assert (tmp_path / "t.csv").read_text(
+        "utf-8"
+    ) == "child,parent\nroot,\nanimal,root\ndog,animal\ngrößer,animal\nno,root\n"
+    assert (tmp_path / "t.txt").read_text("utf-8") == "animal/dog\nanimal/größer\nno\n"
+    assert "größer" in (tmp_path / "t.json").read_text("utf-8")

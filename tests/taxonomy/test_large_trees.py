@@ -1,0 +1,73 @@
+"""Nothing recurses: chains of 50,000 nodes go through every constructor, file and query."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from labeltree.taxonomy import Taxonomy, TaxonomyError
+
+DEPTH = 50_000
+
+
+@pytest.fixture(scope="module")
+def chain() -> Taxonomy:
+    return Taxonomy.from_edges([(f"n{i + 1}", f"n{i}") for i in range(DEPTH)])
+
+
+def test_a_chain_is_numbered(chain: Taxonomy) -> None:
+    assert chain.max_depth == chain.max_height == DEPTH
+    assert chain.leaves.tolist() == [DEPTH]
+    assert torch.equal(chain.height, DEPTH - chain.depth)
+    assert len(chain.path(DEPTH)) == len(chain.ancestors_of(DEPTH)) == DEPTH
+    assert chain.find(chain.path_name(DEPTH)) == DEPTH
+    assert chain.encode([None, f"n{DEPTH}"]).tolist() == [-1, DEPTH]
+
+
+def test_a_chain_is_built_in_other_ways(chain: Taxonomy) -> None:
+    names = [f"n{i}" for i in range(1, DEPTH + 1)]
+    assert Taxonomy.from_paths([names], root_name="n0") == chain
+    nested: Any = None
+    for name in reversed(names):
+        nested = {name: nested}
+    assert Taxonomy.from_nested(nested, root_name="n0") == chain
+    while nested:  # taken apart by hand: Python frees nested data recursively
+        nested = nested.popitem()[1]
+    edges = [(f"n{i + 1}", f"n{i}") for i in range(DEPTH)]
+    with pytest.raises(TaxonomyError, match=r"cycle, 'n1' -> 'n0' -> 'n50000' -> .* \(49994 more\)"):
+        Taxonomy.from_edges([*edges, ("n0", f"n{DEPTH}")])
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv", ".txt"])
+def test_a_chain_is_saved_and_read(chain: Taxonomy, suffix: str, tmp_path: Path) -> None:
+    chain.save(tmp_path / f"chain{suffix}")
+    assert Taxonomy.from_file(tmp_path / f"chain{suffix}", root_name="n0") == chain
+
+
+def test_yaml_deeper_than_python_recurses(tmp_path: Path) -> None:
+    depth = 3000
+    (tmp_path / "deep.yaml").write_text("".join(" " * i + f"n{i}:\n" for i in range(depth)))
+    assert Taxonomy.from_file(tmp_path / "deep.yaml").max_depth == depth
+
+
+def test_a_chain_is_copied_cut_shown_and_checked(chain: Taxonomy) -> None:
+    assert pickle.loads(pickle.dumps(chain)) == chain == copy.deepcopy(chain)
+    coarse, mapping = chain.cut(2)
+    assert coarse.names == ["n0", "n1", "n2"]
+    assert mapping[-1] == 2
+    assert chain.render().splitlines()[-1].endswith(f"n200  ({DEPTH - 200} below)")
+    assert any("49999 nodes have a single child" in sentence for sentence in chain.check())
+
+
+def test_a_hundred_thousand_nodes(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths([(f"g{i // 300}", f"f{i // 20}", f"s{i}") for i in range(95_000)])
+    assert len(tree) > 100_000 - 100
+    tree.save(tmp_path / "large.json")
+    assert Taxonomy.from_file(tmp_path / "large.json") == tree
+    generator = torch.Generator().manual_seed(0)
+    u, v = tree.leaves[torch.randint(len(tree.leaves), (2, 100_000), generator=generator)]
+    agree = (tree.paths[u] == tree.paths[v]).sum(1)
+    assert torch.equal(tree.lca_depth(u, v), agree)
