@@ -1,0 +1,254 @@
+"""The page: offline, escaped, deterministic, and true to its result."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+from report_inputs import SMALL, large_ragged_tree, random_table
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.report import render_report, write_report
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+VOID = {"meta", "img", "br", "link", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Collects the text, the tags and their attributes, and complains about tags that do not match."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def images(self) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag == "img"]
+
+    def ids(self) -> set[str]:
+        return {attributes["id"] or "" for _, attributes in self.tags if "id" in attributes}
+
+
+@pytest.fixture(scope="module")
+def taxonomy() -> Taxonomy:
+    return Taxonomy.from_paths(SMALL)
+
+
+@pytest.fixture(scope="module")
+def table(taxonomy: Taxonomy) -> EmbeddingTable:
+    return random_table(taxonomy, 20)
+
+
+@pytest.fixture(scope="module")
+def result(table: EmbeddingTable, taxonomy: Taxonomy) -> EvaluationResult:
+    pixels = replace(random_table(taxonomy, 20, noise=1.5, seed=1, features=False), geometry="euclidean")
+    return evaluate(table, taxonomy, name="hwc", baselines={"raw pixels": pixels})
+
+
+def grey(instances: Tensor) -> Tensor:
+    return (instances % 251)[:, None, None, None].expand(-1, 3, 8, 8).to(torch.uint8)
+
+
+def test_it_is_one_offline_file(
+    tmp_path: Path, result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    path = write_report(result, table, taxonomy, tmp_path / "report.html", images=grey, projection="PCA")
+
+    html = path.read_text("utf-8")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+    assert "http://" not in html
+    assert "https://" not in html
+    assert not re.search(r"url\(|@import|<script|<link|\bon\w+=", html)
+    page = Page(html)
+    for tag, attributes in page.tags:
+        assert tag not in ("script", "link", "iframe", "object", "base")
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:image/"))
+    policy = [
+        a["content"] for t, a in page.tags if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+
+def test_it_says_what_the_result_says(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    page = Page(render_report(result, table, taxonomy, title="Clothes", projection="PCA"))
+
+    text = page.text
+    assert "Clothes" in text
+    for name, method in result.methods.items():
+        assert name in text
+        for role in ("features", "embeddings"):
+            assert f"{100 * method.scores[role]['recall_at_1']:.1f}" in text
+    for note in result.notes:
+        assert note in text
+    assert f"{result.main.errors.errors} mistakes" in text
+    worst = result.main.errors.confusions[0]
+    assert taxonomy.names[worst.true_node] in text
+    links = {(a.get("href") or "")[1:] for t, a in page.tags if t == "a"}
+    assert links <= page.ids()
+    assert {"numbers", "depth", "errors", "search", "curve", "map", "notes"} == links
+
+
+def test_names_are_escaped_everywhere() -> None:
+    evil = "<script>alert('x')</script> & \"co\""
+    taxonomy = Taxonomy.from_paths([(evil, "a<b"), (evil, "a>b"), ("plain", "c&d"), ("plain", evil)])
+    table = random_table(taxonomy, 12, noise=2.0)
+    result = evaluate(table, taxonomy, name=evil, baselines={f"other {evil}": table})
+    assert result.main.errors.errors, "without mistakes the tree and the confusions would not be drawn"
+    html = render_report(
+        result,
+        table,
+        taxonomy,
+        images=grey,
+        title=evil,
+        projection="PCA",
+        history=[{"epoch": 1, evil: 1.0}, {"epoch": 2, evil: 2.0}],
+        recipe={evil: {evil: evil}},
+    )
+
+    page = Page(html)
+    assert "<script" not in html
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert evil in page.text
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+
+
+def test_pictures_are_those_of_the_instances(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    asked: list[Tensor] = []
+
+    def images(instances: Tensor) -> Tensor:
+        asked.append(instances)
+        return grey(instances)
+
+    page = Page(render_report(result, table, taxonomy, images=images, projection="PCA"))
+    test = set(table.select("test").instances.tolist())
+    assert len(asked) == 1
+    assert set(asked[0].tolist()) <= test
+    pictures = page.images()
+    assert len(pictures) == 10 * 9
+    assert all((picture["alt"] or "").startswith(("query: ", "result ")) for picture in pictures)
+    with pytest.raises(ValueError, match="images gave 1 images"):
+        render_report(result, table, taxonomy, images=lambda i: grey(i)[:1], projection="PCA")
+
+
+def test_without_images_the_searches_show_names(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    page = Page(render_report(result, table, taxonomy, projection="PCA"))
+    assert page.images() == []
+    assert sum(a.get("class") == "search" for _, a in page.tags) == 10
+    assert "image" not in page.text
+
+
+def test_the_same_input_gives_the_same_page(taxonomy: Taxonomy) -> None:
+    table = random_table(taxonomy, 12)
+    result = evaluate(table, taxonomy)
+    first = render_report(result, table, taxonomy, images=grey, projection="t-SNE")
+    torch.manual_seed(5)
+    back = EvaluationResult.from_dict(result.to_dict())
+    assert render_report(back, table, taxonomy, images=grey, projection="t-SNE") == first
+    assert "t-SNE" in first
+
+
+def test_a_large_ragged_tree_is_cut_to_the_branches_that_err() -> None:
+    taxonomy = large_ragged_tree()
+    nodes = random_table(taxonomy, 4).nodes
+    nodes[::17] = taxonomy.parent[nodes[::17]]
+    nodes[::23] = -1
+    table = replace(random_table(taxonomy, 4, noise=0.6, features=False), nodes=nodes, split=None)
+    result = evaluate(table, taxonomy, settings=EvaluationSettings(hp_k=20))
+    html = render_report(result, table, taxonomy, projection="PCA")
+
+    page = Page(html)
+    rows = sum((a.get("class") or "").split(" ")[0] == "row" for _, a in page.tags) - 1
+    assert 10 < rows <= 46
+    assert len(result.main.errors.nodes) > 200
+    assert "and 4 more" in page.text or "and 3 more" in page.text
+    assert len(html) < 1_000_000
+    assert "half of each class" in page.text
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "euclidean", "poincare"])
+def test_the_map_says_what_it_shows(taxonomy: Taxonomy, geometry: str) -> None:
+    table = random_table(taxonomy, 12)
+    points = 0.1 * table.embeddings if geometry == "poincare" else table.embeddings
+    table = replace(table, geometry=geometry, embeddings=points)
+    html = render_report(evaluate(table, taxonomy), table, taxonomy, projection="PCA", max_points=30)
+    assert ("PCA of the tangent space" in html) == (geometry == "poincare")
+    assert "one of 30 samples" in html
+
+
+def test_one_class_without_mistakes(taxonomy: Taxonomy) -> None:
+    nodes = taxonomy.encode(["shirt"] * 6)
+    table = EmbeddingTable(torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), nodes)
+    page = Page(render_report(evaluate(table, taxonomy), table, taxonomy))
+    assert "no mistakes" in page.text
+    assert "nan" not in page.text
+
+
+def test_history_and_recipe_are_shown_when_given(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    history = [{"epoch": e, "train_loss": 1 / e, "constant": 2.0, "seconds": e / 3} for e in range(1, 6)]
+    recipe = {"objective": "hwc+lam", "optimizer": {"lr": 0.003}}
+    page = Page(render_report(result, table, taxonomy, projection="PCA", history=history, recipe=recipe))
+    assert "train loss" in page.text
+    assert "constant" not in page.text
+    assert "seconds" not in page.text
+    assert "optimizer.lr" in page.text
+    assert "was trained" in page.text
+    bare = Page(render_report(result, table, taxonomy, projection="PCA"))
+    assert "training" not in bare.ids()
+    assert "was trained" not in bare.text
+
+
+def test_the_best_of_a_row_is_marked_in_the_right_direction(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    page = Page(render_report(result, table, taxonomy, projection="PCA"))
+    main, pixels = (method.score("parent_violations") for method in result.methods.values())
+    assert main < pixels, "the test needs different values"
+    assert f"{100 * main:.1f} % (best)" in page.text
+    assert f"{100 * pixels:.1f} % (best)" not in page.text
+
+
+def test_another_table_is_refused(
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    with pytest.raises(DataError, match="not the one that was evaluated"):
+        render_report(result, table.rows(torch.arange(100)), taxonomy)
+    with pytest.raises(ValueError, match="'UMAP', expected 't-SNE' or 'PCA'"):
+        render_report(result, table, taxonomy, projection="UMAP")

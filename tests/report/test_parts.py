@@ -1,0 +1,185 @@
+"""The parts of the page: which rows the tree has, which queries are shown, which colours nodes get."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+import torch
+from report_inputs import SMALL, large_ragged_tree, random_table
+
+from labeltree.evaluation import read, tree_errors
+from labeltree.report.charts import Line, line_chart
+from labeltree.report.error_tree import ErrorRow, error_rows
+from labeltree.report.names import NodeNames
+from labeltree.report.palette import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
+from labeltree.report.pictures import picture
+from labeltree.report.projection import project
+from labeltree.report.retrieval_rows import choose_searches
+from labeltree.taxonomy import Taxonomy
+
+
+def rows_of(
+    taxonomy: Taxonomy, predicted: torch.Tensor, target: torch.Tensor, limit: int = 44
+) -> list[ErrorRow]:
+    errors = tree_errors(predicted, target, taxonomy)
+    return error_rows(errors, taxonomy, TreeColours(taxonomy, target), NodeNames(taxonomy), limit=limit)
+
+
+def test_a_small_tree_is_drawn_whole_with_the_errors_where_they_were_made() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    shirt, pullover, dress, boot = taxonomy.encode(["shirt", "pullover", "dress", "boot"]).tolist()
+    target = taxonomy.leaves.repeat(4)
+    predicted = target.clone()
+    predicted[target == shirt] = torch.tensor([pullover, pullover, dress, shirt])
+    predicted[(target == dress).nonzero()[0]] = boot
+    rows = {row.name: row for row in rows_of(taxonomy, predicted, target)}
+
+    assert len(rows) == taxonomy.num_nodes
+    assert rows["tops"].here == "50\u202f%"
+    assert rows["apparel"].here == rows["All classes"].here == "25\u202f%"
+    assert rows["closed"].here == "–"
+    assert rows["shirt"].here == ""
+    assert (rows["shirt"].right, rows["shirt"].sibling, rows["shirt"].further) == (0.25, 0.5, 0.25)
+    assert (rows["tops"].right, rows["tops"].sibling) == (7 / 8, 1 / 8)
+    assert rows["All classes"].right == pytest.approx(20 / 24)
+    assert rows["tops"].bubble > rows["apparel"].bubble > rows["shirt"].bubble
+    assert rows["dress"].guides == ("line", "elbow")
+    assert rows["pullover"].guides == ("line", "line", "elbow")
+    assert rows["sneaker"].guides == ("none", "none", "elbow")
+
+
+def test_a_large_tree_accounts_for_every_sample() -> None:
+    taxonomy = large_ragged_tree()
+    generator = torch.Generator().manual_seed(0)
+    target = taxonomy.leaves.repeat(3)
+    other = taxonomy.leaves[torch.randint(len(taxonomy.leaves), (len(target),), generator=generator)]
+    wrong = target < 60
+    rows = rows_of(taxonomy, torch.where(wrong, other, target), target, limit=30)
+
+    assert 10 < len(rows) <= 31
+    branches = [row for row in rows if row.depth == 1]
+    assert sum(row.samples for row in branches) == len(target)
+    deeper = [row for row in rows if row.depth > 1]
+    assert deeper, "the branches with mistakes are unfolded"
+    assert all(row.guides.count("tee") + row.guides.count("elbow") == 1 for row in rows[1:])
+    for above, below in pairwise(rows):
+        assert len(below.guides) <= len(above.guides) + 1
+
+
+def test_without_samples_there_is_no_tree() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    assert rows_of(taxonomy, taxonomy.leaves[:0], taxonomy.leaves[:0]) == []
+
+
+def test_searches_are_spread_over_the_tree_and_own_up_to_failures() -> None:
+    taxonomy = large_ragged_tree(leaves=60)
+    table = random_table(taxonomy, 12, noise=0.9)
+    rows = torch.arange(0, len(table), 2)
+    searches = choose_searches(read(table, "features"), table.nodes, rows, taxonomy)
+
+    assert len(searches) == 10
+    classes = [int(table.nodes[search.query]) for search in searches]
+    assert classes == sorted(classes)
+    assert len(set(classes)) == 10
+    assert max(classes) - min(classes) > 0.8 * taxonomy.num_nodes
+    assert 1 <= sum(search.failure for search in searches) <= 3
+    features = torch.nn.functional.normalize(table.features.double(), dim=1)
+    for search in searches:
+        assert search.query in rows
+        similarity = features[rows] @ features[search.query]
+        similarity[rows == search.query] = -2
+        expected = rows[similarity.argsort(descending=True)[:8]]
+        assert search.results.tolist() == expected.tolist()
+        assert search.alike_exist == int((table.nodes[rows] == table.nodes[search.query]).sum()) - 1
+    failures = [float(s.dissimilarity.mean()) for s in searches if s.failure]
+    typical = [float(s.dissimilarity.mean()) for s in searches if not s.failure]
+    assert min(failures) > sum(typical) / len(typical)
+
+
+def test_few_classes_give_several_queries_each() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 12)
+    searches = choose_searches(read(table, "features"), table.nodes, torch.arange(len(table)), taxonomy)
+    queries = [search.query for search in searches]
+    assert len(set(queries)) == len(queries) == 10
+    assert set(table.nodes[queries].tolist()) == set(taxonomy.leaves.tolist())
+
+
+def test_tiny_tables_give_what_there_is() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 1)
+    reading = read(table, "features")
+    assert choose_searches(reading, table.nodes, torch.tensor([0]), taxonomy) == []
+    (first, second) = choose_searches(reading, table.nodes, torch.tensor([0, 1]), taxonomy)
+    assert first.results.tolist() == [1]
+    assert second.results.tolist() == [0]
+
+
+def test_branches_have_hues_and_their_nodes_shades() -> None:
+    taxonomy = Taxonomy.from_paths([("root group", *path) for path in SMALL])
+    colours = TreeColours(taxonomy, taxonomy.leaves)
+    assert [branch.name for branch in colours.branches] == ["apparel", "footwear"]
+    leaves = [colours.colour(node) for node in taxonomy.leaves.tolist()]
+    assert len(set(leaves)) == len(leaves)
+    assert colours.shape(int(taxonomy.leaves[0])) != colours.shape(int(taxonomy.leaves[-1]))
+
+
+def test_branches_beyond_the_limit_share_a_grey() -> None:
+    taxonomy = large_ragged_tree(branches=BRANCH_LIMIT + 3)
+    nodes = torch.cat([taxonomy.leaves, taxonomy.leaves[:100]])
+    colours = TreeColours(taxonomy, nodes)
+    assert len(colours.branches) == BRANCH_LIMIT
+    assert colours.others == 3
+    without = [node for node in taxonomy.children(0) if colours.branch_of(node) is None]
+    assert len({colours.colour(node) for node in without}) == 1
+    assert colours.branch_of(1) is not None, "the branch with most samples has a hue"
+
+
+def test_colours_can_be_shown() -> None:
+    assert oklch(1, 0, 0) == "#ffffff"
+    assert oklch(0, 0, 0) == "#000000"
+    for hue in range(0, 360, 30):
+        assert re.fullmatch("#[0-9a-f]{6}", oklch(0.7, 0.4, hue))
+    red, green, _ = (int(nearness_colour(1.0)[i : i + 2], 16) for i in (1, 3, 5))
+    assert red > 1.5 * green
+    red, green, _ = (int(nearness_colour(0.0)[i : i + 2], 16) for i in (1, 3, 5))
+    assert green > 1.5 * red
+
+
+def test_names_that_several_nodes_share_get_their_parent() -> None:
+    taxonomy = Taxonomy.from_paths([("a", "other"), ("b", "other"), ("b", "own")])
+    names = NodeNames(taxonomy)
+    assert [names.short(node) for node in taxonomy.leaves.tolist()] == ["a › other", "b › other", "own"]
+    assert names.short(0) == "the whole tree"
+
+
+def test_a_chart_without_values_says_so() -> None:
+    assert "not defined" in line_chart([Line("a", [float("nan")], 0)], title="t", x_label="x", y_label="y")
+    assert "not defined" in line_chart([], title="t", x_label="x", y_label="y")
+    one = line_chart([Line("only", [0.5], 0)], title="t", x_label="x", y_label="y")
+    assert "50.0%" in one
+
+
+def test_the_principal_plane_keeps_the_largest_variance() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 20)
+    reading = read(table, "embeddings")
+    plane = project(reading, torch.arange(len(table)), table.nodes, method="PCA")
+    centred = torch.nn.functional.normalize(table.embeddings, dim=1).double()
+    centred = centred - centred.mean(0)
+    variances = torch.linalg.eigvalsh(centred.T @ centred).flip(0)
+    assert (plane.points**2).sum(0) == pytest.approx(variances[:2].numpy(), rel=1e-6)
+    share = 100 * float(variances[:2].sum() / variances.sum())
+    assert f"{share:.0f} %" in plane.method
+
+
+def test_pictures() -> None:
+    small = picture(torch.zeros(1, 28, 28, dtype=torch.uint8))
+    assert small.startswith("data:image/png;base64,")
+    large = torch.randint(0, 256, (3, 400, 300), dtype=torch.uint8)
+    assert picture(large).startswith("data:image/jpeg;base64,")
+    assert len(picture(large)) < 30_000
+    with pytest.raises(ValueError, match=r"uint8 of shape.*float32"):
+        picture(torch.zeros(3, 8, 8))
