@@ -43,6 +43,7 @@ def build_encoder(
     Raises:
         ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
         ImportError: the name is timm's, and timm is not installed.
+        DataError: published weights could not be fetched.
 
     Example:
         >>> from labeltree.models import build_encoder

@@ -2,11 +2,13 @@
 
 import fnmatch
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 
 __all__ = ["LIBRARIES", "WrappedEncoder", "library_names", "wrap_timm", "wrap_torchvision"]
@@ -36,28 +38,46 @@ def wrap_timm(name: str, channels: int, image_size: int, pretrained: bool) -> En
     """timm's encoder `name` without its classifier."""
     timm = import_timm(name)
     options: dict[str, Any] = {"pretrained": pretrained, "in_chans": channels, "num_classes": 0}
-    try:
-        net = timm.create_model(name, img_size=image_size, **options)
-    except TypeError as error:  # a convolutional network has no fixed image size
-        if "img_size" not in str(error):
-            raise
-        net = timm.create_model(name, **options)
-    return WrappedEncoder(f"timm:{name}", net, channels, image_size)
+
+    def create() -> nn.Module:
+        try:
+            net: nn.Module = timm.create_model(name, img_size=image_size, **options)
+        except TypeError as error:  # a convolutional network has no fixed image size
+            if "img_size" not in str(error):
+                raise
+            net = timm.create_model(name, **options)
+        return net
+
+    return WrappedEncoder(f"timm:{name}", _create(f"timm:{name}", create, pretrained), channels, image_size)
 
 
 def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
     """torchvision's encoder `name` without its classifier."""
     from torchvision import models
 
-    net = models.get_model(name, weights="DEFAULT" if pretrained else None)
+    full_name = f"torchvision:{name}"
+    weights = "DEFAULT" if pretrained else None
+    net = _create(full_name, lambda: models.get_model(name, weights=weights), pretrained)
     if hasattr(net, "aux_logits"):
         raise ValueError(
-            f"torchvision:{name} has auxiliary classifiers and cannot be an encoder; use timm:{name}"
+            f"{full_name} has auxiliary classifiers and cannot be an encoder; use timm"
         )
-    _drop_classifier(name, net)
+    _drop_classifier(full_name, net)
     if channels != 3:
         _set_channels(net, channels)
-    return WrappedEncoder(f"torchvision:{name}", net, channels, image_size)
+    return WrappedEncoder(full_name, net, channels, image_size)
+
+
+def _create(name: str, create: Callable[[], nn.Module], pretrained: bool) -> nn.Module:
+    try:
+        return create()
+    except Exception as error:
+        if not pretrained:
+            raise
+        raise DataError(
+            f"the pretrained weights of encoder {name!r} could not be had: {error}; without a connection,"
+            " fetch them elsewhere and give the file as weights"
+        ) from error
 
 
 def import_timm(name: str) -> Any:
@@ -110,7 +130,7 @@ def _drop_classifier(name: str, net: nn.Module) -> None:
                 if isinstance(layer, nn.Linear):
                     setattr(classifier, key, nn.Identity())
                     return
-    raise ValueError(f"torchvision:{name} has no classifier to take off; it is not an image classifier")
+    raise ValueError(f"{name} has no classifier to take off; it is not an image classifier")
 
 
 def _set_channels(net: nn.Module, channels: int) -> None:
