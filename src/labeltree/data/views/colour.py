@@ -87,8 +87,7 @@ def jitter(images: Tensor, factors: Factors) -> Tensor:
     scale = factors.brightness * factors.contrast
     offset = factors.brightness * (1 - factors.contrast) * mean
     if c != 3:
-        changed = images * scale[:, None, None, None] + offset[:, None, None, None]
-        return changed.clamp_(0, 1)
+        return (images * scale[:, None, None, None]).add_(offset[:, None, None, None]).clamp_(0, 1)
     matrix = _chroma_map(factors.saturation, factors.turn) * scale[:, None, None]
-    changed = torch.baddbmm(offset[:, None, None], matrix, images.reshape(n, c, h * w))
+    changed = torch.bmm(matrix, images.reshape(n, c, h * w)).add_(offset[:, None, None])
     return changed.view(n, c, h, w).clamp_(0, 1)

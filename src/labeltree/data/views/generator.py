@@ -113,7 +113,7 @@ class ViewGenerator:
             raise ValueError(f"images is {images.dtype} {tuple(images.shape)}; it must be uint8 (n, c, h, w)")
         if instances.shape != images.shape[:1]:
             raise ValueError(f"instances has shape {tuple(instances.shape)}; it must be ({len(images)},)")
-        pixels = self._with_channels(images / 255)
+        pixels = self._with_channels(images.to(torch.float32).div_(255))
         if self.recipe == "identity":
             views = self._resized(pixels)
         else:

@@ -164,15 +164,13 @@ class RandAugment:
 
     def __call__(self, images: Tensor, keys: Tensor, first: int = 0) -> Tensor:
         """Augment images ``(n, c, h, w)`` in [0, 1] by the random streams of their keys from ``first`` on."""
-        images = images.contiguous()
+        images = images.clone(memory_format=torch.contiguous_format)
         for turn in range(self.operations):
             numbers = counters.uniform(keys, 2, first + 2 * turn)
             choice = (numbers[:, 0] * len(OPERATIONS)).long()
             amount = torch.where(numbers[:, 1] < 0.5, -1.0, 1.0) * (self.magnitude / _MAGNITUDES)
-            result = images.clone()
             for number, operation in enumerate(OPERATIONS):
                 chosen = (choice == number).nonzero()[:, 0]
                 if number and len(chosen):
-                    result[chosen] = operation(images[chosen], amount[chosen])
-            images = result
+                    images[chosen] = operation(images[chosen], amount[chosen])
         return images
