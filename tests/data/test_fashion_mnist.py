@@ -140,6 +140,7 @@ def test_fetch(miniature, monkeypatch):
     assert folder == data_home() / "fashion-mnist"
     assert sorted(os.listdir(folder)) == sorted(miniature)  # nothing else is left
     assert ("downloading", 3, 10) in said
+    assert said[-1][0] == "licence of fashion-mnist: MIT (Zalando SE)"
     fetch("fashion-mnist")
     assert len(asked) == 1
     fetch("fashion-mnist", force=True)

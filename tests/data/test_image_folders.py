@@ -208,6 +208,13 @@ def test_links_to_folders_are_followed_and_loops_are_not(photos, tmp_path, write
         open_source(photos)
 
 
+def test_a_cache_folder_that_cannot_be(photos, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "file"))
+    with pytest.raises(DataError, match="choose another cache folder with LABELTREE_DATA"):
+        open_source(photos)
+
+
 @pytest.mark.parametrize(("make", "sentence"), [("", "has no images"), ("x.png", "folders are the labels")])
 def test_folders_without_images_or_labels(tmp_path, write_image, make, sentence):
     root = tmp_path / "set"

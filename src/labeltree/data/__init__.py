@@ -3,6 +3,7 @@
 from labeltree.data.downloads import data_home
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.opening import open_source
+from labeltree.data.progress import ProgressLine
 from labeltree.data.registry import DatasetEntry, fetch, get_dataset, list_datasets, register_dataset
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import make_splits, split_by_group
@@ -15,6 +16,7 @@ __all__ = [
     "DatasetEntry",
     "ImageStore",
     "MappedStore",
+    "ProgressLine",
     "Source",
     "ViewGenerator",
     "channel_statistics",

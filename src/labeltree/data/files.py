@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from labeltree.data.decode import decode, read_head
 from labeltree.data.downloads import Progress, data_home, silent
@@ -54,16 +55,21 @@ class FileStore:
 
     def load(self, rows: Tensor) -> Tensor:
         """Images of the rows."""
-        channels, size, _ = self.image_shape
         images = np.empty((len(rows), *self.image_shape), np.uint8)
-        for place, row in enumerate(rows.tolist()):
-            try:
-                images[place] = decode(Path(self._files[row]), size, channels)
-            except DataError as error:
-                raise DataError(
-                    f"the image '{printable(self._files[row])}' cannot be read any more: {error}"
-                ) from error
+        # Loader processes are many already; a thread each is enough.
+        in_threads = get_worker_info() is None and len(rows) > 1
+        decoded = (_in_threads if in_threads else map)(self._decode, rows.tolist())
+        for place, pixels in enumerate(decoded):
+            images[place] = pixels
         return torch.from_numpy(images)
+
+    def _decode(self, row: int) -> np.ndarray[Any, Any]:
+        channels, size, _ = self.image_shape
+        try:
+            return decode(Path(self._files[row]), size, channels)
+        except DataError as error:
+            name = printable(self._files[row])
+            raise DataError(f"the image '{name}' cannot be read any more: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,13 @@ def open_images(
     keep = _has_room(int(np.prod(shape))) if cache is None else cache
     failures = _read_failures(folder, shape, keep)
     if failures is None:
-        failures = _decode_all(files, folder, shape, keep, progress or silent)
+        try:
+            failures = _decode_all(files, folder, shape, keep, progress or silent)
+        except OSError as error:
+            raise DataError(
+                f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
+                "choose another cache folder with LABELTREE_DATA"
+            ) from error
     _report(files, failures, on_error)
     store = MappedStore(folder / "images.bin", shape) if keep else FileStore(files, size, channels)
     return OpenedImages(store, failures)

@@ -98,4 +98,7 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
     entry = get_dataset(name)
     if entry.fetch is None:
         raise DataError(f"data set '{name}' cannot be downloaded by labeltree; {entry.summary}")
-    return entry.fetch(progress=progress, force=force)
+    folder = entry.fetch(progress=progress, force=force)
+    if progress is not None:
+        progress(f"licence of {name}: {entry.licence}", 0, 0)
+    return folder
