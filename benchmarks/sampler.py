@@ -57,22 +57,25 @@ def main() -> None:
     arguments.add_argument("--repeats", type=int, default=5)
     given = arguments.parse_args()
     torch.set_num_threads(1)
-    print(f"{'samples':>11}  {'tree':32}  {'set-up s':>8}  {'epoch s (best, worst)':>21}  coverage by depth")
+    print(
+        f"{'samples':>11}  {'tree':32}  {'set-up s':>8}  {'CPU s':>7} {'wall s (best, worst)':>20}  coverage by depth"
+    )
     for num_samples in given.samples:
         for name, (tree, nodes) in cases(num_samples).items():
             began = time.perf_counter()
             sampler = HierarchicalBatchSampler(tree, nodes, BATCH)
-            setup, times = time.perf_counter() - began, []
+            setup, times, cpu = time.perf_counter() - began, [], []
             for epoch in range(given.repeats):
-                began = time.perf_counter()
+                began, busy = time.perf_counter(), time.process_time()
                 order = sampler.plan(epoch).order
                 times.append(time.perf_counter() - began)
+                cpu.append(time.process_time() - busy)
             assert len(order) == num_samples // BATCH * BATCH
             assert np.bincount(order, minlength=num_samples).max() == 1
             assert all(len(batch) == BATCH for batch in sampler.batches(given.repeats - 1))
             shares = " ".join(f"{share:.2f}" for share in sampler.coverage(given.repeats - 1).values())
             print(
-                f"{num_samples:>11,}  {name:32}  {setup:8.2f}  {min(times):10.3f} {max(times):10.3f}  "
+                f"{num_samples:>11,}  {name:32}  {setup:8.2f}  {min(cpu):7.3f} {min(times):10.3f} {max(times):9.3f}  "
                 f"{shares}"
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labeltree.sampling.base import BatchSampler, IntArray
-from labeltree.sampling.grouping import key_dtype, stable_order
+from labeltree.sampling.grouping import shuffle_within
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -177,17 +177,11 @@ class BalancedBatchSampler(BatchSampler):
 
     def _deal(self, which: IntArray, passes: IntArray, rng: np.random.Generator) -> IntArray:
         """(Σ chunks·passes, k) samples in random order, class by class, pass by pass, k at a time."""
-        k = self.samples_per_class
-        classes = np.repeat(which, passes)
+        k, classes = self.samples_per_class, np.repeat(which, passes)
         sizes = self._sizes[classes]
-        member = np.arange(sizes.sum()) + np.repeat(self._firsts[classes] - (np.cumsum(sizes) - sizes), sizes)
-        group = np.repeat(np.arange(len(classes), dtype=key_dtype(len(classes))), sizes)
-        order = rng.permutation(len(member))
-        order = order[stable_order(group[order])]
-        within = np.arange(len(member)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        dealt: IntArray = self._members[member[order[within < np.repeat(sizes // k * k, sizes)]]].reshape(
-            -1, k
-        )
+        shuffled = shuffle_within(self._members, self._firsts[classes], sizes, rng)
+        within = np.arange(len(shuffled)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        dealt: IntArray = shuffled[within < np.repeat(sizes // k * k, sizes)].reshape(-1, k)
         return dealt
 
     def _spread(self, deals: IntArray, batches: int, rng: np.random.Generator) -> IntArray:

@@ -134,8 +134,8 @@ class HierarchicalBatchSampler(BatchSampler):
         fillers = len(self._tree.unplaced) * slots // self.num_samples
         filled = share_evenly(fillers, sizes)
         layout = self._tree.shuffled(rng)
-        groups, places = self._draw_groups(layout, first_slot, sizes - filled, rng)
-        draft = _Draft(layout, groups, places, slots)
+        anchors, groups = self._draw_groups(layout, first_slot, sizes - filled, rng)
+        draft = _Draft(layout, anchors, groups, slots)
         draft.draw_partners(rng)
 
         # Slots without a group take the fillers, which are numbered on from the places of the layout.
@@ -146,8 +146,8 @@ class HierarchicalBatchSampler(BatchSampler):
 
     def _draw_groups(
         self, layout: Layout, first_slot: IntArray, room: IntArray, rng: np.random.Generator
-    ) -> tuple[Groups, IntArray]:
-        """Groups that fill the room, and the place of each group's anchor."""
+    ) -> tuple[IntArray, Groups]:
+        """The places of the anchors, ascending, and the groups, which fill the room, in the same order."""
         count = len(layout.samples)
         mean_size = 1 + self._tree.mean_depth
         enough = int(np.ceil(room / mean_size).sum())
@@ -156,25 +156,29 @@ class HierarchicalBatchSampler(BatchSampler):
         while True:
             enough = min(enough, count)
             places = (np.arange(enough) * count + rng.integers(max(count, 1))) // max(enough, 1)
-            places = rng.permutation(places)
-            groups = pack(1 + layout.depth[places].astype(np.int64), first_slot, room)
+            order = rng.permutation(enough)
+            groups = pack(1 + layout.depth[places[order]].astype(np.int64), first_slot, room)
             if groups is not None:
-                return groups, places[: len(groups.slot)]
+                number = np.full(enough, -1)
+                number[order[: len(groups.slot)]] = np.arange(len(groups.slot))
+                used = number[number >= 0]
+                return places[number >= 0], Groups(groups.slot[used], groups.size[used])
             enough += enough // 4 + 1  # many groups were cut: more of them are needed
 
 
 class _Draft:
     """An epoch in the making: places of the layout, slot by slot."""
 
-    def __init__(self, layout: Layout, groups: Groups, anchors: IntArray, slots: int) -> None:
+    def __init__(self, layout: Layout, anchors: IntArray, groups: Groups, slots: int) -> None:
         self.place = np.zeros(slots, dtype=np.int64)
         self.wish = np.full(slots, FILLER, dtype=np.int16)
         self.shared = np.zeros(slots, dtype=np.int16)
         self._spans = layout.spans
-        by_place = np.argsort(anchors)
-        self._anchor, self._slot, size = anchors[by_place], groups.slot[by_place], groups.size[by_place]
-        self._depth = layout.depth[self._anchor]
-        self._coarsest = self._depth + 2 - size  # the coarsest depth, from 1, that has a slot in the group
+        self._anchor, self._slot = anchors, groups.slot
+        self._depth = layout.depth[anchors]
+        self._coarsest = (
+            self._depth + 2 - groups.size
+        )  # the coarsest depth, from 1, that has a slot in the group
         self.place[self._slot], self.wish[self._slot] = self._anchor, ANCHOR
         unused = np.ones(len(layout.samples), dtype=np.bool_)
         unused[self._anchor] = False
@@ -182,28 +186,27 @@ class _Draft:
 
     def draw_partners(self, rng: np.random.Generator) -> None:
         """Steps 2 to 4 of `HierarchicalBatchSampler`."""
-        open_anchor, open_slot = [self._anchor[:0]], [self._slot[:0]]
-        for level in range(len(self._spans) - 1, 0, -1):
-            children = self._spans[level + 1] if level + 1 < len(self._spans) else None
+        deepest = len(self._spans) - 1
+        unserved: dict[int, tuple[IntArray, IntArray]] = {}
+        for level in range(deepest, 0, -1):
+            children = self._spans[level + 1] if level < deepest else None
             who = (self._depth >= level) & (self._coarsest <= level)
             anchor, slot = self._anchor[who], self._slot[who] + 1 + self._depth[who] - level
             self.wish[slot] = level
             served, partner = match(anchor, self._unused, self._spans[level], children, rng)
             self._take(slot[served], partner, level)
-            open_anchor.append(anchor[~served])
-            open_slot.append(slot[~served])
-        anchor, slot = np.concatenate(open_anchor), np.concatenate(open_slot)
-        by_place = np.argsort(anchor, kind="stable")
-        anchor, slot = anchor[by_place], slot[by_place]
-        for level in range(len(self._spans) - 2, 0, -1):
-            if len(slot) == 0:
-                break
-            finer = self.wish[slot] > level
-            served, partner = match(anchor[finer], self._unused, self._spans[level], None, rng)
-            self._take(slot[finer][served], partner, level)
-            still = ~finer
-            still[finer] = ~served
-            anchor, slot = anchor[still], slot[still]
+            unserved[level] = anchor[~served], slot[~served]
+        anchor, slot = self._anchor[:0], self._slot[:0]
+        for level in range(deepest - 1, -1, -1):
+            anchor, slot = (
+                np.concatenate(both) for both in zip((anchor, slot), unserved[level + 1], strict=True)
+            )
+            if level and len(anchor):
+                by_place = np.argsort(anchor, kind="stable")
+                anchor, slot = anchor[by_place], slot[by_place]
+                served, partner = match(anchor, self._unused, self._spans[level], None, rng)
+                self._take(slot[served], partner, level)
+                anchor, slot = anchor[~served], slot[~served]
         self._take(slot, rng.permutation(len(self._unused))[: len(slot)], 0)
 
     def _take(self, slot: IntArray, partner: IntArray, level: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.sampling.base import IntArray
-from labeltree.sampling.grouping import key_dtype, stable_order
+from labeltree.sampling.grouping import key_dtype, shuffle_within, stable_order
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -55,8 +55,7 @@ class OccupiedTree:
     unplaced.
 
     Attributes:
-        placed: (m,) the samples labelled at depth 1 or finer.
-        unplaced: (u,) the others.
+        unplaced: (u,) those samples.
         mean_depth: the mean depth of the placed samples' labels, 0 where there are none.
         equal_depth: whether all of them have the same.
     """
@@ -67,9 +66,9 @@ class OccupiedTree:
             raise ValueError(
                 f"nodes holds {nodes.max()}, expected less than the {len(parent)} nodes of the taxonomy"
             )
-        self.placed = np.flatnonzero(nodes > 0)
+        placed = np.flatnonzero(nodes > 0)
         self.unplaced = np.flatnonzero(nodes <= 0)
-        own = np.bincount(nodes[self.placed], minlength=len(parent))
+        own = np.bincount(nodes[placed], minlength=len(parent))
         before = np.concatenate([[0], np.cumsum(own)])
         total = before[end] - before[:-1]
         kept = np.flatnonzero(total > 0)
@@ -81,11 +80,13 @@ class OccupiedTree:
         deepest = int(self._depth.max(initial=0))
         self._by_depth = [np.flatnonzero(self._depth == level) for level in range(deepest + 1)]
         self._labels = np.flatnonzero(self._own > 0)
-        which = np.searchsorted(kept[self._labels], nodes[self.placed])
-        self._label_of = which.astype(key_dtype(len(self._labels)))
-        depths = depth[nodes[self.placed]]
-        self.mean_depth = float(depths.mean()) if len(depths) else 0.0
-        self.equal_depth = len(depths) == 0 or bool(depths.min() == depths.max())
+        label = np.zeros(len(parent), dtype=key_dtype(len(self._labels)))
+        label[kept[self._labels]] = np.arange(len(self._labels))
+        self._samples = placed[stable_order(label[nodes[placed]])]  # label by label
+        size, depths = self._own[self._labels], self._depth[self._labels]
+        self._first = np.cumsum(size) - size
+        self.mean_depth = float(size @ depths) / max(len(placed), 1)
+        self.equal_depth = len(set(depths.tolist())) <= 1
 
     def shuffled(self, rng: np.random.Generator) -> Layout:
         """A layout with the children of every node, and the samples of every label, in random order."""
@@ -97,12 +98,10 @@ class OccupiedTree:
             index[nodes] = np.arange(len(nodes))
             parent = index[self._parent[nodes]] if level > 1 else np.zeros(len(nodes), dtype=np.int64)
             spans.append(NodeSpans(start[nodes], start[nodes] + self._total[nodes], parent))
-        labels = self._labels[np.argsort(start[self._labels])]
-        rank = np.empty(len(labels), dtype=key_dtype(len(labels)))
-        rank[np.searchsorted(self._labels, labels)] = np.arange(len(labels))
-        order = rng.permutation(len(self.placed))
-        order = order[stable_order(rank[self._label_of[order]])]
-        return Layout(self.placed[order], np.repeat(self._depth[labels], self._own[labels]), spans)
+        order = np.argsort(start[self._labels])
+        labels = self._labels[order]
+        samples = shuffle_within(self._samples, self._first[order], self._own[labels], rng)
+        return Layout(samples, np.repeat(self._depth[labels], self._own[labels]), spans)
 
     def _shuffled_starts(self, rng: np.random.Generator) -> IntArray:
         """(V,) the first place of each node's subtree when the children of every node are shuffled."""

@@ -12,7 +12,7 @@ __all__ = ["Groups", "pack", "share_evenly"]
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups in the order of the epoch: a group is an anchor, followed by its partners.
+    """Groups: an anchor, followed by its partners.
 
     Attributes:
         slot: (k,) where each group begins.
