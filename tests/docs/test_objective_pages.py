@@ -1,7 +1,6 @@
-"""The pages of the objectives say what the code does: names, options, defaults, examples."""
+"""The pages of the objectives say what the code does: names, options, defaults, commands."""
 
 import ast
-import doctest
 import inspect
 import re
 import shlex
@@ -54,12 +53,6 @@ def test_the_table_of_a_page_has_all_options_with_their_defaults(page):
         assert f"`{name}`" in text, f"the page does not refer to {name} of the index"
 
 
-def test_examples_of_the_index_run():
-    result = doctest.testfile(str(PAGES / "index.md"), module_relative=False)
-    assert result.attempted > 5
-    assert result.failed == 0
-
-
 def test_commands_of_the_pages_are_understood():
     count = 0
     for page in PAGES.glob("*.md"):
@@ -69,9 +62,3 @@ def test_commands_of_the_pages_are_understood():
             assert recipe.objective in command
             count += 1
     assert count
-
-
-def test_links_lead_somewhere():
-    for page in PAGES.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
-            assert (PAGES / target).exists(), f"{page.name} links to {target}"
