@@ -206,10 +206,10 @@ def _rotation(centred: Tensor, sample_weight: Tensor) -> Tensor | None:
     scaled = centred * sample_weight.sqrt()[:, None]
     if dimension <= min(_LARGEST_ROTATION, 4 * count):
         axes: Tensor = torch.linalg.eigh(scaled.T @ scaled).eigenvectors
-        return axes  # noqa: RET504 (linalg is untyped)
+        return axes
     if count <= _LARGEST_ROTATION:
         values, vectors = torch.linalg.eigh(scaled @ scaled.T)
         kept = values > values[-1] * 1e-12
         spanned: Tensor = scaled.T @ vectors[:, kept] / values[kept].sqrt()
-        return spanned  # noqa: RET504
+        return spanned
     return None

@@ -49,30 +49,33 @@ class RelevanceScores:
 
     def add(self, start: int, order: Tensor) -> None:
         """Read the rankings `order` (b, w) of the queries `start` to `start + b`."""
-        count = order.shape[0]
-        wanted = self.query_classes[start : start + count]
-        found = self.key_classes[order]
-        hits = (found == wanted[:, None]) & (wanted >= 0)[:, None]
-        query, place = hits.nonzero(as_tuple=True)
-        rank = place + 1
+        if order.numel() == 0:
+            return
+        rows = slice(start, start + order.shape[0])
+        wanted = self.query_classes[rows, None]
+        relevant = self.relevant[rows, None]
+        found = torch.take(self.key_classes, order)
+        hits = (found == wanted) & (wanted >= 0)
+        # at a hit its number among the hits, elsewhere 0; counts are exact where float32 would not be
+        numbers = hits.cumsum(dim=1, dtype=torch.int32).mul_(hits)
         if self.skips:
-            rank = (found >= 0).cumsum(dim=1)[query, place]
-        per_query = torch.bincount(query, minlength=count)
-        ends = per_query.cumsum(0)
-        # hits come query by query in the order of their ranks, so a hit's number is its distance from the
-        # first one
-        number = torch.arange(1, len(query) + 1, device=order.device) - (ends - per_query)[query]
-        precision = number.double() / rank.double()
+            ranks = (found >= 0).cumsum(dim=1)
+        else:
+            ranks = torch.arange(1, order.shape[1] + 1, device=order.device).expand(order.shape)
+        some, place = hits.max(dim=1)
+        self.first[rows] = torch.where(some, ranks.gather(1, place[:, None])[:, 0], 0)
+        divisor = relevant[:, 0].clamp(min=1).double()
+        self.average_precision[rows] += self._total(numbers, ranks) / divisor
+        # the first R results that count may stretch further where some are skipped
+        reach = order.shape[1] if self.skips else int(relevant.max())
+        numbers, ranks = numbers[:, :reach], ranks[:, :reach]
+        self.precision_at_r[rows] += self._total(numbers * (ranks <= relevant), ranks) / divisor
 
-        rows = slice(start, start + count)
-        relevant = self.relevant[rows]
-        some = per_query > 0
-        self.first[rows][some] = rank[(ends - per_query)[some]]
-        divisor = relevant.clamp(min=1).double()
-        total = torch.zeros(count, dtype=torch.float64, device=order.device)
-        self.average_precision[rows] += total.index_add(0, query, precision) / divisor
-        early = rank <= relevant[query]
-        self.precision_at_r[rows] += total.index_add(0, query[early], precision[early]) / divisor
+    def _total(self, numbers: Tensor, ranks: Tensor) -> Tensor:
+        """(b,) float64: Σ numbers / ranks along each ranking."""
+        if self.skips:
+            return (numbers.double() / ranks.clamp(min=1)).sum(dim=1)
+        return numbers.double() @ (1.0 / ranks[0].double())
 
     def recall(self, k: int) -> Tensor:
         """(n,) float64: 1 where one of the first `k` results is relevant, else 0; NaN if left out."""
