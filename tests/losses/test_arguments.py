@@ -171,6 +171,18 @@ def test_copies_and_state(loss):
     assert "temperature=" in repr(loss)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_training_after_a_validation_in_inference_mode(loss):
+    loss = copy.deepcopy(loss)
+    loss._placed.clear()
+    with torch.inference_mode():
+        for nodes in (NODES, None) if getattr(loss, "variant", "") != "reference" else (NODES,):
+            loss(Z.float(), nodes, INSTANCES)
+    z = Z.float().requires_grad_()
+    loss(z, NODES, INSTANCES).backward()
+    assert z.grad.abs().sum() > 0
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
 def test_small_integers_are_node_ids_too(dtype):
     loss = SupConLoss(TREE)

@@ -1,11 +1,11 @@
-"""What every loss asks of the batch it is given, with a sentence for each way to get it wrong."""
+"""What every loss does first with a batch: a sentence for each way to get it wrong, and the device."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["check_batch"]
+__all__ = ["check_batch", "follow_device"]
 
 
 def check_batch(
@@ -41,6 +41,16 @@ def check_batch(
                 "use taxonomy.encode(...)"
             )
     return nodes, instances
+
+
+def follow_device(loss: nn.Module, buffer: Tensor, device: torch.device) -> None:
+    """Move a loss that nobody has moved to the device of its batch.
+
+    The copy outlives a validation in inference mode, whose tensors could not be used in training.
+    """
+    if buffer.device != device:
+        with torch.inference_mode(False):
+            loss.to(device)
 
 
 def _ids(name: str, ids: Tensor | None, embeddings: Tensor) -> Tensor | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere
-from labeltree.losses.batch import check_batch
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
@@ -148,6 +148,7 @@ class LevelAwareMarginLoss(NodePrototypes):
     ) -> Tensor:
         """Evaluate the loss of a batch and, in training mode, move the prototypes; see the class."""
         nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen))
+        follow_device(self, self.prototypes, embeddings.device)
         dim = self.prototypes.shape[1]
         if embeddings.shape[1] != dim:
             raise ValueError(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere
-from labeltree.losses.batch import check_batch
+from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import PairRelation, RelationSpace, Similarity, pair_statistics, relation_space
@@ -193,6 +193,7 @@ class RelationLoss(nn.Module):
     ) -> tuple[Tensor, PairRelation, LossTable]:
         num_nodes = len(self.taxonomy_paths) or None
         nodes, instances = check_batch(embeddings, nodes, instances, num_nodes)
+        follow_device(self, self.taxonomy_paths, embeddings.device)
         relation = self.relation(len(embeddings), nodes, instances, embeddings.device)
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         labelled = nodes is not None and num_nodes is not None
@@ -205,5 +206,6 @@ class RelationLoss(nn.Module):
             table = self.table
             if not labelled:
                 table = table.without_labels(unknown_relation(self.taxonomy_paths.shape[1]))
-            self._placed[key] = table.to(device, dtype)
+            with torch.inference_mode(False):  # training goes on with the table that validation has placed
+                self._placed[key] = table.to(device, dtype)
         return self._placed[key]

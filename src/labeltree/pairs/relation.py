@@ -157,19 +157,34 @@ class PairRelation:
             cols: the keys of the tile, likewise.
         """
         u, v = self.queries[rows], self.keys[cols]
+        (first_u, label_u), (first_v, label_v) = _distinct(u.nodes), _distinct(v.nodes)
+        of_labels, of_views = self._label_codes(u[first_u], v[first_v])
+        codes = of_labels[label_u][:, label_v]  # a batch has fewer labels than rows
+        if u.instances is not None and v.instances is not None:
+            i, k = (u.instances[:, None] == v.instances[None]).nonzero(as_tuple=True)
+            codes[i, k] = of_views[label_u[i], label_v[k]]
+        if self.offset is not None:
+            query = _indices(rows, self.num_queries, codes.device) + self.offset
+            key = _indices(cols, self.num_keys, codes.device)
+            codes.masked_fill_(query[:, None] == key[None], self.num_relations)
+        return codes
+
+    def _label_codes(self, u: LabelRows, v: LabelRows) -> tuple[Tensor, Tensor]:
+        """The codes of pairs of labels, and of views of one sample that has them."""
         width, size = self.max_depth + 1, num_relations(self.max_depth)
         codes = relation_from_paths(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None])
         depth = codes % width
         if u.depth is not None and v.depth is not None:
             shallower = torch.minimum(u.depth[:, None], v.depth[None])
             codes = torch.where(codes < KIN * width, size + depth * self.max_depth + shallower - 1, codes)
-        if u.instances is not None and v.instances is not None:
-            codes = torch.where(u.instances[:, None] == v.instances[None], INSTANCE * width + depth, codes)
-        if self.offset is not None:
-            query = _indices(rows, self.num_queries, codes.device) + self.offset
-            key = _indices(cols, self.num_keys, codes.device)
-            codes = torch.where(query[:, None] == key[None], self.num_relations, codes)
-        return codes
+        return codes, INSTANCE * width + depth
+
+
+def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """A row of every distinct label `(C,)`, and which of them each row has `(n,)`."""
+    labels, index = torch.unique(nodes, return_inverse=True)
+    rows = torch.arange(len(nodes), device=nodes.device)
+    return rows.new_empty(len(labels)).scatter_(0, index, rows), index
 
 
 def _indices(rows: Rows, size: int, device: torch.device) -> Tensor:
