@@ -99,13 +99,16 @@ def test_empty_groups_leave_gradients_finite(geometry):
 
 @each_geometry
 def test_ema_groups_moves_each_prototype_by_its_own_points(geometry):
-    x, old = points(geometry, 6), points(geometry, 3, seed=3)
+    x, old = points(geometry, 6), points(geometry, 3, seed=3).requires_grad_()
     moved = geometry.ema_groups(old, x, torch.tensor([0, 0, 2, -1, 2, 2]), 0.2)
     for group, members in ((0, [0, 1]), (2, [2, 4, 5])):
         tangents = [geometry.log(old[group], x[m]) for m in members]
         expected = geometry.exp(old[group], 0.2 * sum(tangents) / len(members))
         torch.testing.assert_close(moved[group], expected)
     assert torch.equal(moved[1], old[1])
+    (gradient,) = torch.autograd.grad(moved.sum(), old)
+    assert gradient.isfinite().all()
+    assert gradient[1].tolist() == [1.0] * 4
 
 
 def test_euclidean_prototypes_follow_equation_9():

@@ -119,6 +119,14 @@ def test_values_and_gradients_are_finite_everywhere(geometry, dtype):
         assert x.grad.isfinite().all(), number
 
 
+def test_huge_vectors_land_on_the_rim_with_finite_gradients():
+    x = torch.tensor([[3e30, 4e30]], requires_grad=True)
+    point = PoincareBall(max_tangent_norm=None).embed(x)
+    torch.testing.assert_close(point.detach(), torch.tensor([[0.6, 0.8]]), rtol=1e-4, atol=0)
+    point.sum().backward()
+    assert x.grad.isfinite().all()
+
+
 @pytest.mark.parametrize("geometry", [Sphere(), Euclidean(), PoincareBall()])
 def test_nan_is_not_swallowed(geometry):
     x = torch.tensor([[0.1, 0.2], [float("nan"), 0.2]])

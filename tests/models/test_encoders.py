@@ -10,6 +10,7 @@ from torch import nn
 from labeltree.errors import DataError
 from labeltree.models import Encoder, build_encoder, list_encoders, register_encoder
 from labeltree.models.registry import registered_encoders
+from labeltree.models.wrapped import WrappedEncoder
 
 OWN = ["resnet18-small", "small-conv", "small-resnet"]
 
@@ -60,6 +61,18 @@ def test_stages_hold_every_parameter_once(name):
     assert len(encoder.stages) >= 4
 
 
+def test_stages_of_a_network_without_a_stem():
+    def block():
+        return nn.Sequential(nn.Sequential(nn.Conv2d(1, 1, 1)), nn.Sequential(nn.Conv2d(1, 1, 1)))
+
+    net = nn.Sequential(block(), block(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    encoder = WrappedEncoder("net", net, channels=1, image_size=4)
+    assert encoder.stages == [net[0], net[1]]
+    plain = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    (stage,) = WrappedEncoder("net", plain, channels=1, image_size=4).stages
+    assert list(stage) == [plain[0], plain[1]]
+
+
 @pytest.mark.parametrize("name", [*OWN, "timm:resnet10t", "timm:vit_tiny_patch16_224"])
 def test_stages_run_from_input_to_output(name):
     encoder = build_encoder(name, channels=1, image_size=32).eval()
@@ -96,6 +109,15 @@ def test_encoders_of_libraries(name, channels):
     assert encoder(images(channels, 48)).shape == (2, encoder.feature_dim)
     assert not any(isinstance(module, nn.Linear) for module in encoder.modules())  # no classifier left
     assert encoder.name == (name if ":" in name else f"timm:{name}")
+
+
+def test_torchvision_sees_a_gray_image_as_a_gray_colour_image():
+    encoders = []
+    for channels in (1, 3):
+        torch.manual_seed(0)
+        encoders.append(build_encoder("torchvision:resnet18", channels=channels).eval())
+    x = images(1, 32)
+    torch.testing.assert_close(encoders[0](x), encoders[1](x.expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-5)
 
 
 def test_a_transformer_is_built_for_the_image_size():
