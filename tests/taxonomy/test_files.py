@@ -134,16 +134,19 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         Taxonomy.from_file(tmp_path / "tree.nwk")
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failed_save_leaves_the_old_file(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "tree.json"
     old, new = Taxonomy.from_paths(["a"]), Taxonomy.from_paths(["b"])
     old.save(file)
 
-    def full(descriptor: int) -> None:
+    def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
+        patched.setattr(os, step, full)
         with pytest.raises(TaxonomyError, match=r"cannot save '.*tree.json': No space left on device"):
             new.save(file)
     assert Taxonomy.from_file(file) == old

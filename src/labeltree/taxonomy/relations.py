@@ -137,7 +137,7 @@ class RelationTable:
         """Which relations mean that the labels agree at a depth from 1 to L, bool."""
         self._check(depth)
         whole = (self.kind == SAME) | (self.kind == INSTANCE)
-        return whole | ((self.kind != UNKNOWN) & (self.depth >= depth))
+        return whole | (self.depth >= depth)  # the depth of UNKNOWN is 0
 
     def differs(self, depth: int) -> Tensor:
         """Which relations mean that the labels differ at a depth from 1 to L, bool."""
