@@ -1,0 +1,59 @@
+"""Metrics of hierarchy-faithfulness, retrieval, clustering and classification.
+
+`labeltree.metrics.functional` has them as functions, this module as torchmetrics classes. torchmetrics is
+imported when the first class is asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+from labeltree.metrics import functional
+from labeltree.metrics.probe import LinearProbe
+
+if TYPE_CHECKING:
+    from labeltree.metrics.modular import (
+        AccuracyByDepth,
+        AverageHierarchicalPrecision,
+        HierarchicalF1,
+        HierarchicalPrecisionAtK,
+        MAPAtR,
+        MeanAveragePrecision,
+        MistakeSeverity,
+        NormalizedMutualInformation,
+        PairViolations,
+        ParentOrderAccuracy,
+        ParentViolations,
+        RecallAtK,
+        RetrievalMetrics,
+        TreeAccuracy,
+    )
+
+__all__ = [
+    "AccuracyByDepth",
+    "AverageHierarchicalPrecision",
+    "HierarchicalF1",
+    "HierarchicalPrecisionAtK",
+    "LinearProbe",
+    "MAPAtR",
+    "MeanAveragePrecision",
+    "MistakeSeverity",
+    "NormalizedMutualInformation",
+    "PairViolations",
+    "ParentOrderAccuracy",
+    "ParentViolations",
+    "RecallAtK",
+    "RetrievalMetrics",
+    "TreeAccuracy",
+    "functional",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from labeltree.metrics import modular
+
+        return getattr(modular, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
