@@ -175,12 +175,14 @@ def test_copies_and_state(loss):
 def test_training_after_a_validation_in_inference_mode(loss):
     loss = copy.deepcopy(loss)
     loss._placed.clear()
-    with torch.inference_mode():
-        for nodes in (NODES, None) if getattr(loss, "variant", "") != "reference" else (NODES,):
-            loss(Z.float(), nodes, INSTANCES)
-    z = Z.float().requires_grad_()
-    loss(z, NODES, INSTANCES).backward()
-    assert z.grad.abs().sum() > 0
+    batches = [NODES] if getattr(loss, "variant", "") == "reference" else [NODES, None]
+    for dtype in (torch.float32, torch.float64):
+        for nodes in batches:
+            with torch.inference_mode():
+                loss(Z.to(dtype), nodes, INSTANCES)
+            z = Z.to(dtype, copy=True).requires_grad_()
+            loss(z, nodes, INSTANCES).backward()
+            assert z.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16])

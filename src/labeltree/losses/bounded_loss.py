@@ -25,9 +25,10 @@ def bounded_relation_loss(
     reduction: Reduction = "valid",
     detach_bound: bool = False,
 ) -> Tensor:
-    """A table's pair losses, each term's bounded below by the largest of the next one (Eq. 5 and 6 of Use
-    All The Labels, with the index l + 1 that its order "from L down" needs, and the minus sign that Eq. 3
-    lacks).
+    """A table's pair losses, each term's bounded below by the largest of the next one.
+
+    Eq. 5 and 6 of Use All The Labels, with the index l + 1 that its order "from L down" needs, and the minus
+    sign that Eq. 3 lacks:
 
         ℓ_t(i,p) = log Σ_{k: member_t} exp(s_ik) − s_ip        v_t(i,p) = max(ℓ_t(i,p), M_{t+1})
         M_t = max(M_{t+1}, largest ℓ_t(i,p) of all positives of term t),   M_{T+1} = −∞

@@ -24,8 +24,7 @@ Variant = Literal["paper", "reference"]
 
 
 class DepthwiseLoss(RelationLoss):
-    """Base of HiMulCon, HiConE and HiMulConE: a weighted sum over depths, with or without the hierarchical
-    constraint.
+    """Base of HiMulCon, HiConE and HiMulConE: a weighted sum over depths, constrained or not.
 
     Args:
         taxonomy: the tree of the labels.

@@ -86,8 +86,7 @@ class HiMulConELoss(DepthwiseLoss):
 
 
 class HiConELoss(HiMulConELoss):
-    """The hierarchical constraint enforcing loss (Eq. 6 of Use All The Labels): `HiMulConELoss` with all
-    λ_l = 1.
+    """The hierarchical constraint enforcing loss (Eq. 6 of Use All The Labels): `HiMulConELoss`, λ_l = 1.
 
     Args:
         taxonomy: the tree of the labels.

@@ -124,12 +124,11 @@ class RelationLoss(nn.Module):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0; got {temperature}")
-        codes = (
-            relation_space(0 if taxonomy is None else taxonomy.max_depth) if space is None else space
-        ).size
-        if table.positive.shape[1] != codes:
+        if space is None:
+            space = relation_space(0 if taxonomy is None else taxonomy.max_depth)
+        if table.positive.shape[1] != space.size:
             raise ValueError(
-                f"table is over {table.positive.shape[1]} relations, the taxonomy's codes are {codes}"
+                f"table is over {table.positive.shape[1]} relations, the taxonomy's codes are {space.size}"
             )
         if bool(((table.positive != 0) & ~table.member).any()):
             raise ValueError("a relation that is a positive of a term must be a member of its denominator")
@@ -144,11 +143,9 @@ class RelationLoss(nn.Module):
         self.similarity: Similarity = similarity
         self.reduction = check_reduction(reduction)
         paths = torch.empty((0, 0), dtype=torch.int64) if taxonomy is None else taxonomy.paths
-        refined = space is not None and space.refined and taxonomy is not None
+        depth = taxonomy.depth if taxonomy is not None and space.refined else None
         self.register_buffer("taxonomy_paths", paths, persistent=False)
-        self.register_buffer(
-            "taxonomy_depth", taxonomy.depth if refined and taxonomy is not None else None, persistent=False
-        )
+        self.register_buffer("taxonomy_depth", depth, persistent=False)
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
@@ -203,9 +200,9 @@ class RelationLoss(nn.Module):
     def _table(self, device: torch.device, dtype: torch.dtype, labelled: bool) -> LossTable:
         key = (device, dtype, labelled)
         if key not in self._placed:
-            table = self.table
-            if not labelled:
-                table = table.without_labels(unknown_relation(self.taxonomy_paths.shape[1]))
             with torch.inference_mode(False):  # training goes on with the table that validation has placed
+                table = self.table
+                if not labelled:
+                    table = table.without_labels(unknown_relation(self.taxonomy_paths.shape[1]))
                 self._placed[key] = table.to(device, dtype)
         return self._placed[key]

@@ -15,8 +15,7 @@ __all__ = ["SupConLoss"]
 
 
 class SupConLoss(RelationLoss):
-    """The supervised contrastive loss (Khosla et al. 2020, L_out), of the finest labels or of those at one
-    depth.
+    """The supervised contrastive loss (Khosla et al. 2020, L_out), of the finest labels or at one depth.
 
         L_i = 1/|P(i)| Σ_{p∈P(i)} −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) ),   s = cos/τ
 

@@ -1,6 +1,4 @@
-"""A pairwise loss as a table over relation codes: which pairs pull together, which compete, and by how
-much.
-"""
+"""A pairwise loss as a table over relation codes: which pairs attract, which compete, and by how much."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ Undecided = Literal["ignore", "negative"]
 class LossTable:
     """T softmax terms over the same embeddings, each told by the R relation codes.
 
-    Term t of anchor i, with ω(r) the scale of a pair's relation inside the softmax:
+    Term t of anchor i, with r_ik the relation of i and k, and ω(r) the scale inside the softmax:
 
-        loss_it = Σ_p positive_t(r_ip)·(log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik) − ω(r_ip)·s_ip) / Σ_p
-        share_t(r_ip)
+        LSE_it  = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik)
+        loss_it = Σ_p positive_t(r_ip)·(LSE_it − ω(r_ip)·s_ip) / Σ_p share_t(r_ip)
 
     Attributes:
         positive: `(T, R)` weight of −log q of a pair; 0 for pairs that are not positives.

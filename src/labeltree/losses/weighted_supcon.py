@@ -40,8 +40,7 @@ def outside_table(
 
 
 class WeightedSupConLoss(RelationLoss):
-    """Hierarchical contrast outside the softmax: each pair's loss is weighted by ρ, the competition is
-    SupCon's.
+    """Hierarchical contrast outside the softmax: pair losses weighted by ρ, SupCon's competition.
 
         L_i = Σ_p w(i,p)·(−log( exp(s_ip) / Σ_{k≠i} exp(s_ik) )) / Σ_p w(i,p),   w = ρ(y_i, y_p)
 

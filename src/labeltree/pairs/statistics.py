@@ -34,8 +34,7 @@ PairWeight = Callable[[Rows, Rows], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class PairStatistics:
-    """Statistics of the similarities s_ik of n anchors, per relation r; a field that was not asked for is
-    None.
+    """Statistics of the similarities s_ik of n anchors, per relation r; None where not asked for.
 
     Attributes:
         count: `(n, R)` int64, number of keys in relation r to anchor i.
