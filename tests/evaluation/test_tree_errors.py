@@ -19,7 +19,8 @@ def test_errors_are_sorted_by_the_node_where_the_paths_part(taxonomy: Taxonomy) 
         return [*taxonomy.ancestors_of(node), node]
 
     for entry in found.nodes:
-        samples = wrong = here = sibling = elsewhere = 0
+        samples = wrong = here = 0
+        parted = [0] * entry.depth
         for true, guess in zip(target.tolist(), predicted.tolist(), strict=True):
             shared = [a for a, b in zip(path(true), path(guess), strict=False) if a == b][-1]
             here += true != guess and shared == entry.node
@@ -28,11 +29,10 @@ def test_errors_are_sorted_by_the_node_where_the_paths_part(taxonomy: Taxonomy) 
             samples += 1
             wrong += true != guess
             if entry.node not in path(guess):
-                beside = entry.node and shared == int(taxonomy.parent[entry.node])
-                sibling += bool(beside)
-                elsewhere += not beside
-        counted = (entry.samples, entry.wrong, entry.errors_here, entry.to_sibling, entry.to_elsewhere)
-        assert counted == (samples, wrong, here, sibling, elsewhere), entry.path
+                parted[int(taxonomy.depth[shared])] += 1
+        counted = (entry.samples, entry.wrong, entry.errors_here, entry.parted)
+        assert counted == (samples, wrong, here, parted), entry.path
+        assert entry.stayed == samples - sum(parted)
     assert sum(found.by_depth) == found.errors == sum(entry.errors_here for entry in found.nodes)
     assert found.samples == 200
 

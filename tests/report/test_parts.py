@@ -11,7 +11,7 @@ from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import read, tree_errors
 from labeltree.report.charts import Line, line_chart
-from labeltree.report.error_tree import ErrorRow, error_rows
+from labeltree.report.error_tree import ErrorRow, ErrorTree
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
@@ -24,7 +24,7 @@ def rows_of(
     taxonomy: Taxonomy, predicted: torch.Tensor, target: torch.Tensor, limit: int = 44
 ) -> list[ErrorRow]:
     errors = tree_errors(predicted, target, taxonomy)
-    return error_rows(errors, taxonomy, TreeColours(taxonomy, target), NodeNames(taxonomy), limit=limit)
+    return ErrorTree(errors, taxonomy, TreeColours(taxonomy, target), NodeNames(taxonomy), limit=limit).rows()
 
 
 def test_a_small_tree_is_drawn_whole_with_the_errors_where_they_were_made() -> None:
@@ -41,9 +41,17 @@ def test_a_small_tree_is_drawn_whole_with_the_errors_where_they_were_made() -> N
     assert rows["apparel"].here == rows["All classes"].here == "25\u202f%"
     assert rows["closed"].here == "–"
     assert rows["shirt"].here == ""
-    assert (rows["shirt"].right, rows["shirt"].sibling, rows["shirt"].further) == (0.25, 0.5, 0.25)
-    assert (rows["tops"].right, rows["tops"].sibling) == (7 / 8, 1 / 8)
-    assert rows["All classes"].right == pytest.approx(20 / 24)
+    assert [(fate.steps, fate.share) for fate in rows["shirt"].fates] == [(0, 0.25), (1, 0.5), (2, 0.25)]
+    assert [(fate.steps, fate.share) for fate in rows["tops"].fates] == [(0, 7 / 8), (2, 1 / 8)]
+    assert [(f.steps, round(24 * f.share)) for f in rows["All classes"].fates] == [
+        (0, 20),
+        (1, 2),
+        (2, 1),
+        (3, 1),
+    ]
+    assert (
+        rows["shirt"].spoken == "25.0\u202f% right, 50.0\u202f% wrong by 1 step, 25.0\u202f% wrong by 2 steps"
+    )
     assert rows["tops"].bubble > rows["apparel"].bubble > rows["shirt"].bubble
     assert rows["dress"].guides == ("line", "elbow")
     assert rows["pullover"].guides == ("line", "line", "elbow")

@@ -49,8 +49,8 @@ class NodeErrors:
         wrong: those of them that got a wrong class.
         errors_here: errors whose LCA (of true and predicted class) is this node: it is here that the
             classifier took a wrong turn.
-        to_sibling: of its samples, those predicted into a sibling of this node.
-        to_elsewhere: of its samples, those predicted further away than into a sibling.
+        parted: of its samples, ``parted[d]`` were predicted outside this node and have their LCA at depth d,
+            for d from 0 to one above this node's depth; the last were predicted into a sibling.
     """
 
     node: int
@@ -59,8 +59,12 @@ class NodeErrors:
     samples: int
     wrong: int
     errors_here: int
-    to_sibling: int
-    to_elsewhere: int
+    parted: list[int]
+
+    @property
+    def stayed(self) -> int:
+        """How many of its samples were predicted at or below this node."""
+        return self.samples - sum(self.parted)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class EvaluationSettings:
     standardize: bool = True
     max_probe_samples: int = 50_000
     max_retrieval_samples: int = 20_000
-    max_pairs: int = 1_000_000
+    max_pairs: int = 200_000
     confusions: int = 50
     seed: int = 0
 

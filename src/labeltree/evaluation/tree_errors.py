@@ -25,18 +25,16 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
     lca = taxonomy.lca(true, taken)
     lca_depth = taxonomy.depth[lca]
     num_nodes = taxonomy.num_nodes
-    depths = torch.arange(taxonomy.max_depth + 1)
-
-    def per_node(keep: Tensor, labels: Tensor) -> list[int]:
-        above = taxonomy.ancestors[labels]
-        found: list[int] = torch.bincount(above[keep & (above >= 0)], minlength=num_nodes).tolist()
-        return found
-
-    everywhere = torch.ones((), dtype=torch.bool)
-    samples = per_node(everywhere, target)
-    errors = per_node(everywhere, true)
-    siblings = per_node(depths == lca_depth[:, None] + 1, true)
-    further = per_node(depths > lca_depth[:, None] + 1, true)
+    samples = _below(taxonomy.ancestors[target], num_nodes)
+    errors = _below(taxonomy.ancestors[true], num_nodes)
+    parted = torch.stack(
+        [
+            # below their LCA, the nodes on the true path have lost the sample
+            _below(taxonomy.ancestors[true[lca_depth == depth]][:, depth + 1 :], num_nodes)
+            for depth in range(taxonomy.max_depth + 1)
+        ],
+        dim=1,
+    )
     here = torch.bincount(lca, minlength=num_nodes).tolist()
     return TreeErrors(
         samples=len(target),
@@ -47,11 +45,10 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
                 node=node,
                 path=taxonomy.path_name(node),
                 depth=int(taxonomy.depth[node]),
-                samples=samples[node],
-                wrong=errors[node],
+                samples=int(samples[node]),
+                wrong=int(errors[node]),
                 errors_here=here[node],
-                to_sibling=siblings[node],
-                to_elsewhere=further[node],
+                parted=parted[node, : int(taxonomy.depth[node])].tolist(),
             )
             for node in range(num_nodes)
             if samples[node]
@@ -60,8 +57,13 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
     )
 
 
+def _below(paths: Tensor, num_nodes: int) -> Tensor:
+    """How often each node stands in the paths: ``(num_nodes,)``."""
+    return torch.bincount(paths[paths >= 0], minlength=num_nodes)
+
+
 def _confusions(
-    true: Tensor, taken: Tensor, samples: list[int], taxonomy: Taxonomy, limit: int
+    true: Tensor, taken: Tensor, samples: Tensor, taxonomy: Taxonomy, limit: int
 ) -> list[Confusion]:
     pairs, counts = torch.unique(true * taxonomy.num_nodes + taken, return_counts=True)
     order = torch.argsort(counts, descending=True, stable=True)[:limit]
@@ -78,7 +80,7 @@ def _confusions(
                 predicted_node=b,
                 lca_node=lca,
                 count=count,
-                share=count / samples[a],
+                share=count / int(samples[a]),
                 severity=int(taxonomy.height[lca]),
             )
         )

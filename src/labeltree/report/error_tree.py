@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from labeltree.evaluation import NodeErrors, TreeErrors
 from labeltree.report.names import NodeNames
-from labeltree.report.palette import TreeColours
+from labeltree.report.palette import TreeColours, nearness_colour
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["ErrorRow", "error_rows"]
+__all__ = ["ErrorRow", "ErrorTree", "Fate"]
 
 _MOST_BRANCHES = 12
 _MOST_CHILDREN = 6
 _WORTH_UNFOLDING = 0.03
-_LARGEST_BUBBLE = 30.0
+_LARGEST_BUBBLE = 30
+_SMALLEST_BUBBLE = 9
+
+
+@dataclass(frozen=True)
+class Fate:
+    """A part of a bar: the share of samples whose answer shares a branch so many steps tall; 0 = right."""
+
+    steps: int
+    share: float
+    colour: str
 
 
 @dataclass(frozen=True)
@@ -30,13 +42,11 @@ class ErrorRow:
         guides: one entry a coarser depth: ``line``, ``none``, and for the last ``tee`` or ``elbow``.
         stem: whether rows below hang from this one.
         colour: of the node's branch.
-        bubble: diameter of the node's mark, its area in proportion to the errors made here.
+        bubble: diameter of the node's mark, its area in proportion to the errors made here; 0 = no mark.
         samples: evaluated samples at or below.
-        right: share of them that stayed at or below the node (for a class: named correctly).
-        sibling: share taken for a sibling; ``further``: for something further away.
-        here: share of all errors made at this node, as text; empty for a class.
+        fates: what became of them, from those that stayed at or below the node to the worst mistakes.
+        here: share of all errors made at this node, as text; empty where it has no two children.
         inside: what is folded away, as text.
-        rest: whether this row stands for the rest of the siblings.
     """
 
     name: str
@@ -45,28 +55,26 @@ class ErrorRow:
     guides: tuple[str, ...]
     stem: bool
     colour: str
-    bubble: float
+    bubble: int
     samples: int
-    right: float
-    sibling: float
-    further: float
-    here: str
-    inside: str
-    rest: bool = False
+    fates: list[Fate]
+    here: str = ""
+    inside: str = ""
+
+    @property
+    def right(self) -> float:
+        """Share of the samples that stayed at or below the node; of a class, those named correctly."""
+        return self.fates[0].share
 
     @property
     def spoken(self) -> str:
         """The bar in words."""
-        return (
-            f"{percent(self.right)} right, {percent(self.sibling)} taken for a sibling, "
-            f"{percent(self.further)} for something further away"
-        )
+        wrong = [f"{percent(fate.share)} wrong by {plural(fate.steps, 'step')}" for fate in self.fates[1:]]
+        return ", ".join([f"{percent(self.right)} right", *wrong])
 
 
-def error_rows(
-    errors: TreeErrors, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, *, limit: int = 44
-) -> list[ErrorRow]:
-    """Choose and describe the rows: the whole tree if it is small, else its most error-prone branches.
+class ErrorTree:
+    """Chooses and describes the rows: the whole tree if it is small, else its most error-prone branches.
 
     Args:
         errors: of the evaluated method.
@@ -75,157 +83,130 @@ def error_rows(
         names: of its nodes.
         limit: about how many rows to show.
     """
-    found = {entry.node: entry for entry in errors.nodes}
-    if 0 not in found:
-        return []
-    children = {
-        node: [child for child in taxonomy.children(node) if child in found]
-        for node in found
-        if not bool(taxonomy.is_leaf[node])
-    }
-    found[0] = _sum_of_classes(found, children)
-    shown = _unfold(found, children, limit)
-    rows: list[ErrorRow] = []
-    largest = max((entry.errors_here for entry in errors.nodes), default=0)
 
-    def visit(node: int, guides: tuple[str, ...]) -> None:
-        entry = found[node]
-        below = shown.get(node, [])
-        hidden = [child for child in children.get(node, []) if child not in below]
-        folded = (
-            ""
-            if below or not hidden
-            else f"{plural(_classes(found, node, taxonomy), 'class', 'classes')} inside"
+    def __init__(
+        self,
+        errors: TreeErrors,
+        taxonomy: Taxonomy,
+        colours: TreeColours,
+        names: NodeNames,
+        *,
+        limit: int = 44,
+    ) -> None:
+        self._errors = errors
+        self._taxonomy = taxonomy
+        self._colours = colours
+        self._names = names
+        self._found = {entry.node: entry for entry in errors.nodes}
+        self._children = {
+            node: [child for child in taxonomy.children(node) if child in self._found] for node in self._found
+        }
+        self._most_here = max((entry.errors_here for entry in errors.nodes), default=0)
+        self._shown = self._children if len(self._found) <= limit else self._unfold(limit)
+
+    def rows(self) -> list[ErrorRow]:
+        """All rows, from the root down; none where nothing was classified."""
+        return list(self._visit(0, ())) if self._found else []
+
+    def _unfold(self, limit: int) -> dict[int, list[int]]:
+        """Which children to show below which node of a large tree.
+
+        Branches are unfolded in the order of their errors, as far as the rows go and the errors are worth
+        it; of many children only those with most errors are shown.
+        """
+        total = max(self._errors.errors, 1)
+        shown: dict[int, list[int]] = {}
+        queue = [(-total, 0)]
+        rows = 1
+        while queue:
+            errors, node = heapq.heappop(queue)
+            below = self._children[node]
+            if not below or (node and -errors < _WORTH_UNFOLDING * total):
+                continue
+            worst = sorted(below, key=lambda child: (-self._found[child].wrong, child))
+            few = _MOST_CHILDREN if node else _MOST_BRANCHES
+            if len(below) > few:
+                worst = [c for c in worst[: few - 1] if not node or self._found[c].wrong >= 0.01 * total]
+            more = len(worst) + (len(worst) < len(below))
+            if not worst or (rows + more > limit and rows > 1):
+                continue
+            rows += more
+            shown[node] = sorted(worst)
+            for child in worst:
+                heapq.heappush(queue, (-self._found[child].wrong, child))
+        return shown
+
+    def _visit(self, node: int, guides: tuple[str, ...]) -> Iterator[ErrorRow]:
+        below = self._shown.get(node, [])
+        hidden = [child for child in self._children[node] if child not in below]
+        yield self._row(node, guides)
+        further = tuple(
+            "line" if guide == "tee" else "none" if guide == "elbow" else guide for guide in guides
         )
-        rows.append(
-            _row(
-                entry,
-                taxonomy,
-                colours,
-                names,
-                errors.errors,
-                largest,
-                guides,
-                bool(below),
-                len(children.get(node, [])) > 1,
-                folded,
-            )
-        )
-        below_guides = tuple("line" if g == "tee" else "none" if g == "elbow" else g for g in guides)
         for i, child in enumerate(below):
             last = i == len(below) - 1 and not hidden
-            visit(child, (*below_guides, "elbow" if last else "tee"))
+            yield from self._visit(child, (*further, "elbow" if last else "tee"))
         if below and hidden:
-            rows.append(_rest([found[child] for child in hidden], errors.errors, (*below_guides, "elbow")))
+            yield self._rest(hidden, (*further, "elbow"))
 
-    visit(0, ())
-    return rows
+    def _row(self, node: int, guides: tuple[str, ...]) -> ErrorRow:
+        entry, children = self._found[node], self._children[node]
+        stem = bool(self._shown.get(node))
+        size = _LARGEST_BUBBLE * (entry.errors_here / self._most_here) ** 0.5 if self._most_here else 0.0
+        classes = self._classes(node)
+        return ErrorRow(
+            name=self._taxonomy.names[node] if node else "All classes",
+            path=self._names.full(node) if node else "",
+            depth=entry.depth,
+            guides=guides,
+            stem=stem,
+            colour=self._colours.colour(node) if node else "",
+            bubble=max(2 * round(size / 2), _SMALLEST_BUBBLE),
+            samples=entry.samples,
+            fates=self._fates([entry] if node else classes),  # the root's row sums up the classes
+            here=_share(entry.errors_here, self._errors.errors) if len(children) > 1 else "",
+            inside=f"{plural(len(classes), 'class', 'classes')} inside" if children and not stem else "",
+        )
 
+    def _rest(self, nodes: list[int], guides: tuple[str, ...]) -> ErrorRow:
+        entries = [self._found[node] for node in nodes]
+        wrong = sum(entry.wrong for entry in entries)
+        share = f"with {_share(wrong, self._errors.errors)} of the mistakes" if wrong else "without mistakes"
+        return ErrorRow(
+            name=f"and {len(entries)} more, {share}",
+            path="",
+            depth=len(guides),
+            guides=guides,
+            stem=False,
+            colour="",
+            bubble=0,
+            samples=sum(entry.samples for entry in entries),
+            fates=self._fates(entries),
+        )
 
-def _unfold(found: dict[int, NodeErrors], children: dict[int, list[int]], limit: int) -> dict[int, list[int]]:
-    """Which children to show below which node.
+    def _fates(self, entries: list[NodeErrors]) -> list[Fate]:
+        """How many samples of the nodes stayed there, and how tall the branch was that held the others."""
+        tallest = max(self._taxonomy.max_height, 1)
+        counts = Counter({0: sum(entry.stayed for entry in entries)})
+        for entry in entries:
+            for ancestor, lost in zip(self._taxonomy.ancestors_of(entry.node), entry.parted, strict=True):
+                counts[int(self._taxonomy.height[ancestor])] += lost
+        samples = sum(entry.samples for entry in entries)
+        return [
+            Fate(steps, counts[steps] / samples, nearness_colour(steps / tallest))
+            for steps in sorted(counts)
+            if counts[steps] or steps == 0
+        ]
 
-    A tree that fits is shown whole. Of a larger one, branches are unfolded in the order of their errors, as
-    far as the rows go and the errors are worth it; of many children only those with most errors are shown.
-    """
-    if len(found) <= limit:
-        return children
-    total = max(found[0].wrong, 1)
-    shown: dict[int, list[int]] = {}
-    queue = [(-found[0].wrong, 0)]
-    rows = 1
-    while queue:
-        errors, node = heapq.heappop(queue)
-        below = children.get(node, [])
-        if not below or (node and -errors < _WORTH_UNFOLDING * total):
-            continue
-        worst = sorted(below, key=lambda child: (-found[child].wrong, child))
-        few = _MOST_BRANCHES if node == 0 else _MOST_CHILDREN
-        if len(below) > few:
-            worst = [child for child in worst[: few - 1] if found[child].wrong >= 0.01 * total or node == 0]
-        more = len(worst) + (len(worst) < len(below))
-        if not worst or (rows + more > limit and rows > 1):
-            continue
-        rows += more
-        shown[node] = sorted(worst)
-        for child in worst:
-            heapq.heappush(queue, (-found[child].wrong, child))
-    return shown
-
-
-def _row(
-    entry: NodeErrors,
-    taxonomy: Taxonomy,
-    colours: TreeColours,
-    names: NodeNames,
-    total: int,
-    largest: int,
-    guides: tuple[str, ...],
-    stem: bool,
-    forks: bool,
-    folded: str,
-) -> ErrorRow:
-    sibling, further = entry.to_sibling, entry.to_elsewhere
-    bubble = _LARGEST_BUBBLE * (entry.errors_here / largest) ** 0.5 if largest else 0.0
-    return ErrorRow(
-        name=taxonomy.names[entry.node] if entry.node else "All classes",
-        path=names.full(entry.node) if entry.node else "",
-        depth=entry.depth,
-        guides=guides,
-        stem=stem,
-        colour=colours.colour(entry.node) if entry.node else "",
-        bubble=max(bubble, 9.0),
-        samples=entry.samples,
-        right=(entry.samples - sibling - further) / entry.samples,
-        sibling=sibling / entry.samples,
-        further=further / entry.samples,
-        here=_share(entry.errors_here, total) if forks else "",
-        inside=folded,
-    )
-
-
-def _rest(entries: list[NodeErrors], total: int, guides: tuple[str, ...]) -> ErrorRow:
-    samples = sum(entry.samples for entry in entries)
-    sibling, further = (
-        sum(entry.to_sibling for entry in entries),
-        sum(entry.to_elsewhere for entry in entries),
-    )
-    wrong = sum(entry.wrong for entry in entries)
-    share = f", with {_share(wrong, total)} of the mistakes" if wrong else ", without mistakes"
-    return ErrorRow(
-        name=f"and {len(entries)} more{share}",
-        path="",
-        depth=len(guides),
-        guides=guides,
-        stem=False,
-        colour="",
-        bubble=0.0,
-        samples=samples,
-        right=(samples - sibling - further) / samples,
-        sibling=sibling / samples,
-        further=further / samples,
-        here="",
-        inside="",
-        rest=True,
-    )
+    def _classes(self, node: int) -> list[NodeErrors]:
+        """The entries at or below a node that have no entries below them."""
+        end = int(self._taxonomy.subtree_end[node])
+        return [
+            entry for other, entry in self._found.items() if node <= other < end and not self._children[other]
+        ]
 
 
 def _share(part: int, total: int) -> str:
     if not part:
         return "–"
     return "< 1\u202f%" if part < 0.005 * total else percent(part / total, 0)
-
-
-def _sum_of_classes(found: dict[int, NodeErrors], children: dict[int, list[int]]) -> NodeErrors:
-    """The root's entry; nothing lies beside the root, so its row sums up what happened to the classes."""
-    classes = [entry for node, entry in found.items() if node and not children.get(node)]
-    return replace(
-        found[0],
-        to_sibling=sum(entry.to_sibling for entry in classes),
-        to_elsewhere=sum(entry.to_elsewhere for entry in classes),
-    )
-
-
-def _classes(found: dict[int, NodeErrors], node: int, taxonomy: Taxonomy) -> int:
-    end = int(taxonomy.subtree_end[node])
-    return sum(1 for other in found if node <= other < end and bool(taxonomy.is_leaf[other]))

@@ -117,11 +117,12 @@ def _margin(share: float, samples: int) -> float:
 
 
 def _beside(ours: float, other: MethodResult) -> str:
+    """Another method's share, and how it differs, if by more than chance would have two equal ones differ."""
     theirs = other.score("top1")
     gain = 100 * (ours - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be judged"
-    if abs(gain) < 0.05:
-        return f"{other.name} {percent(theirs)}, just as much"
+    if abs(gain) < math.sqrt(2) * _margin(theirs, other.errors.samples):
+        return f"{other.name} {percent(theirs)}, too little apart to tell"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
     return f"{other.name} {percent(theirs)}, {verdict}"

@@ -15,7 +15,7 @@ from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
 from labeltree.report.charts import METHOD_SHAPES
 from labeltree.report.confusions import confusion_rows
-from labeltree.report.error_tree import error_rows
+from labeltree.report.error_tree import ErrorTree
 from labeltree.report.figures import curve_figure, depth_figure, history_figures
 from labeltree.report.gallery import search_legend, search_rows
 from labeltree.report.headline import headline, opening, tiles
@@ -43,7 +43,7 @@ def write_report(
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
     projection: str = "t-SNE",
-    max_points: int = 3000,
+    max_points: int = 2000,
 ) -> Path:
     """Write the report of an evaluation as one HTML file, atomically; see `render_report`.
 
@@ -76,7 +76,7 @@ def render_report(
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
     projection: str = "t-SNE",
-    max_points: int = 3000,
+    max_points: int = 2000,
 ) -> str:
     """The report as a string of HTML: the same for the same input.
 
@@ -129,7 +129,7 @@ def render_report(
         groups=metric_table(result, sample, samples),
         depth=depth_figure(result, taxonomy, table.nodes[chosen.test]),
         errors=result.main.errors,
-        error_rows=error_rows(result.main.errors, taxonomy, colours, names),
+        error_rows=ErrorTree(result.main.errors, taxonomy, colours, names).rows(),
         whole_tree=len(result.main.errors.nodes),
         confusions=confusion_rows(result.main.errors, taxonomy, names),
         curve=curve_figure(result),
@@ -165,10 +165,10 @@ def _plain_settings(result: EvaluationResult) -> dict[str, Any]:
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as ``a.b`` and value."""
+    """Nested settings as ``a.b`` and value; those that were left open are not shown."""
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")
-        else:
+        elif value is not None:
             shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
             yield f"{prefix}{key}", shown
