@@ -12,6 +12,14 @@ LEAVES = ("animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/r
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Image caches of the tests' folders do not go to the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LABELTREE_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -16,8 +16,8 @@ from torch import nn
 
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
+from labeltree.training.checkpoints import TrainingInterrupted
 from labeltree.training.fit import train
-from labeltree.training.progress import TrainingInterrupted
 from labeltree.training.recipe import Recipe
 
 

@@ -22,10 +22,10 @@ def run(arguments: list[str]) -> None:
     get.add_argument("name", help="as 'labeltree data list' has it")
     options = parser.parse_args(arguments)
 
-    from labeltree.data import fetch, get_dataset, list_datasets
+    from labeltree.data import ProgressLine, fetch, get_dataset, list_datasets
 
     if options.action == "list":
         for entry in map(get_dataset, list_datasets()):
             print(f"{entry.name:<16} {entry.summary} [{entry.licence}]")
     else:
-        print(f"{options.name}: {fetch(options.name)}")
+        print(f"{options.name}: {fetch(options.name, progress=ProgressLine())}")

@@ -1,10 +1,10 @@
 """Taxonomy files: which reader and which writer belongs to which suffix; whole files or none."""
 
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries, entries_from_paths
 from labeltree.taxonomy.json_text import entries_from_json, json_from_entries
@@ -56,17 +56,11 @@ def write_entries(path: PathLike, entries: Entries) -> None:
         )
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="") as file:
-            file.write(writer(entries))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with atomic_write(path) as temporary:
+            temporary.write_text(writer(entries), encoding="utf-8", newline="")
     except OSError as error:
         raise TaxonomyError(f"cannot save {str(path)!r}: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _decode(data: bytes) -> str:

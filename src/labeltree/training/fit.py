@@ -15,16 +15,21 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
-from labeltree.data import Source, ViewGenerator, make_splits, open_source
+from labeltree.data import ProgressLine, Source, ViewGenerator, make_splits, open_source
+from labeltree.data.downloads import Progress
 from labeltree.errors import RunError
 from labeltree.models import build_encoder, set_trainable
 from labeltree.runs import RunFolder
 from labeltree.training.batches import SourceDataModule
+from labeltree.training.checkpoints import Checkpoints
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
-from labeltree.training.progress import Progress
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
+
+# What published weights expect of pixels in [0, 1], per channel.
+IMAGENET_MEAN = [0.485, 0.456, 0.406]
+IMAGENET_STD = [0.229, 0.224, 0.225]
 
 __all__ = ["Trainee", "open_recipe_source", "prepare", "train"]
 
@@ -38,7 +43,7 @@ class Trainee:
     module: RepresentationModule
 
 
-def open_recipe_source(recipe: Recipe) -> Source:
+def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
     """The samples of a recipe, with their splits."""
     source = open_source(
         recipe.data,
@@ -46,6 +51,7 @@ def open_recipe_source(recipe: Recipe) -> Source:
         taxonomy=recipe.taxonomy,
         channels=recipe.channels,
         on_error=recipe.on_error,
+        progress=progress,
         **dataclasses.asdict(recipe.table),
     )
     return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
@@ -74,8 +80,14 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Trainee:
     objective = Objective(recipe, source.taxonomy, encoder.feature_dim)
     batches = SourceDataModule(source, recipe, objective)
 
+    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if recipe.pretrained else (None, None)
+    if mean and std and channels == 1:
+        mean, std = [sum(mean) / 3], [sum(std) / 3]
+
     def views(name: Any, **options: Any) -> ViewGenerator:
-        return ViewGenerator(name, size=height, channels=channels, seed=recipe.seed, **options)
+        return ViewGenerator(
+            name, size=height, channels=channels, seed=recipe.seed, mean=mean, std=std, **options
+        )
 
     module = RepresentationModule(
         recipe,
@@ -124,7 +136,7 @@ def train(
             )
         if folder.encoder.is_file():
             return folder
-    trainee = prepare(recipe)
+    trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
     _record(folder, recipe, trainee.source)
     _quiet()
     best = ModelCheckpoint(
@@ -141,7 +153,7 @@ def train(
         hooks.append(_Patience(recipe))
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
-    hooks.append(Progress(folder, recipe.checkpoint_minutes, every_n_steps))
+    hooks.append(Checkpoints(folder, recipe.checkpoint_minutes, every_n_steps))
     trainer = L.Trainer(
         accelerator=recipe.accelerator,
         devices=1,

@@ -15,14 +15,14 @@ from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.training.module import RepresentationModule
 
-__all__ = ["Progress", "TrainingInterrupted"]
+__all__ = ["Checkpoints", "TrainingInterrupted"]
 
 
 class TrainingInterrupted(RunError):
     """Ctrl-C was pressed; the training state has been saved."""
 
 
-class Progress(Checkpoint):
+class Checkpoints(Checkpoint):
     """Saves the training state within and after each epoch, and writes the history.
 
     A state within an epoch is saved after a step that is not the epoch's last: the last one's is saved when
