@@ -1,0 +1,113 @@
+"""Pair violations against loops over all pairs of pairs."""
+
+import math
+from itertools import combinations
+
+import pytest
+import torch
+from metric_loops import Tree, ragged_tree, score
+from torch import Tensor
+
+from labeltree.geometry import Euclidean, PoincareBall, Sphere
+from labeltree.metrics import functional
+from labeltree.taxonomy import Taxonomy
+
+TAXONOMY = ragged_tree()
+TREE = Tree(TAXONOMY)
+READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")
+
+
+def sample(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    points = 0.15 * torch.randn(count, 4, generator=generator, dtype=torch.float64)
+    return points, torch.randint(-1, TAXONOMY.num_nodes, (count,), generator=generator)
+
+
+def slow(points: Tensor, nodes: Tensor, name: str, reading: str, ties: str) -> float:
+    pairs = []
+    for i, j in combinations([row for row, node in enumerate(nodes.tolist()) if node >= 0], 2):
+        u, v = int(nodes[i]), int(nodes[j])
+        lca = TREE.lca(u, v)
+        if lca in (u, v) and lca not in TREE.leaves:
+            continue
+        pairs.append(({i, j}, TREE.depth(lca), -score(name, points[i].tolist(), points[j].tolist())))
+    comparable, violating, finer, involved, involved_finer = 0, 0, set(), set(), set()
+    for a, (rows_a, depth_a, distance_a) in enumerate(pairs):
+        for b, (rows_b, depth_b, distance_b) in enumerate(pairs):
+            if depth_a <= depth_b or (reading == "triplets" and not rows_a & rows_b):
+                continue
+            comparable += 1
+            finer.add(a)
+            if distance_a > distance_b or (ties == "count" and distance_a == distance_b):
+                violating += 1
+                involved |= {a, b}
+                involved_finer.add(a)
+    if reading == "pairs":
+        return len(involved) / len(pairs) if pairs else math.nan
+    if reading == "finer_pairs":
+        return len(involved_finer) / len(finer) if finer else math.nan
+    return violating / comparable if comparable else math.nan
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("geometry", [Sphere(), Euclidean(), PoincareBall()])
+def test_against_loops(geometry: Sphere | Euclidean | PoincareBall, reading: str) -> None:
+    points, nodes = sample(16, 0)
+    expected = slow(points, nodes, geometry.name, reading, "ignore")
+    found = functional.pair_violations(points, nodes, TAXONOMY, geometry, reading=reading)
+    assert found.item() == pytest.approx(expected)
+    assert expected > 0
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("ties", ["ignore", "count"])
+def test_ties(ties: str, reading: str) -> None:
+    _, nodes = sample(16, 1)
+    line = torch.randint(0, 3, (16, 1), generator=torch.Generator().manual_seed(2)).double()
+    expected = slow(line, nodes, "euclidean", reading, ties)
+    found = functional.pair_violations(line, nodes, TAXONOMY, Euclidean(), reading=reading, ties=ties)
+    assert found.item() == pytest.approx(expected)
+    other = slow(line, nodes, "euclidean", reading, "count" if ties == "ignore" else "ignore")
+    assert expected != other or reading in ("pairs", "finer_pairs")
+
+
+def test_more_pairs_than_allowed_are_sampled() -> None:
+    generator = torch.Generator().manual_seed(3)
+    nodes = TAXONOMY.leaves[torch.randint(TAXONOMY.num_leaves, (300,), generator=generator)]
+    points = torch.randn(TAXONOMY.num_nodes, 4, generator=generator)[nodes]
+    points += torch.randn(300, 4, generator=generator)
+    for reading in ("comparisons", "triplets"):
+        everything = functional.pair_violations(points, nodes, TAXONOMY, reading=reading, max_pairs=10**6)
+        some = [
+            functional.pair_violations(points, nodes, TAXONOMY, reading=reading, max_pairs=9000, seed=seed)
+            for seed in (0, 0, 1)
+        ]
+        assert some[0] == some[1] != some[2]
+        for value in some:
+            assert value.item() == pytest.approx(everything.item(), abs=0.03)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_nothing_comparable_is_nan(reading: str) -> None:
+    for labels in ([], [None, None], ["poodle"], ["poodle", "tabby"], ["animal/dog", "animal/dog", "poodle"]):
+        nodes = TAXONOMY.encode(labels)
+        found = functional.pair_violations(torch.randn(len(nodes), 3), nodes, TAXONOMY, reading=reading)
+        expected = slow(torch.randn(len(nodes), 3), nodes, "euclidean", reading, "ignore")
+        assert math.isnan(found.item()) == math.isnan(expected)
+        assert math.isnan(expected) or (reading == "pairs" and found.item() == expected == 0)
+
+
+def test_one_class() -> None:
+    taxonomy = Taxonomy.from_paths([("only",)])
+    assert functional.pair_violations(torch.randn(5, 2), torch.ones(5, dtype=torch.int64), taxonomy).isnan()
+
+
+def test_bad_arguments_are_named() -> None:
+    points, nodes = sample(4, 4)
+    for options, message in (
+        ({"reading": "all"}, "reading is 'all'; expected one of 'comparisons'"),
+        ({"ties": "half"}, "ties is 'half'; expected 'ignore' or 'count'"),
+        ({"max_pairs": 0}, "max_pairs is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            functional.pair_violations(points, nodes, TAXONOMY, **options)

@@ -1,0 +1,99 @@
+"""The ranking core: exact order, ties, the query left out by identity, one pass in chunks."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
+from labeltree.metrics import functional
+from labeltree.metrics.ranking import ranked_chunks
+from labeltree.taxonomy import Taxonomy
+
+
+def ranking(queries: Tensor, keys: Tensor | None, geometry: Geometry, **options: int) -> list[list[int]]:
+    chunks = list(ranked_chunks(queries, keys, geometry=geometry, **options))
+    assert [chunk.start for chunk in chunks] == [
+        sum(len(chunk.order) for chunk in chunks[:i]) for i in range(len(chunks))
+    ]
+    return [row for chunk in chunks for row in chunk.order.tolist()]
+
+
+def by_python(similarity: Tensor, leave_one_out: bool) -> list[list[int]]:
+    return [
+        [j for _, j in sorted((-s, j) for j, s in enumerate(row) if not (leave_one_out and i == j))]
+        for i, row in enumerate(similarity.tolist())
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("leave_one_out", [True, False])
+def test_ties_are_ranked_in_database_order(dtype: torch.dtype, leave_one_out: bool) -> None:
+    """Integer points on a line: nearly all scores tie, and all are exact and at most 0."""
+    points = torch.randint(-2, 3, (60, 1), generator=torch.Generator().manual_seed(0)).to(dtype)
+    keys = None if leave_one_out else points.flip(0)
+    database = points if keys is None else keys
+    expected = by_python(-(points - database.T).abs(), leave_one_out)
+    assert ranking(points, keys, Euclidean()) == expected
+    for top in (1, 7, 30, 1000):
+        assert ranking(points, keys, Euclidean(), top=top) == [row[:top] for row in expected]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("geometry", [Sphere(), Euclidean(), PoincareBall()])
+def test_order_is_that_of_the_similarities(geometry: Geometry, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    points = 0.2 * torch.randn(50, 6, generator=generator, dtype=torch.float64).to(dtype)
+    expected = by_python(geometry.pairwise_similarity(points, points).double(), True)
+    for rows in (1, 7, 50, 99):
+        assert ranking(points, None, geometry, chunk_rows=rows) == expected
+        assert ranking(points, None, geometry, chunk_rows=rows, top=3) == [row[:3] for row in expected]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_query_is_left_out_by_row_and_its_duplicates_stay(dtype: torch.dtype) -> None:
+    points = torch.zeros(5, 2, dtype=dtype)
+    assert ranking(points, None, Euclidean()) == [[j for j in range(5) if j != i] for i in range(5)]
+    assert ranking(points, points, Euclidean()) == [list(range(5))] * 5
+
+
+def test_extreme_scores_of_both_signs_keep_their_order() -> None:
+    @dataclass(frozen=True)
+    class Dot(Euclidean):
+        def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
+            return x @ y.T
+
+    scores = torch.tensor(
+        [0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38, 1.0, -1.0, 1.0 + 2**-23, torch.inf, -torch.inf]
+    )
+    keys = scores[:, None]
+    expected = by_python(scores[None], False)
+    assert ranking(torch.ones(1, 1), keys, Dot()) == expected
+    assert ranking(torch.ones(1, 1), keys, Dot(), top=2) == [row[:2] for row in expected]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_an_empty_database_gives_empty_rankings(count: int) -> None:
+    points = torch.ones(count, 3)
+    assert ranking(points, None, Sphere()) == [[]] * count
+    assert ranking(torch.ones(2, 3), torch.empty(0, 3), Sphere()) == [[], []]
+
+
+@dataclass(frozen=True)
+class Watched(Sphere):
+    shapes: list[tuple[int, ...]] = field(default_factory=list, compare=False)
+
+    def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        self.shapes.append((len(x), len(y)))
+        return super().pairwise_similarity(x, y)
+
+
+def test_all_retrieval_metrics_share_one_pass_over_chunks() -> None:
+    taxonomy = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d", "e")])
+    nodes = taxonomy.leaves[torch.randint(3, (3000,))]
+    watched = Watched()
+    functional.retrieval_metrics(torch.randn(3000, 4), nodes, taxonomy, geometry=watched, depths=(1, 2))
+    assert sum(rows for rows, _ in watched.shapes) == 3000
+    assert {columns for _, columns in watched.shapes} == {3000}
+    assert max(rows for rows, _ in watched.shapes) <= 2**22 // 3000
