@@ -16,7 +16,7 @@ from labeltree.metrics import probe as probe_module
 def clusters(
     count: int, dimension: int, classes: int, seed: int, spread: float = 1.5
 ) -> tuple[Tensor, Tensor]:
-    """Overlapping clusters of very different sizes, in axes of very different scales, away from the origin."""
+    """Overlapping clusters of very different sizes, on axes of very different scales, off the origin."""
     generator = torch.Generator().manual_seed(seed)
     share = 1.0 / torch.arange(1, classes + 1)
     targets = torch.multinomial(share, count, replacement=True, generator=generator)

@@ -1,0 +1,270 @@
+"""The torchmetrics classes: batch by batch, across processes, pickled and reset, they equal the functions."""
+
+import math
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from metric_loops import ragged_tree
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+from labeltree import metrics
+from labeltree.geometry import Euclidean, PoincareBall
+from labeltree.metrics import functional
+
+TAXONOMY = ragged_tree()
+COUNT = 43
+
+
+def data() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.randint(-1, TAXONOMY.num_nodes, (COUNT,), generator=generator)
+    guess = torch.randint(TAXONOMY.num_nodes, (COUNT,), generator=generator)
+    return {
+        "embeddings": 0.15 * torch.randn(COUNT, 4, generator=generator),
+        "nodes": nodes,
+        "predicted": torch.where((torch.arange(COUNT) % 2 == 0) & (nodes >= 0), nodes, guess),
+        "clusters": nodes.clamp(min=0) // 2,
+    }
+
+
+DATA = data()
+PROTOTYPES = functional.class_prototypes(DATA["embeddings"].flip(0), DATA["nodes"], TAXONOMY)
+PREDICTION, SAMPLE, CLUSTERING = ("predicted", "nodes"), ("embeddings", "nodes"), ("nodes", "clusters")
+
+# name -> the class, its inputs, and the function of all inputs that it must equal
+CASES: dict[str, tuple[Callable[[], Metric], tuple[str, str], Callable[..., Any]]] = {
+    "f1": (
+        lambda: metrics.HierarchicalF1(TAXONOMY),
+        PREDICTION,
+        lambda p, t: functional.hierarchical_f1(p, t, TAXONOMY),
+    ),
+    "f1 with root": (
+        lambda: metrics.HierarchicalF1(TAXONOMY, include_root=True, undecided="negative"),
+        PREDICTION,
+        lambda p, t: functional.hierarchical_f1(p, t, TAXONOMY, True, undecided="negative"),
+    ),
+    "tree accuracy": (
+        lambda: metrics.TreeAccuracy(TAXONOMY),
+        PREDICTION,
+        lambda p, t: functional.tree_accuracy(p, t, TAXONOMY),
+    ),
+    "severity": (
+        lambda: metrics.MistakeSeverity(TAXONOMY),
+        PREDICTION,
+        lambda p, t: functional.mistake_severity(p, t, TAXONOMY),
+    ),
+    "accuracy by depth": (
+        lambda: metrics.AccuracyByDepth(TAXONOMY),
+        PREDICTION,
+        lambda p, t: functional.accuracy_by_depth(p, t, TAXONOMY),
+    ),
+    "parent violations": (
+        lambda: metrics.ParentViolations(TAXONOMY, PROTOTYPES, Euclidean()),
+        SAMPLE,
+        lambda z, t: functional.parent_violations(z, t, TAXONOMY, PROTOTYPES, geometry=Euclidean()),
+    ),
+    "parent order": (
+        lambda: metrics.ParentOrderAccuracy(TAXONOMY, PROTOTYPES),
+        SAMPLE,
+        lambda z, t: functional.parent_order_accuracy(z, t, TAXONOMY, PROTOTYPES),
+    ),
+    "recall": (
+        lambda: metrics.RecallAtK(5, PoincareBall()),
+        SAMPLE,
+        lambda z, t: functional.recall_at_k(z, t, ks=(5,), geometry=PoincareBall())[5],
+    ),
+    "map at r": (
+        lambda: metrics.MAPAtR(taxonomy=TAXONOMY, depth=1),
+        SAMPLE,
+        lambda z, t: functional.map_at_r(z, t, taxonomy=TAXONOMY, depth=1),
+    ),
+    "map": (
+        lambda: metrics.MeanAveragePrecision(Euclidean()),
+        SAMPLE,
+        lambda z, t: functional.mean_average_precision(z, t, geometry=Euclidean()),
+    ),
+    "hp": (
+        lambda: metrics.HierarchicalPrecisionAtK(TAXONOMY, 3),
+        SAMPLE,
+        lambda z, t: functional.hierarchical_precision_at_k(z, t, TAXONOMY, ks=(3,))[3],
+    ),
+    "ahp": (
+        lambda: metrics.AverageHierarchicalPrecision(TAXONOMY, 9, "trapezoid"),
+        SAMPLE,
+        lambda z, t: functional.average_hierarchical_precision(z, t, TAXONOMY, k=9, rule="trapezoid"),
+    ),
+    "all retrieval": (
+        lambda: metrics.RetrievalMetrics(TAXONOMY, ks=(1, 3), ahp_k=9, depths=(1, 2)),
+        SAMPLE,
+        lambda z, t: functional.retrieval_metrics(z, t, TAXONOMY, ks=(1, 3), ahp_k=9, depths=(1, 2)),
+    ),
+    "pair violations": (
+        lambda: metrics.PairViolations(TAXONOMY, Euclidean(), reading="triplets"),
+        SAMPLE,
+        lambda z, t: functional.pair_violations(z, t, TAXONOMY, Euclidean(), reading="triplets"),
+    ),
+    "nmi": (
+        lambda: metrics.NormalizedMutualInformation("geometric"),
+        CLUSTERING,
+        lambda a, b: functional.normalized_mutual_information(a, b, average="geometric"),
+    ),
+}
+
+
+def plain(value: Any) -> Any:
+    return {name: plain(v) for name, v in value.items()} if isinstance(value, dict) else value.tolist()
+
+
+def update(metric: Metric, names: tuple[str, str], rows: slice) -> None:
+    metric.update(*(DATA[name][rows] for name in names))
+
+
+def same(found: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            same(found[name], expected[name])
+    else:
+        assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batches_equal_the_whole_and_reset_forgets(name: str) -> None:
+    make, names, function = CASES[name]
+    expected = plain(function(*(DATA[key] for key in names)))
+    assert expected == expected, "the case must have a value"
+    metric = make()
+    update(metric, names, slice(0, 9))
+    assert metric.update_count == 1
+    metric.reset()
+    for start in range(0, COUNT, 10):
+        update(metric, names, slice(start, start + 10))
+    same(plain(metric.compute()), expected)
+    same(plain(metric.compute()), expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pickle_goes_on_where_it_was(name: str) -> None:
+    make, names, function = CASES[name]
+    metric = make()
+    update(metric, names, slice(0, 20))
+    again = pickle.loads(pickle.dumps(metric))
+    update(again, names, slice(20, COUNT))
+    same(plain(again.compute()), plain(function(*(DATA[key] for key in names))))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forward_gives_the_batch_and_keeps_the_whole(name: str) -> None:
+    make, names, function = CASES[name]
+    metric = make()
+    for rows in (slice(0, 30), slice(30, COUNT)):
+        batch = [DATA[key][rows] for key in names]
+        same(plain(metric(*batch)), plain(function(*batch)))
+    same(plain(metric.compute()), plain(function(*(DATA[key] for key in names))))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_batch_at_all_is_nan(name: str) -> None:
+    metric = CASES[name][0]()
+    with pytest.warns(UserWarning, match="before the ``update``"):
+        value = metric.compute()
+    values = value.values() if isinstance(value, dict) else [value]
+    assert all(v.isnan().all() for v in values if v.is_floating_point())
+
+
+def test_counts_of_left_out_samples() -> None:
+    metric = metrics.TreeAccuracy(TAXONOMY)
+    update(metric, PREDICTION, slice(None))
+    left_out = int((DATA["nodes"] <= 0).sum())
+    assert (metric.left_out.item(), metric.count.item()) == (left_out, COUNT - left_out)
+
+
+def test_state_dict_holds_the_state_when_asked() -> None:
+    metric = metrics.HierarchicalF1(TAXONOMY)
+    metric.persistent(True)
+    update(metric, PREDICTION, slice(None))
+    other = metrics.HierarchicalF1(TAXONOMY)
+    other.persistent(True)
+    other.load_state_dict(metric.state_dict())
+    assert other.total / other.count == metric.compute()
+
+
+def test_half_precision_and_large_ids_survive_collection() -> None:
+    ids = torch.tensor([2**24, 2**24 + 1, 2**24, 2**24 + 1])
+    points = torch.tensor([[1.0, 0.0], [0.99, 0.01], [0.0, 1.0], [0.01, 0.99]]).bfloat16()
+    metric = metrics.RecallAtK(1)
+    metric.update(points[:2], ids[:2])
+    metric.update(points[2:], ids[2:])
+    assert metric.compute().item() == 0.0
+
+
+def test_metrics_make_a_collection() -> None:
+    pair = MetricCollection([metrics.HierarchicalF1(TAXONOMY), metrics.TreeAccuracy(TAXONOMY)])
+    pair.update(DATA["predicted"], DATA["nodes"])
+    assert set(pair.compute()) == {"HierarchicalF1", "TreeAccuracy"}
+
+
+def test_a_bad_batch_is_refused_when_it_comes() -> None:
+    with pytest.raises(ValueError, match=r"nodes has dtype torch.float32"):
+        metrics.MAPAtR().update(torch.zeros(2, 3), torch.zeros(2))
+    with pytest.raises(ValueError, match="embeddings holds NaN or infinity in row 0"):
+        metrics.MAPAtR().update(torch.full((2, 3), math.nan), torch.zeros(2).long())
+
+
+# rows of each of two processes: uneven shares in uneven batches, and a process without any
+SHARES = {"uneven": ([(0, 9), (9, 30)], [(30, COUNT)]), "one empty": ([], [(0, 25), (25, COUNT)])}
+
+
+def work(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    results = {}
+    for share, batches in SHARES.items():
+        for name, (make, names, _) in CASES.items():
+            metric = make()
+            for start, stop in batches[rank]:
+                update(metric, names, slice(start, stop))
+            results[share, name] = plain(metric.compute())
+    torch.save(results, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method:UserWarning")
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    mp.spawn(work, args=(str(tmp_path),), nprocs=2)
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    for name, (_, names, function) in CASES.items():
+        expected = plain(function(*(DATA[key] for key in names)))
+        for share in SHARES:
+            for rank in range(2):
+                same(found[rank][share, name], expected)
+
+
+def test_torchmetrics_is_imported_with_the_first_class() -> None:
+    program = (
+        "import sys, labeltree.metrics as m\n"
+        "heavy = {'torchmetrics', 'sklearn', 'lightning', 'pandas', 'matplotlib'}\n"
+        "assert not heavy & {name.split('.')[0] for name in sys.modules}\n"
+        "m.functional.map_at_r, m.LinearProbe\n"
+        "assert 'torchmetrics' not in sys.modules\n"
+        "m.HierarchicalF1\n"
+        "assert 'torchmetrics' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_public_name_exists() -> None:
+    for name in metrics.__all__:
+        assert getattr(metrics, name) is not None
+        assert name in dir(metrics)
+    with pytest.raises(AttributeError, match="has no attribute 'Precision'"):
+        _ = metrics.Precision  # type: ignore[attr-defined]
