@@ -44,9 +44,10 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
     drawing = Drawing(width, height, title)
     if not finite or longest == 0:
         return drawing.text(width / 2, height / 2, "not defined for these samples", "label mid").markup()
-    low = max(0.0, math.floor((min(finite) - 0.02) * 10) / 10)
-    high = min(1.0, math.ceil((max(finite) + 0.005) * 10) / 10)
-    high = high if high > low else low + 0.1
+    span = max(finite) - min(finite)
+    step = next(size for size in (0.02, 0.05, 0.1, 0.2) if (span + 0.02) / size <= 5.5)
+    low = max(0.0, step * math.floor((min(finite) - 0.01) / step))
+    high = min(1.0, step * math.ceil((max(finite) + 0.005) / step))
 
     def x_of(k: float) -> float:
         return left + (width - left - right) * (math.log(k) / math.log(longest) if longest > 1 else 0.5)
@@ -54,7 +55,6 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
     def y_of(value: float) -> float:
         return top + (height - top - bottom) * (high - value) / (high - low)
 
-    step = 0.1 if high - low <= 0.55 else 0.2
     for i in range(round((high - low) / step) + 1):
         value = low + i * step
         drawing.line(left, y_of(value), width - right, y_of(value), "grid")
@@ -87,10 +87,10 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
 
 
 def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> Markup:
-    """Draw one row of dots a depth, on an axis of shares that ends at 100 %."""
-    gap, left, right, top, bottom = 62.0, 262.0, 40.0, 20.0, 40.0
-    width = 860.0
-    height = top + gap * len(rows) + bottom
+    """Draw a row a depth and in it a dot a method, on an axis of shares that ends at 100 %."""
+    lane, left, right, top, bottom = 17.0, 262.0, 62.0, 12.0, 34.0
+    gap = max(lane * len(methods), 34.0) + 22
+    width, height = 860.0, top + gap * len(rows) + bottom
     drawing = Drawing(width, height, title)
     known = [value for row in rows for value in row.values if math.isfinite(value)]
     low = max(0.0, math.floor(10 * (min(known, default=0.0) - 0.03)) / 10)
@@ -104,24 +104,22 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
         drawing.line(x_of(value), top, x_of(value), height - bottom, "grid")
         drawing.text(x_of(value), height - bottom + 20, f"{100 * value:.0f}%", "tick mid")
     for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5) + 4
+        y = top + gap * (i + 0.5)
         drawing.text(0, y - 4, row.label, "rowname")
         drawing.text(0, y + 14, row.detail, "detail")
-        found = [v for v in row.values if math.isfinite(v)]
-        if found:
-            drawing.line(x_of(min(found)), y, x_of(max(found)), y, "range")
-        for style in reversed(range(len(row.values))):
-            value = row.values[style]
+        if i:
+            drawing.line(0, y - gap / 2, width - right, y - gap / 2, "grid")
+        for style, value in enumerate(row.values):
             if not math.isfinite(value):
                 continue
+            place = y + lane * (style - (len(row.values) - 1) / 2)
+            drawing.raw(Markup("<g><title>{}</title>").format(methods[style]))
             shape = METHOD_SHAPES[style % len(METHOD_SHAPES)]
-            drawing.raw(Markup("<g><title>{}</title>").format(f"{methods[style]}: {100 * value:.1f}%"))
-            drawing.add(
-                "path", d=marker(shape, x_of(value), y, 8 if style == 0 else 6), css=f"dot m{style % 6}"
-            )
+            size = 6.5 if style == 0 else 5.2
+            drawing.add("path", d=marker(shape, x_of(value), place, size), css=f"dot m{style % 6}")
+            css = f"value m{style % 6}" + (" first" if style == 0 else "")
+            drawing.text(x_of(value) + 12, place + 4.5, f"{100 * value:.1f}%", css)
             drawing.raw(Markup("</g>"))
-        if row.values and math.isfinite(row.values[0]):
-            drawing.text(x_of(row.values[0]), y - 14, f"{100 * row.values[0]:.1f}%", "value mid")
     return drawing.markup()
 
 

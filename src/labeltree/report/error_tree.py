@@ -165,8 +165,12 @@ class ErrorTree:
             samples=entry.samples,
             fates=self._fates([entry] if node else classes),  # the root's row sums up the classes
             here=_share(entry.errors_here, self._errors.errors) if len(children) > 1 else "",
-            inside=f"{plural(len(classes), 'class', 'classes')} inside" if children and not stem else "",
+            inside=self._folded(entry, len(classes)) if children and not stem else "",
         )
+
+    def _folded(self, entry: NodeErrors, classes: int) -> str:
+        errors = f", {_share(entry.wrong, self._errors.errors)} of the mistakes" if entry.wrong else ""
+        return f"{plural(classes, 'class', 'classes')} inside{errors}"
 
     def _rest(self, nodes: list[int], guides: tuple[str, ...]) -> ErrorRow:
         entries = [self._found[node] for node in nodes]

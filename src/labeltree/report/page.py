@@ -130,6 +130,7 @@ def render_report(
         depth=depth_figure(result, taxonomy, table.nodes[chosen.test]),
         errors=result.main.errors,
         error_rows=ErrorTree(result.main.errors, taxonomy, colours, names).rows(),
+        guide_width=min(34, 300 // (taxonomy.max_depth + 1)),
         whole_tree=len(result.main.errors.nodes),
         confusions=confusion_rows(result.main.errors, taxonomy, names),
         curve=curve_figure(result),
