@@ -59,9 +59,7 @@ def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool
     weights = "DEFAULT" if pretrained else None
     net = _create(full_name, lambda: models.get_model(name, weights=weights), pretrained)
     if hasattr(net, "aux_logits"):
-        raise ValueError(
-            f"{full_name} has auxiliary classifiers and cannot be an encoder; use timm"
-        )
+        raise ValueError(f"{full_name} has auxiliary classifiers and cannot be an encoder; use timm")
     _drop_classifier(full_name, net)
     if channels != 3:
         _set_channels(net, channels)
