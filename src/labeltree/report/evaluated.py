@@ -60,7 +60,7 @@ def evaluate_run(
     name = recipe.objective
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
-        theirs, their_tables = run_tables(other)
+        theirs, their_tables = run_tables(other, ["trained"])
         mine, yours = tables["trained"], their_tables["trained"]
         if theirs.source.taxonomy != taxonomy or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
             raise RunError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import Trainee, open_recipe_source, prepare
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
+
+TableName = Literal["trained", "untrained", "pixels"]
 
 __all__ = ["embed_source", "load_run", "open_other", "pixel_table", "run_tables"]
 
@@ -94,30 +97,32 @@ def pixel_table(source: Source, batch_size: int = 512) -> EmbeddingTable:
     return _table(source, pixels, features=pixels, geometry="sphere")
 
 
-def run_tables(path: str | Path) -> tuple[Trainee, dict[str, EmbeddingTable]]:
-    """The tables of a finished run: ``trained``, ``untrained`` and ``pixels``; made once, then read.
+def run_tables(
+    path: str | Path, names: Sequence[TableName] = ("trained", "untrained", "pixels")
+) -> tuple[Trainee, dict[str, EmbeddingTable]]:
+    """The named embeddings tables of a finished run; each is made once, then read.
 
-    The untrained encoder has the weights that training started from.
+    ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
+    from, and ``pixels`` that of the images themselves.
     """
     folder = RunFolder(path)
     trainee = load_run(path)
     tables: dict[str, EmbeddingTable] = {}
-    for name in ("trained", "untrained", "pixels"):
+    for name in names:
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
         if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            if name == "pixels":
-                table = pixel_table(trainee.source)
-            else:
-                module = (
-                    trainee.module
-                    if name == "trained"
-                    else prepare(trainee.module.recipe, trainee.source).module
-                )
-                table = embed_source(module, trainee.source)
-            table.save(file)
+            _make_table(name, trainee).save(file)
         tables[name] = EmbeddingTable.load(file, trainee.source.taxonomy)
     return trainee, tables
+
+
+def _make_table(name: TableName, trainee: Trainee) -> EmbeddingTable:
+    if name == "pixels":
+        return pixel_table(trainee.source)
+    if name == "untrained":
+        return embed_source(prepare(trainee.module.recipe, trainee.source).module, trainee.source)
+    return embed_source(trainee.module, trainee.source)
 
 
 def _table(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
