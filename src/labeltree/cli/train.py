@@ -19,6 +19,11 @@ def run(arguments: list[str]) -> None:
         for entry in list_objectives():
             print(f"{entry.name:<12} {entry.summary} ({entry.source})")
         return
+    if "--list-encoders" in arguments:
+        from labeltree.models import list_encoders
+
+        print("\n".join(list_encoders()))
+        return
     arguments = [_underscored(argument) for argument in arguments]
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
@@ -30,8 +35,8 @@ def run(arguments: list[str]) -> None:
         prog="labeltree train",
         usage=USAGE,
         description="Train an encoder on images with taxonomy labels. The same command continues a run that "
-        "was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, and "
-        "--list-objectives. Names may be written with - or _.",
+        "was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, "
+        "--list-objectives and --list-encoders. Names may be written with - or _.",
     )
     recipe = parser.recipe(settings)
     out = Path(options.out) if options.out else Path("runs") / (Path(recipe.data).stem or "run")

@@ -38,6 +38,10 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         for term in self.terms:
             self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
 
+    def format_help(self) -> str:
+        """The help text, without the marks of the docstrings that it comes from."""
+        return str(super().format_help()).replace("``", "")
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""
         raise RecipeError(self._explain(message)) from ex
