@@ -54,32 +54,30 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
 
 
 def _rows(methods: list[str], columns: list[str], results: list[dict[str, Any]]) -> list[str]:
-    cells: dict[tuple[str, str], tuple[float, float] | None] = {}
-    for method in methods:
+    """A table with a row a method and a column a metric."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for result in results:
         for column in columns:
-            values = [r["scores"].get(column) for r in results if r["method"] == method]
-            known = [value for value in values if value is not None]
-            if known:
-                cells[method, column] = (
-                    statistics.mean(known),
-                    statistics.stdev(known) if len(known) > 1 else 0.0,
-                )
-    best = {}
-    for column in columns:
-        means = [round(cell[0], 4) for (_, c), cell in cells.items() if c == column and cell is not None]
-        if means:
-            best[column] = min(means) if any(word in column for word in LOWER_IS_BETTER) else max(means)
-    arrows = ["↓" if any(word in c for word in LOWER_IS_BETTER) else "↑" for c in columns]
-    names = [f"{c.split('/')[1].replace('_', ' ')} {arrow}" for c, arrow in zip(columns, arrows, strict=True)]
+            value = result["scores"].get(column)
+            if value is not None:
+                values.setdefault((result["method"], column), []).append(value)
+    means = {key: round(statistics.mean(known), 4) for key, known in values.items()}
+    lower = {column for column in columns if any(word in column for word in LOWER_IS_BETTER)}
+    best = {
+        column: (min if column in lower else max)(means[m, column] for m in methods if (m, column) in means)
+        for column in {column for _, column in means}
+    }
+    names = [f"{c.split('/')[1].replace('_', ' ')} {'↓' if c in lower else '↑'}" for c in columns]
     lines = ["| method | " + " | ".join(names) + " |", "|---" + "|---:" * len(columns) + "|"]
     for method in methods:
-        row = []
+        cells = []
         for column in columns:
-            cell = cells.get((method, column))
-            if cell is None:
-                row.append("–")
+            if (method, column) not in means:
+                cells.append("–")
                 continue
-            text = f"{cell[0]:.4f} ± {cell[1]:.4f}"
-            row.append(f"**{text}**" if round(cell[0], 4) == best[column] else text)
-        lines.append(f"| {method} | " + " | ".join(row) + " |")
+            known, text = values[method, column], f"{means[method, column]:.4f}"
+            spread = f" ± {statistics.stdev(known):.4f}" if len(known) > 1 else ""
+            cell = f"**{text}{spread}**" if means[method, column] == best[column] else text + spread
+            cells.append(cell if spread else f"{cell} (one seed)")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return lines

@@ -1,0 +1,99 @@
+"""Studies: equal trials, choices on validation alone, nothing done twice, and a whole table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from labeltree.studies.execute import execute
+from labeltree.studies.plan import StudyError, read_study
+from labeltree.studies.table import study_table
+
+
+def write(path: Path, data: Path, **changes: Any) -> Path:
+    content: dict[str, Any] = {
+        "title": "A small study",
+        "shared": {
+            "data": str(data),
+            "epochs": 1,
+            "batch_size": 9,
+            "val": 0.2,
+            "image_size": 28,
+            "head.dim": 8,
+            "accelerator": "cpu",
+            "hwc.gamma": 0.25,
+        },
+        "seeds": [0, 1],
+        "trial_seed": 7,
+        "select": "val_embeddings_ahp",
+        "methods": {
+            "SupCon": {
+                "settings": {"objective": "supcon"},
+                "trials": [{"supcon.temperature": 0.1}, {"supcon.temperature": 0.5}],
+            },
+            "HWC (ball)": {
+                "settings": {"objective": "hwc", "geometry": "poincare"},
+                "trials": [{}, {"hwc.alpha": 1.0}],
+            },
+        },
+        **changes,
+    }
+    file = path / "study.yaml"
+    file.write_text(yaml.safe_dump(content), "utf-8")
+    return file
+
+
+def test_a_study_from_end_to_end(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, image_folder)
+    page = execute(file).read_text("utf-8")
+    stored = json.loads((tmp_path / "results.json").read_text())
+    rows = [(r["method"], r["seed"]) for r in stored["results"]]
+    names = ["SupCon", "HWC (ball)", "raw pixels", "untrained encoder"]
+    assert sorted(rows) == sorted((name, seed) for name in names for seed in (0, 1))
+    for method in ("SupCon", "HWC (ball)"):
+        choice = stored["choices"][method]
+        values = [trial["val_embeddings_ahp"] for trial in choice["trials"]]
+        assert choice["chosen"] == values.index(max(values))
+        assert f"| {method} |" in page
+    recipes = [yaml.safe_load(p.read_text()) for p in (tmp_path / "runs").glob("*/recipe.yaml")]
+    assert sorted(r["seed"] for r in recipes) == [0, 0, 1, 1, 7, 7, 7, 7]
+    assert {r["hwc"]["gamma"] for r in recipes if "hwc" in r} == {0.25}
+    # Trials never see the test split: no metrics are in their folders.
+    assert not list((tmp_path / "runs").glob("*trial*/metrics.json"))
+    # Again: everything is there already, and the page comes out the same.
+    monkeypatch.setattr("labeltree.studies.execute.embed_source", None)
+    monkeypatch.setattr("labeltree.studies.execute.evaluate", None)
+    assert execute(file).read_text("utf-8") == page
+
+
+def test_unequal_trials_are_refused(image_folder: Path, tmp_path: Path) -> None:
+    methods = {"a": {"trials": [{}, {}]}, "b": {"trials": [{}]}}
+    with pytest.raises(StudyError, match=r"equally many trials, got \{'a': 2, 'b': 1\}"):
+        read_study(write(tmp_path, image_folder, methods=methods))
+    with pytest.raises(StudyError, match="not understood"):
+        read_study(write(tmp_path, image_folder, sedes=[1]))
+
+
+def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, image_folder)
+    values = [("SupCon", 0.5, 0.2), ("SupCon", 0.7, 0.4), ("HWC (ball)", 0.9, None), ("HWC (ball)", 0.3, 0.1)]
+    results = [
+        {
+            "method": method,
+            "seed": number % 2,
+            "scores": {"features/top1": top1, "embeddings/parent_violations": violations},
+        }
+        for number, (method, top1, violations) in enumerate(values)
+    ]
+    page = study_table(file, read_study(file), results, {})
+    rows = [line for line in page.splitlines() if line.startswith(("| SupCon", "| HWC"))]
+    assert rows == [
+        "| SupCon | **0.6000 ± 0.1414** |",
+        "| HWC (ball) | **0.6000 ± 0.4243** |",
+        "| SupCon | 0.3000 ± 0.1414 |",
+        "| HWC (ball) | **0.1000** (one seed) |",
+    ]
