@@ -38,9 +38,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         for term in self.terms:
             self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
 
-    def format_help(self) -> str:
+    def format_help(self, *arguments: Any, **options: Any) -> str:
         """The help text, without the marks of the docstrings that it comes from."""
-        return str(super().format_help()).replace("``", "")
+        return str(super().format_help(*arguments, **options)).replace("``", "")
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""
