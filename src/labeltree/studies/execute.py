@@ -54,7 +54,7 @@ def _trial(
     study: Study, method: Method, trial: dict[str, Any], number: int, runs: Path, progress_bar: bool
 ) -> float:
     """The best validation value of one trial."""
-    if len(method.trials) == 1:
+    if len(method.trials) == 1:  # nothing to choose
         return 0.0
     recipe = study.recipe(method, trial, study.trial_seed)
     folder = train(recipe, runs / f"{_slug(method.name)}-trial{number}", progress_bar=progress_bar)

@@ -28,9 +28,8 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
         f"# {study.title}",
         "",
         f"Made by `python -m labeltree.studies {path}`; {len(study.seeds)} seeds a method "
-        f"({', '.join(map(str, study.seeds))}), mean ± standard deviation (n − 1). Each method had "
-        f"{len(study.methods[0].trials)} trials, chosen by `{study.select}` on the validation split with "
-        f"seed {study.trial_seed}; the test split was read after that. The best mean of each column is bold.",
+        f"({', '.join(map(str, study.seeds))}), mean ± standard deviation (n − 1). {_choice(study)} "
+        "The best mean of each column is bold.",
         "",
         "Shared settings: " + ", ".join(f"`{key}={value}`" for key, value in study.shared.items()) + ".",
         "",
@@ -41,8 +40,10 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     for role in dict.fromkeys(name.split("/")[0] for name in metrics):
         columns = [name for name in metrics if name.startswith(f"{role}/")]
         lines += [f"## {role.capitalize()}", "", *_rows(methods, columns, results), ""]
-    lines += ["## Trials", "", "| method | settings | validation | chosen |", "|---|---|---:|---|"]
-    for method, choice in choices.items():
+    tried = {method: choice for method, choice in choices.items() if len(choice["trials"]) > 1}
+    if tried:
+        lines += ["## Trials", "", "| method | settings | validation | chosen |", "|---|---|---:|---|"]
+    for method, choice in tried.items():
         for number, trial in enumerate(choice["trials"]):
             settings = ", ".join(f"{k}={v}" for k, v in trial["settings"].items()) or "defaults"
             mark = "yes" if number == choice["chosen"] else ""
@@ -51,6 +52,16 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     if seconds:
         lines += ["", f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock)."]
     return "\n".join(lines) + "\n"
+
+
+def _choice(study: Study) -> str:
+    trials = len(study.methods[0].trials)
+    if trials == 1:
+        return "Every method has the settings that the file names; nothing was chosen."
+    return (
+        f"Each method had {trials} trials, chosen by `{study.select}` on the validation split with seed "
+        f"{study.trial_seed}; the test split was read after that."
+    )
 
 
 def _rows(methods: list[str], columns: list[str], results: list[dict[str, Any]]) -> list[str]:
