@@ -56,16 +56,17 @@ def reference(x: Tensor, y: Tensor, **options: object) -> tuple[Tensor, Tensor, 
 def test_optimum_is_scikit_learns(classes: int, C: float) -> None:
     x, y = clusters(500, 10, classes, seed=classes)
     weight, bias, model = reference(x, y, C=C, class_weight="balanced")
-    probe = LinearProbe(C).fit(x, y)
-    assert probe.converged
     best = objective(weight, bias, x, y, C)
+    assert LinearProbe(C).fit(x, y).objective == pytest.approx(best, rel=1e-5)
+    probe = LinearProbe(C, tolerance=1e-7).fit(x, y)
+    assert probe.converged
     assert objective(probe.weight, probe.bias, x, y, C) == pytest.approx(probe.objective, rel=1e-9)
-    assert probe.objective == pytest.approx(best, rel=1e-6)
+    assert probe.objective == pytest.approx(best, rel=1e-7)
     test = clusters(2000, 10, classes, seed=99)[0]
     agreement = np.mean(model.predict(test.numpy()) == probe.predict(test).numpy())
-    assert agreement > 0.998
+    assert agreement > 0.999
     torch.testing.assert_close(
-        probe.predict_proba(test), torch.from_numpy(model.predict_proba(test.numpy())), atol=0.01, rtol=0
+        probe.predict_proba(test), torch.from_numpy(model.predict_proba(test.numpy())), atol=1e-3, rtol=0
     )
 
 
@@ -73,7 +74,8 @@ def test_without_balancing() -> None:
     x, y = clusters(300, 5, 4, seed=1)
     weight, bias, _ = reference(x, y)
     probe = LinearProbe(balanced=False).fit(x, y)
-    assert probe.objective == pytest.approx(objective(weight, bias, x, y, 1.0, balanced=False), rel=1e-6)
+    best = objective(weight, bias, x, y, 1.0, balanced=False)
+    assert probe.objective == pytest.approx(best, rel=1e-5)
     assert probe.objective != pytest.approx(LinearProbe().fit(x, y).objective, rel=1e-2)
 
 
@@ -84,7 +86,7 @@ def test_large_problems_are_finished_in_float64(monkeypatch: pytest.MonkeyPatch)
     mixed = LinearProbe().fit(x.float(), y)
     assert mixed.converged
     assert mixed.weight.dtype == torch.float64
-    assert mixed.objective == pytest.approx(exact.objective, rel=2e-6)
+    assert mixed.objective == pytest.approx(exact.objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("limit", [0, 2048])
@@ -111,7 +113,7 @@ def test_a_constant_column_and_a_duplicate_change_nothing() -> None:
     x, y = clusters(200, 5, 4, seed=5)
     probe = LinearProbe().fit(x, y)
     padded = LinearProbe().fit(torch.cat([x, torch.full((200, 1), 7.0)], dim=1), y)
-    assert padded.objective == pytest.approx(probe.objective, rel=1e-6)
+    assert padded.objective == pytest.approx(probe.objective, rel=1e-9)
     assert padded.weight[-1].abs().max() < 1e-9
 
 

@@ -13,7 +13,7 @@ from labeltree.metrics.multinomial import Objective, Solution, minimize
 __all__ = ["LinearProbe"]
 
 # up to this many products per evaluation, float64 throughout costs next to nothing
-_SMALL = 2 * 10**8
+_SMALL = 2 * 10**7
 _LARGEST_ROTATION = 2048
 _ROWS = 4096
 
@@ -72,7 +72,7 @@ class LinearProbe:
     converged: bool
 
     def __init__(
-        self, C: float = 1.0, *, balanced: bool = True, tolerance: float = 1e-6, max_iterations: int = 1000
+        self, C: float = 1.0, *, balanced: bool = True, tolerance: float = 1e-5, max_iterations: int = 3000
     ) -> None:
         if not C > 0:
             raise ValueError(f"C is {C!r}; expected a number above 0")
@@ -120,9 +120,9 @@ class LinearProbe:
             x = x @ rotation
         penalty = (2.0 if count == 2 else 1.0) / self.C
         solution = self._solve(Objective(x, targets, sample_weight, count, penalty))
-        weight = solution.parameters[:-1]
+        weight = solution.parameters[:, :-1].T
         self.weight = weight if rotation is None else rotation @ weight
-        self.bias = solution.parameters[-1] - mean @ self.weight
+        self.bias = solution.parameters[:, -1] - mean @ self.weight
         self.objective, self.gap, self.iterations = solution.value, solution.gap, solution.iterations
         self.converged = self.gap <= self.tolerance
         if not self.converged:
