@@ -52,7 +52,6 @@ class Objective:
         sample_weight: w (n,).
         num_classes: c.
         penalty: of the weights, not of the intercepts.
-        evaluations: how often it was evaluated.
 
     """
 
@@ -61,7 +60,6 @@ class Objective:
     sample_weight: Tensor
     num_classes: int
     penalty: float
-    evaluations: int = 0
 
     def zeros(self) -> Tensor:
         """(c, d + 1) parameters to start from."""
@@ -83,7 +81,6 @@ class Objective:
 
     def _evaluate(self, parameters: Tensor, with_curvature: bool) -> tuple[float, Tensor, list[Tensor]]:
         """Value, gradient and, if asked, Σ q·x², Σ q·x and Σ q per class, q = w·p·(1 − p); rows in chunks."""
-        self.evaluations += 1
         weights, intercepts = parameters[:, :-1].contiguous(), parameters[:, -1]
         slope, intercept_slope = torch.zeros_like(weights), torch.zeros_like(intercepts)
         sums = [torch.zeros_like(weights), torch.zeros_like(weights), torch.zeros_like(intercepts)]

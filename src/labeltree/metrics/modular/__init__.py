@@ -1,23 +1,21 @@
 """The metrics as torchmetrics classes: state over batches and ranks, thin over the functions."""
 
-from labeltree.metrics.modular.averages import (
+from labeltree.metrics.modular.node_predictions import (
     AccuracyByDepth,
     HierarchicalF1,
     MistakeSeverity,
-    ParentOrderAccuracy,
-    ParentViolations,
     TreeAccuracy,
 )
-from labeltree.metrics.modular.collected import (
+from labeltree.metrics.modular.parents import ParentOrderAccuracy, ParentViolations
+from labeltree.metrics.modular.retrieval import (
     AverageHierarchicalPrecision,
     HierarchicalPrecisionAtK,
     MAPAtR,
     MeanAveragePrecision,
-    NormalizedMutualInformation,
-    PairViolations,
     RecallAtK,
     RetrievalMetrics,
 )
+from labeltree.metrics.modular.structure import NormalizedMutualInformation, PairViolations
 
 __all__ = [
     "AccuracyByDepth",

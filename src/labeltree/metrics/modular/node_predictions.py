@@ -1,4 +1,4 @@
-"""Metrics that are means over samples: a sum and a count are all the state they need."""
+"""Predicted nodes against true nodes, over batches and ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from labeltree.geometry import Geometry
 from labeltree.metrics.functional.classification import (
     Undecided,
     correct_by_depth,
@@ -16,49 +15,13 @@ from labeltree.metrics.functional.classification import (
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.metrics.functional.prototypes import parent_violations
+from labeltree.metrics.modular.mean import SampleMean
 from labeltree.taxonomy import Taxonomy
 
-__all__ = [
-    "AccuracyByDepth",
-    "HierarchicalF1",
-    "MistakeSeverity",
-    "ParentOrderAccuracy",
-    "ParentViolations",
-    "TreeAccuracy",
-]
+__all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "TreeAccuracy"]
 
 
-class _Mean(Metric):
-    """Mean of values per sample, NaN where a sample is left out.
-
-    State: `total` and `count` of the counted samples, and how many were `left_out`.
-    """
-
-    is_differentiable = False
-    full_state_update = False
-    total: Tensor
-    count: Tensor
-    left_out: Tensor
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
-        self.add_state("left_out", torch.tensor(0), dist_reduce_fx="sum")
-
-    def _add(self, values: Tensor) -> None:
-        left_out = values.isnan()
-        self.total += values.nansum()
-        self.count += (~left_out).sum()
-        self.left_out += left_out.sum()
-
-    def compute(self) -> Tensor:
-        """Float64 scalar; NaN if no sample counts."""
-        return self.total / self.count
-
-
-class HierarchicalF1(_Mean):
+class HierarchicalF1(SampleMean):
     """HF1 of predicted nodes; see `labeltree.metrics.functional.hierarchical_f1`.
 
     Args:
@@ -93,7 +56,7 @@ class HierarchicalF1(_Mean):
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
-        self._add(
+        self.add(
             hierarchical_f1(
                 predicted_nodes,
                 target_nodes,
@@ -105,7 +68,7 @@ class HierarchicalF1(_Mean):
         )
 
 
-class TreeAccuracy(_Mean):
+class TreeAccuracy(SampleMean):
     """H-Acc of predicted nodes; see `labeltree.metrics.functional.tree_accuracy`.
 
     Args:
@@ -130,14 +93,14 @@ class TreeAccuracy(_Mean):
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
-        self._add(
+        self.add(
             tree_accuracy(
                 predicted_nodes, target_nodes, self.taxonomy, undecided=self.undecided, reduction="none"
             )
         )
 
 
-class MistakeSeverity(_Mean):
+class MistakeSeverity(SampleMean):
     """Mean LCA height of the mistakes; see `labeltree.metrics.functional.mistake_severity`.
 
     `count` is the number of mistakes; right predictions are in `left_out`.
@@ -164,7 +127,7 @@ class MistakeSeverity(_Mean):
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
-        self._add(
+        self.add(
             mistake_severity(
                 predicted_nodes, target_nodes, self.taxonomy, undecided=self.undecided, reduction="none"
             )
@@ -209,77 +172,3 @@ class AccuracyByDepth(Metric):
     def compute(self) -> Tensor:
         """(L,) float64, coarse to fine; NaN at a depth that no label decides."""
         return self.correct.double() / self.decided.double()
-
-
-class ParentViolations(_Mean):
-    """Parent violations against given prototypes; see `labeltree.metrics.functional.parent_violations`.
-
-    Args:
-        taxonomy: the tree.
-        prototypes: (num_nodes, d), as `labeltree.metrics.functional.class_prototypes` gives them.
-        geometry: of embeddings and prototypes; default the sphere.
-        distance: None, "unit", "raw", "cosine" or "poincare".
-        **kwargs: of `torchmetrics.Metric`.
-
-    Example:
-        >>> import torch
-        >>> from labeltree.metrics.functional import class_prototypes
-        >>> from labeltree.taxonomy import Taxonomy
-        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
-        >>> nodes = taxonomy.encode(["dog", "cat", "trout"])
-        >>> metric = ParentViolations(taxonomy, class_prototypes(torch.eye(3), nodes, taxonomy))
-        >>> metric(torch.eye(3), nodes).item()
-        0.0
-
-    """
-
-    higher_is_better = False
-
-    def __init__(
-        self,
-        taxonomy: Taxonomy,
-        prototypes: Tensor,
-        geometry: Geometry | None = None,
-        *,
-        distance: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.prototypes = taxonomy, prototypes
-        self.geometry, self.distance = geometry, distance
-
-    def update(self, embeddings: Tensor, nodes: Tensor) -> None:
-        """Add embeddings (b, d) and labels (b,)."""
-        self._add(
-            parent_violations(
-                embeddings,
-                nodes,
-                self.taxonomy,
-                self.prototypes,
-                geometry=self.geometry,
-                distance=self.distance,
-                reduction="none",
-            )
-        )
-
-
-class ParentOrderAccuracy(ParentViolations):
-    """PC-Order, 1 − `ParentViolations`, with the same arguments.
-
-    Example:
-        >>> import torch
-        >>> from labeltree.metrics.functional import class_prototypes
-        >>> from labeltree.taxonomy import Taxonomy
-        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
-        >>> nodes = taxonomy.encode(["dog", "cat", "trout"])
-        >>> metric = ParentOrderAccuracy(taxonomy, class_prototypes(torch.eye(3), nodes, taxonomy))
-        >>> metric(torch.eye(3), nodes).item()
-        1.0
-
-    """
-
-    higher_is_better = True
-
-    def compute(self) -> Tensor:
-        """Float64 scalar; NaN if no sample counts."""
-        return 1.0 - super().compute()

@@ -1,0 +1,248 @@
+"""Retrieval over batches and ranks, leaving one out: every sample searches all others, those of other ranks
+included.
+
+Equal similarities are ranked in the order of rank, then of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from labeltree.geometry import Geometry
+from labeltree.metrics import functional
+from labeltree.metrics.modular.collected import CollectedSamples
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "AverageHierarchicalPrecision",
+    "HierarchicalPrecisionAtK",
+    "MAPAtR",
+    "MeanAveragePrecision",
+    "RecallAtK",
+    "RetrievalMetrics",
+]
+
+
+class RecallAtK(CollectedSamples):
+    """Recall@k for one k; see `labeltree.metrics.functional.recall_at_k`.
+
+    Args:
+        k: number of results looked at.
+        geometry: default the sphere.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> metric = RecallAtK(1)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([4, 5]))
+        >>> metric.update(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([4, 5]))
+        >>> metric.compute().item()
+        0.75
+
+    """
+
+    def __init__(
+        self,
+        k: int = 1,
+        geometry: Geometry | None = None,
+        *,
+        taxonomy: Taxonomy | None = None,
+        depth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.k, self.geometry, self.taxonomy, self.depth = k, geometry, taxonomy, depth
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.recall_at_k(
+            embeddings, nodes, ks=(self.k,), geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+        )[self.k]
+
+
+class _FlatRetrieval(CollectedSamples):
+    def __init__(
+        self,
+        geometry: Geometry | None = None,
+        *,
+        taxonomy: Taxonomy | None = None,
+        depth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.geometry, self.taxonomy, self.depth = geometry, taxonomy, depth
+
+
+class MAPAtR(_FlatRetrieval):
+    """MAP@R; see `labeltree.metrics.functional.map_at_r`.
+
+    Args:
+        geometry: default the sphere.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> MAPAtR()(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 4, 5])).item()
+        1.0
+
+    """
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.map_at_r(
+            embeddings, nodes, geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+        )
+
+
+class MeanAveragePrecision(_FlatRetrieval):
+    """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
+
+    Args:
+        geometry: default the sphere.
+        taxonomy: needed with `depth`.
+        depth: cut all labels to this depth first.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> metric = MeanAveragePrecision()
+        >>> metric(torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 5, 4])).item()
+        0.5
+
+    """
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.mean_average_precision(
+            embeddings, nodes, geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+        )
+
+
+class HierarchicalPrecisionAtK(CollectedSamples):
+    """HP@k for one k; see `labeltree.metrics.functional.hierarchical_precision_at_k`.
+
+    Args:
+        taxonomy: the tree.
+        k: number of results looked at.
+        geometry: default the sphere.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = HierarchicalPrecisionAtK(taxonomy, k=1)
+        >>> metric(torch.tensor([[1.0, 0.0], [0.9, 0.1]]), taxonomy.encode(["dog", "cat"])).item()
+        1.0
+
+    """
+
+    def __init__(
+        self, taxonomy: Taxonomy, k: int = 1, geometry: Geometry | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.taxonomy, self.k, self.geometry = taxonomy, k, geometry
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.hierarchical_precision_at_k(
+            embeddings, nodes, self.taxonomy, ks=(self.k,), geometry=self.geometry
+        )[self.k]
+
+
+class AverageHierarchicalPrecision(CollectedSamples):
+    """AHP@K; see `labeltree.metrics.functional.average_hierarchical_precision`.
+
+    Args:
+        taxonomy: the tree.
+        k: K, up to which HP@k is averaged.
+        rule: "mean" or "trapezoid".
+        geometry: default the sphere.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = AverageHierarchicalPrecision(taxonomy, k=2)
+        >>> metric(torch.tensor([[1.0, 0.0], [0.9, 0.1]]), taxonomy.encode(["dog", "cat"])).item()
+        1.0
+
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        k: int = 250,
+        rule: str = "mean",
+        geometry: Geometry | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.taxonomy, self.k, self.rule, self.geometry = taxonomy, k, rule, geometry
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.average_hierarchical_precision(
+            embeddings, nodes, self.taxonomy, k=self.k, rule=self.rule, geometry=self.geometry
+        )
+
+
+class RetrievalMetrics(CollectedSamples):
+    """All retrieval metrics from one ranking, as a dict; see
+    `labeltree.metrics.functional.retrieval_metrics`.
+
+    Args:
+        taxonomy: the tree.
+        ks: for recall@k and HP@k.
+        ahp_k: K of AHP@K and of the curve.
+        depths: depths at which recall@k, MAP@R and mAP are given besides.
+        geometry: default the sphere.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = RetrievalMetrics(taxonomy, ks=(1,), depths=(1,))
+        >>> metric.update(torch.tensor([[1.0, 0.0], [0.9, 0.1]]), taxonomy.encode(["dog", "cat"]))
+        >>> values = metric.compute()
+        >>> values["recall@1"].item(), values["recall@1/depth1"].item()
+        (0.0, 1.0)
+
+    """
+
+    higher_is_better = None
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        *,
+        ks: Sequence[int] = (1, 2, 5, 10),
+        ahp_k: int = 250,
+        depths: Sequence[int] = (),
+        geometry: Geometry | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.taxonomy, self.ks, self.ahp_k = taxonomy, tuple(ks), ahp_k
+        self.depths, self.geometry = tuple(depths), geometry
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> dict[str, Tensor]:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.retrieval_metrics(
+            embeddings,
+            nodes,
+            self.taxonomy,
+            ks=self.ks,
+            ahp_k=self.ahp_k,
+            depths=self.depths,
+            geometry=self.geometry,
+        )

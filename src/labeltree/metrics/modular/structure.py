@@ -1,0 +1,105 @@
+"""How well a space or a clustering follows the labels, over batches and ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from labeltree.geometry import Geometry
+from labeltree.metrics import functional
+from labeltree.metrics.checks import check_labels, check_same_length
+from labeltree.metrics.modular.collected import Collected, CollectedSamples
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["NormalizedMutualInformation", "PairViolations"]
+
+
+class PairViolations(CollectedSamples):
+    """Hierarchy violations among pairs; see `labeltree.metrics.functional.pair_violations`.
+
+    Args:
+        taxonomy: the tree.
+        geometry: default the sphere.
+        reading: "comparisons", "triplets", "pairs" or "finer_pairs".
+        ties: "ignore" or "count".
+        max_pairs: how many pairs are drawn at most.
+        seed: of that draw.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = PairViolations(taxonomy)
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        >>> metric(embeddings, taxonomy.encode(["dog", "cat", "trout"])).item()
+        0.0
+
+    """
+
+    higher_is_better = False
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        geometry: Geometry | None = None,
+        *,
+        reading: str = "comparisons",
+        ties: str = "ignore",
+        max_pairs: int = 1_000_000,
+        seed: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.taxonomy, self.geometry = taxonomy, geometry
+        self.reading, self.ties, self.max_pairs, self.seed = reading, ties, max_pairs, seed
+
+    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The metric of samples (n, d) and their labels (n,)."""
+        return functional.pair_violations(
+            embeddings,
+            nodes,
+            self.taxonomy,
+            self.geometry,
+            reading=self.reading,
+            ties=self.ties,
+            max_pairs=self.max_pairs,
+            seed=self.seed,
+        )
+
+
+class NormalizedMutualInformation(Collected):
+    """NMI of labels and clusters; see `labeltree.metrics.functional.normalized_mutual_information`.
+
+    Args:
+        average: of the two entropies: "arithmetic", "geometric", "min" or "max".
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> import torch
+        >>> NormalizedMutualInformation()(torch.tensor([5, 5, 9]), torch.tensor([1, 1, 0])).item()
+        1.0
+
+    """
+
+    labels: list[Tensor]
+    clusters: list[Tensor]
+
+    def __init__(self, average: str = "arithmetic", **kwargs: Any) -> None:
+        super().__init__(("labels", "clusters"), **kwargs)
+        self.average = average
+
+    def update(self, labels: Tensor, clusters: Tensor) -> None:
+        """Add labels (b,), -1 where missing, and clusters (b,)."""
+        check_labels("labels", labels)
+        check_labels("clusters", clusters)
+        check_same_length("labels", labels, "clusters", clusters)
+        self.labels.append(labels.long())
+        self.clusters.append(clusters.long())
+
+    def compute(self) -> Tensor:
+        """Float64 scalar; NaN if no row has a label."""
+        return functional.normalized_mutual_information(
+            self.rows("labels"), self.rows("clusters"), average=self.average
+        )
