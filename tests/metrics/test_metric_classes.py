@@ -124,8 +124,9 @@ def plain(value: Any) -> Any:
     return {name: plain(v) for name, v in value.items()} if isinstance(value, dict) else value.tolist()
 
 
-def update(metric: Metric, names: tuple[str, str], rows: slice) -> None:
-    metric.update(*(DATA[name][rows] for name in names))
+def update(metric: Metric, names: tuple[str, str], rows: slice, double: bool = False) -> None:
+    batch = [DATA[name][rows] for name in names]
+    metric.update(*(x.double() if double and x.is_floating_point() else x for x in batch))
 
 
 def same(found: Any, expected: Any) -> None:
@@ -232,7 +233,7 @@ def work(rank: int, folder: str) -> None:
         for name, (make, names, _) in CASES.items():
             metric = make()
             for start, stop in batches[rank]:
-                update(metric, names, slice(start, stop))
+                update(metric, names, slice(start, stop), double=share == "one empty")
             results[share, name] = plain(metric.compute())
     torch.save(results, f"{folder}/{rank}.pt")
     dist.destroy_process_group()

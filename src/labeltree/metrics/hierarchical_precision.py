@@ -86,10 +86,9 @@ class HierarchicalPrecisionScores:
         heights = self._heights(codes) if self.table is None else self.table[codes]
         gained = self.levels[heights[row[:, None], self.key_codes[order]]].cumsum(dim=1)
         best = self._best_sums(codes, heights, length)[row]
-        precision = gained / best
         # the sums add up the same numbers in different orders: a perfect ranking may not exceed 1 by a
         # rounding
-        precision = torch.where(best > 0, precision.clamp(max=1.0), torch.nan)
+        precision = (gained / best).clamp(max=1.0)
 
         rows = slice(start, start + order.shape[0])
         for k, values in self.at.items():

@@ -55,7 +55,7 @@ class RelevanceScores:
         wanted = self.query_classes[rows, None]
         relevant = self.relevant[rows, None]
         found = torch.take(self.key_classes, order)
-        hits = (found == wanted) & (wanted >= 0)
+        hits = found == wanted
         # at a hit its number among the hits, elsewhere 0; counts are exact where float32 would not be
         numbers = hits.cumsum(dim=1, dtype=torch.int32).mul_(hits)
         if self.skips:

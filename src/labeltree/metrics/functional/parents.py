@@ -14,8 +14,8 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["parent_metrics", "parent_order_accuracy", "parent_violations"]
 
 _CHUNK_ELEMENTS = 2**22
-# Distances are compared in float64; a difference this small, relative to the distance, is rounding and means
-# a tie.
+# Distances are compared in float64. A difference this small, relative to the distance and to the size of the
+# embedding, is rounding and means a tie.
 _TIE = 1e-12
 
 
@@ -221,10 +221,12 @@ def parent_metrics(
 
 def _violates(points: Tensor, prototypes: Tensor, own: Tensor, space: Geometry) -> Tensor:
     """(b,) bool: whether another prototype is at most as far from the point as its own, `prototypes[own]`."""
-    distance = space.pairwise_distance(points.detach().double(), prototypes)
-    to_own = distance.gather(1, own[:, None])
-    others = distance.scatter(1, own[:, None], torch.inf).amin(dim=1, keepdim=True)
-    return (to_own >= others * (1.0 - _TIE))[:, 0]
+    points = points.detach().double()
+    distance = space.pairwise_distance(points, prototypes)
+    to_own = distance.gather(1, own[:, None])[:, 0]
+    others = distance.scatter(1, own[:, None], torch.inf).amin(dim=1)
+    rounding = _TIE * (others + space.project(points).norm(dim=1))
+    return to_own >= others - rounding
 
 
 def _space(geometry: Geometry, distance: str | None) -> Geometry:
