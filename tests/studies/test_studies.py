@@ -10,6 +10,7 @@ import yaml
 from labeltree.studies.execute import execute
 from labeltree.studies.plan import StudyError, read_study
 from labeltree.studies.table import study_table
+from labeltree.training.reading import RecipeError
 
 
 def write(path: Path, data: Path, **changes: Any) -> Path:
@@ -59,7 +60,8 @@ def test_a_study_from_end_to_end(
         values = [trial["val_embeddings_ahp"] for trial in choice["trials"]]
         assert choice["chosen"] == values.index(max(values))
         assert f"| {method} |" in page
-    recipes = [yaml.safe_load(p.read_text()) for p in (tmp_path / "runs").glob("*/recipe.yaml")]
+    trained = [p.parent for p in (tmp_path / "runs").glob("*/encoder.safetensors")]
+    recipes = [yaml.safe_load((folder / "recipe.yaml").read_text()) for folder in trained]
     assert sorted(r["seed"] for r in recipes) == [0, 0, 1, 1, 7, 7, 7, 7]
     assert {r["hwc"]["gamma"] for r in recipes if "hwc" in r} == {0.25}
     # Trials never see the test split: no metrics are in their folders.
@@ -76,6 +78,17 @@ def test_unequal_trials_are_refused(image_folder: Path, tmp_path: Path) -> None:
         read_study(write(tmp_path, image_folder, methods=methods))
     with pytest.raises(StudyError, match="not understood"):
         read_study(write(tmp_path, image_folder, sedes=[1]))
+    with pytest.raises(StudyError, match="select is 'ahp'; it must be one of val_recall_at_1"):
+        read_study(write(tmp_path, image_folder, select="ahp"))
+    methods = {"HWC+LAM": {}, "HWC LAM": {}}
+    with pytest.raises(StudyError, match="share a folder"):
+        read_study(write(tmp_path, image_folder, methods=methods))
+
+
+def test_unknown_settings_are_not_dropped(image_folder: Path, tmp_path: Path) -> None:
+    study = read_study(write(tmp_path, image_folder, shared={"data": "x", "optimzer.lr": 0.1}))
+    with pytest.raises(RecipeError, match="unknown setting 'optimzer'; did you mean 'optimizer'"):
+        study.recipe(study.methods[0], {}, 0)
 
 
 def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_schedules() -> None:
 
 def test_a_folder_is_not_overwritten(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     recipe_of("supcon", seed=1).save(tmp_path / "recipe.yaml")
-    with pytest.raises(RunError, match=r"holds a run with other settings \(seed is 2, not 1\)"):
+    with pytest.raises(RunError, match=r"holds a run with other settings \(seed is 1, not 2\)"):
         train(recipe_of("supcon", seed=2), tmp_path)
 
 

@@ -47,6 +47,7 @@ def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
         recipe.save(tmp_path / "recipe.yaml")
         assert read_recipe(tmp_path / "recipe.yaml") == recipe
         assert recipe.differences(recipe_of(objective, seed=4, geometry="poincare")) == ["seed is 3, not 4"]
+        assert not recipe.differences(recipe_of(objective, seed=3, geometry="poincare", workers=2))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,8 @@ def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
 def test_bad_flags() -> None:
     with pytest.raises(RecipeError, match="unknown setting 'epocs'; did you mean 'epochs'"):
         RecipeParser("supcon").recipe(["--data", "x", "--epocs", "3"])
+    with pytest.raises(RecipeError, match="unknown setting 'obj'"):
+        RecipeParser("supcon").recipe(["--data", "x", "--obj", "hwc"])
     with pytest.raises(RecipeError, match=r"unknown setting 'hwc\.alpha'"):
         RecipeParser("supcon").recipe(["--data", "x", "--hwc.alpha", "3"])
 
@@ -85,6 +88,8 @@ def test_bad_flags() -> None:
         ({"curvature": 1.0}, "curvature is 1.0; it must be below 0"),
         ({"val": 0.0}, "val is 0.0; it must be between 0 and 1"),
         ({"ema": 1.0}, "ema is 1.0"),
+        ({"ema_evaluate": True}, "ema_evaluate is True; it must be false where ema is 0"),
+        ({"seed": -1}, "seed is -1"),
         ({"batch_size": 1}, "batch_size is 1"),
     ],
 )

@@ -241,3 +241,22 @@ def test_kill_minus_nine(
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     subprocess.run([sys.executable, "-c", script, "go on"], check=True, capture_output=True)
     assert_same(undisturbed(recipe), RunFolder(tmp_path / "run"))
+
+
+def test_moved_in_between(
+    tmp_path: Path, recipe_of: Callable[..., Recipe], undisturbed: Callable[[Recipe], RunFolder]
+) -> None:
+    """The best epoch so far is remembered also when the run folder has been renamed."""
+    recipe = recipe_of("simclr", epochs=3, optimizer__lr=0.3, optimizer__name="sgd")
+    with pytest.raises(Stop):
+        train(recipe, tmp_path / "old", callbacks=[StopAfter(9)], progress_bar=False, every_n_steps=1)
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert_same(undisturbed(recipe), train(recipe, tmp_path / "new", progress_bar=False))
+
+
+def test_killed_before_the_history_was_written(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    recipe = recipe_of("supcon")
+    with pytest.raises(Stop):
+        train(recipe, tmp_path, callbacks=[StopAfter(8, "on_train_epoch_end")], progress_bar=False)
+    folder = train(recipe, tmp_path, progress_bar=False)
+    assert [row["epoch"] for row in folder.read_history()] == [0, 1]

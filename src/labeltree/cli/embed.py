@@ -15,15 +15,18 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder of images or a table")
-    parser.add_argument("--out", help=".npz or .parquet; default: embeddings/NAME.npz in the run folder")
+    parser.add_argument("--unlabelled", action="store_true", help="with --data: its labels do not matter")
+    parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
     options = parser.parse_args(arguments)
 
     from labeltree.runs import RunFolder
     from labeltree.training.embed import embed_source, load_run, open_other
 
     trainee = load_run(options.run)
-    source = trainee.source if options.data is None else open_other(trainee, options.data)
-    name = "trained" if options.data is None else Path(options.data).stem
+    source, name = trainee.source, "trained"
+    if options.data is not None:
+        source = open_other(trainee, options.data, unlabelled=options.unlabelled)
+        name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
     table = embed_source(trainee.module, source)
     table.save(out)

@@ -23,12 +23,18 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--taxonomy", metavar="FILE", help="the taxonomy of those labels")
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
-    parser.add_argument("--out", metavar="FOLDER", help="where to write; default: the run, or FILE's folder")
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="where to write; default: the run, or FILE without its suffix"
+    )
     options = parser.parse_args(arguments)
     if (options.run is None) == (options.embeddings is None):
-        parser.error("name either a run folder, or --embeddings FILE with --taxonomy FILE")
+        raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
     if options.embeddings is not None and options.taxonomy is None:
-        parser.error("--embeddings needs --taxonomy FILE: the tree that its labels belong to")
+        raise ValueError("--embeddings needs --taxonomy FILE: the tree that its labels belong to")
+    if options.run is not None and options.taxonomy is not None:
+        raise ValueError("a run has its own taxonomy; leave --taxonomy out")
+    if options.embeddings is not None and options.beside:
+        raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
     from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
 

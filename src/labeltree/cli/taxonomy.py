@@ -47,12 +47,12 @@ def run(arguments: list[str]) -> None:
 
 
 def _open(name: str) -> Taxonomy:
-    from labeltree.data import list_datasets, open_source
+    from labeltree.data import folder_taxonomy, list_datasets, open_source
     from labeltree.taxonomy import Taxonomy
 
     path = Path(name)
     if path.is_dir():
-        return Taxonomy.from_folders(path)
+        return folder_taxonomy(path)
     if not path.exists() and name in list_datasets():
         return open_source(name).taxonomy
     return Taxonomy.from_file(path)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeltree.training.recipe import Recipe
 
 USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config FILE] [settings]"
 
 
 def run(arguments: list[str]) -> None:
     """Train, or continue, the run that the arguments describe."""
+    from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.reading import RecipeParser, objective_of
     from labeltree.training.registry import list_objectives
@@ -38,15 +44,35 @@ def run(arguments: list[str]) -> None:
         "was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, "
         "--list-objectives and --list-encoders. Names may be written with - or _.",
     )
-    recipe = parser.recipe(settings)
-    out = Path(options.out) if options.out else Path("runs") / (Path(recipe.data).stem or "run")
+    if settings and not settings[0].startswith("-"):
+        raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
+    recipe = _with_whole_paths(parser.recipe(settings))
+    path = Path(recipe.data)
+    out = Path(options.out) if options.out else Path("runs") / (path.name if path.is_dir() else path.stem)
     folder = train(recipe, out, progress_bar=not options.quiet)
     history = folder.read_history()
-    best = max(history, key=lambda row: row.get(f"val_{recipe.monitor}", float("-inf")))
+    best = best_row(history, f"val_{recipe.monitor}")
     print(
-        f"trained {recipe.objective} on {recipe.data}: {len(history)} epochs, best at epoch "
-        f"{best['epoch']:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
+        f"trained {recipe.objective} on {recipe.data}: {len(history)} epochs, best after "
+        f"{best['epoch'] + 1:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
+    )
+
+
+def _with_whole_paths(recipe: Recipe) -> Recipe:
+    """The recipe with its files named from the root, so that the run is found from any folder."""
+    from labeltree.data import list_datasets
+
+    def whole(value: str | None) -> str | None:
+        if value is None or value in list_datasets() or not Path(value).expanduser().exists():
+            return value
+        return str(Path(value).expanduser().resolve())
+
+    return dataclasses.replace(
+        recipe,
+        data=whole(recipe.data) or recipe.data,
+        taxonomy=whole(recipe.taxonomy),
+        weights=whole(recipe.weights),
     )
 
 

@@ -2,6 +2,7 @@
 
 from labeltree.data.downloads import data_home
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
+from labeltree.data.folders import folder_taxonomy
 from labeltree.data.opening import open_source
 from labeltree.data.progress import ProgressLine
 from labeltree.data.registry import DatasetEntry, fetch, get_dataset, list_datasets, register_dataset
@@ -23,6 +24,7 @@ __all__ = [
     "data_home",
     "fashion_mnist_taxonomy",
     "fetch",
+    "folder_taxonomy",
     "get_dataset",
     "list_datasets",
     "make_splits",

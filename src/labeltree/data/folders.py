@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["open_folder"]
+__all__ = ["folder_taxonomy", "open_folder"]
 
 _SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val"}
 _SPLIT_NAMES |= {"test": "test", "testing": "test"}
@@ -65,24 +66,9 @@ def open_folder(
         TaxonomyError: If a folder is not in the given taxonomy.
     """
     top = Path(os.path.abspath(root))
-    if not top.is_dir():
-        raise DataError(f"there is no folder '{root}'")
-    found: list[_Found] = []
-    folders: list[tuple[str, ...]] = []
-    _scan(top, (), (os.path.realpath(top),), found, folders)
-    if not found:
-        raise DataError(
-            f"the folder '{root}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
-        )
-    split = None
-    if _are_splits({path[0] for path in folders}, found):
-        split = np.array([_SPLIT_NAMES[image.folders[0].lower()] for image in found])
-        found = [_Found(image.path, image.folders[1:]) for image in found]
-        folders = sorted({path[1:] for path in folders if len(path) > 1})
+    found, folders, split = _images_and_folders(top)
     if taxonomy is None:
-        if not folders:
-            raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
-        taxonomy = Taxonomy.from_paths(folders)
+        taxonomy = _taxonomy(folders, root)
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
     files = [image.path for image in found]
     size, native_channels = image_size, channels
@@ -110,6 +96,38 @@ def open_folder(
         files=files,
     )
     return everything.subset(torch.from_numpy(opened.readable()))
+
+
+def folder_taxonomy(root: str | Path) -> Taxonomy:
+    """The taxonomy that `open_folder` gives a folder of images; no image is read."""
+    _, folders, _ = _images_and_folders(Path(os.path.abspath(root)))
+    return _taxonomy(folders, root)
+
+
+def _taxonomy(folders: list[tuple[str, ...]], root: str | Path) -> Taxonomy:
+    if not folders:
+        raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
+    return Taxonomy.from_paths(folders)
+
+
+def _images_and_folders(
+    top: Path,
+) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
+    """All images, all folders that are labels, and the split of each image where folders tell it."""
+    if not top.is_dir():
+        raise DataError(f"there is no folder '{top}'")
+    found: list[_Found] = []
+    folders: list[tuple[str, ...]] = []
+    _scan(top, (), (os.path.realpath(top),), found, folders)
+    if not found:
+        raise DataError(
+            f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
+        )
+    if not _are_splits({path[0] for path in folders}, found):
+        return found, folders, None
+    split = np.array([_SPLIT_NAMES[image.folders[0].lower()] for image in found])
+    below = [_Found(image.path, image.folders[1:]) for image in found]
+    return below, sorted({path[1:] for path in folders if len(path) > 1}), split
 
 
 def _scan(

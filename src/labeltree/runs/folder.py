@@ -87,6 +87,11 @@ class RunFolder:
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         return self
 
+    def clear_unfinished(self) -> None:
+        """Delete the halves of checkpoints that a killed process was writing."""
+        for left in self.last_checkpoint.parent.glob(".*.ckpt"):
+            left.unlink(missing_ok=True)
+
     def load_taxonomy(self) -> Taxonomy:
         """Read the taxonomy of the run."""
         if not self.taxonomy.is_file():

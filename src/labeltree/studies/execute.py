@@ -9,10 +9,12 @@ from typing import Any
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import evaluate
 from labeltree.runs import RunFolder
-from labeltree.studies.plan import Method, Study, read_study
+from labeltree.studies.plan import Method, Study, read_study, slug
 from labeltree.studies.table import study_table
+from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run, pixel_table
 from labeltree.training.fit import open_recipe_source, prepare, train
+from labeltree.training.reading import read_recipe
 
 __all__ = ["execute"]
 
@@ -43,7 +45,7 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
         }
         for seed in study.seeds:
             recipe = study.recipe(method, method.trials[best], seed)
-            folder = train(recipe, runs / f"{_slug(method.name)}-seed{seed}", progress_bar=progress_bar)
+            folder = train(recipe, runs / study.run_name(method, f"seed{seed}"), progress_bar=progress_bar)
             results.append({"method": method.name, "seed": seed, **_evaluated(folder)})
             _write(path, study, results, choices)
     results += _baselines(study, runs)
@@ -57,15 +59,16 @@ def _trial(
     if len(method.trials) == 1:  # nothing to choose
         return 0.0
     recipe = study.recipe(method, trial, study.trial_seed)
-    folder = train(recipe, runs / f"{_slug(method.name)}-trial{number}", progress_bar=progress_bar)
-    values = [row[study.select] for row in folder.read_history()]
-    print(f"{method.name}, trial {number} {trial}: {study.select} {max(values):.4f}", flush=True)
-    return max(values)
+    folder = train(recipe, runs / study.run_name(method, f"trial{number}"), progress_bar=progress_bar)
+    value = best_row(folder.read_history(), study.select)[study.select]
+    print(f"{method.name}, trial {number} {trial}: {study.select} {value:.4f}", flush=True)
+    return value
 
 
 def _evaluated(folder: RunFolder) -> dict[str, Any]:
     """The test metrics of a finished run; computed once."""
-    if not folder.metrics.is_file():
+    metrics = folder.metrics
+    if not metrics.is_file() or metrics.stat().st_mtime < folder.encoder.stat().st_mtime:
         trainee = load_run(folder.path)
         table = embed_source(trainee.module, trainee.source)
         result = evaluate(table, trainee.source.taxonomy)
@@ -91,11 +94,13 @@ def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
         for name in ("raw pixels", "untrained encoder"):
-            folder = RunFolder(runs / f"{_slug(name)}-seed{seed}")
-            if not folder.metrics.is_file():
+            folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
+            known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
+            if not folder.metrics.is_file() or known != recipe:
                 raw = name == "raw pixels"
                 table = pixel_table(source) if raw else embed_source(prepare(recipe, source).module, source)
                 folder.write_json(folder.metrics, evaluate(table, source.taxonomy).to_dict())
+                recipe.save(folder.recipe)
             rows.append({"method": name, "seed": seed, "scores": _scores(folder)})
     return rows
 
@@ -107,7 +112,3 @@ def _write(path: Path, study: Study, results: list[dict[str, Any]], choices: dic
     with atomic_write(table) as temporary:
         temporary.write_text(study_table(path, study, results, choices), "utf-8")
     return table
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

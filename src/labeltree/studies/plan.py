@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import LabeltreeError
+from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import objective_terms
+from labeltree.training.registry import list_objectives, objective_terms
 
-__all__ = ["Method", "Study", "StudyError", "read_study"]
+__all__ = ["Method", "Study", "StudyError", "read_study", "slug"]
 
 
 class StudyError(LabeltreeError, ValueError):
@@ -57,14 +58,19 @@ class Study:
         """The recipe of one run."""
         settings = {**self.shared, **method.settings, **trial, "seed": seed}
         objective = str(settings.get("objective", Recipe.objective))
-        terms = {entry.name for entry in objective_terms(objective)}
-        # Options of terms that this method does not use may stand in what all share.
-        kept = {
-            k: v
-            for k, v in settings.items()
-            if "." not in k or k.split(".")[0] in {"head", "optimizer"} | terms
-        }
+        # Options of objectives that this method does not use may stand in what all share.
+        unused = {entry.name for entry in list_objectives()} - {e.name for e in objective_terms(objective)}
+        kept = {key: value for key, value in settings.items() if key.split(".")[0] not in unused}
         return RecipeParser(objective).recipe(settings=_nested(kept))
+
+    def run_name(self, method: Method, suffix: str) -> str:
+        """The folder name of one of a method's runs."""
+        return f"{slug(method.name)}-{suffix}"
+
+
+def slug(name: str) -> str:
+    """A name as a folder name."""
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
 
 
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +101,13 @@ def read_study(path: str | Path) -> Study:
         study = Study(methods=methods, **content)
     except (AttributeError, KeyError, TypeError) as error:
         raise StudyError(f"study '{path}' is not understood: {error}") from error
+    columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]
+    if study.select not in columns:
+        raise StudyError(
+            f"study '{path}': select is '{study.select}'; it must be one of {', '.join(columns)}"
+        )
+    if len({slug(method.name) for method in methods}) < len(methods):
+        raise StudyError(f"study '{path}': two methods would share a folder; tell their names further apart")
     counts = {method.name: len(method.trials) for method in methods}
     if len(set(counts.values())) > 1:
         raise StudyError(f"study '{path}': methods must have equally many trials, got {counts}")

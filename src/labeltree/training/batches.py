@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,10 @@ class _Training(Sampler[tuple[int, np.ndarray[Any, Any]]]):
         return ((epoch, batch) for batch in self.sampler.batches(epoch, start))
 
 
+def _leave_ctrl_c_to_the_trainer(_: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class SourceDataModule(L.LightningDataModule):
     """Training and validation batches of a source with splits.
 
@@ -105,4 +110,6 @@ class SourceDataModule(L.LightningDataModule):
             generator=torch.Generator().manual_seed(self.recipe.seed),
             pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
             multiprocessing_context="spawn" if self.recipe.workers else None,
+            persistent_workers=self.recipe.workers > 0,
+            worker_init_fn=_leave_ctrl_c_to_the_trainer,
         )

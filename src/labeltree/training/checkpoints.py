@@ -1,10 +1,13 @@
-"""Keeping what training has reached: checkpoints that resume exactly, and the history."""
+"""Keeping what training has reached: the newest and the best checkpoint, and the history."""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import lightning as L
@@ -15,7 +18,7 @@ from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.training.module import RepresentationModule
 
-__all__ = ["Checkpoints", "TrainingInterrupted"]
+__all__ = ["Checkpoints", "TrainingInterrupted", "best_row"]
 
 
 class TrainingInterrupted(RunError):
@@ -23,19 +26,26 @@ class TrainingInterrupted(RunError):
 
 
 class Checkpoints(Checkpoint):
-    """Saves the training state within and after each epoch, and writes the history.
+    """Saves the training state within and after each epoch and at the best epoch, and writes the history.
 
     A state within an epoch is saved after a step that is not the epoch's last: the last one's is saved when
     its validation is done, so that no part of an epoch's end is ever skipped or repeated.
 
+    The best epoch is the one with the largest monitored value; of equal ones the latest. Where the value is
+    not defined (no validation sample has another of its label), it is the latest epoch.
+
     Args:
         folder: of the run.
+        monitor: column of the history that is largest at the best epoch.
         minutes: time between two savings within an epoch.
         every_n_steps: also save after so many steps; None = by time alone.
     """
 
-    def __init__(self, folder: RunFolder, minutes: float, every_n_steps: int | None = None) -> None:
+    def __init__(
+        self, folder: RunFolder, monitor: str, minutes: float, every_n_steps: int | None = None
+    ) -> None:
         self.folder = folder
+        self.monitor = monitor
         self.minutes = minutes
         self.every_n_steps = every_n_steps
         self.rows: list[dict[str, float | int]] = []
@@ -77,7 +87,7 @@ class Checkpoints(Checkpoint):
         late = time.monotonic() - self._saved >= 60 * self.minutes
         due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
         if late or due or self._interrupted:
-            self._save(trainer)
+            self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_interrupted()
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -91,8 +101,10 @@ class Checkpoints(Checkpoint):
         row["seconds"] = round(self.seconds + now - self._clock, 2)
         self.rows.append(row)
         self.seconds, self._clock, self.sums = 0.0, now, {}
-        self._save(trainer)
         self.folder.write_history(self.rows)
+        if best_row(self.rows, self.monitor) is row:
+            self._save(trainer, self.folder.best_checkpoint)
+        self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_interrupted()
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -101,14 +113,20 @@ class Checkpoints(Checkpoint):
             signal.signal(signal.SIGINT, self._previous_handler)
             self._previous_handler = None
 
-    def _save(self, trainer: L.Trainer) -> None:
-        with atomic_write(self.folder.last_checkpoint) as temporary:
+    def _save(self, trainer: L.Trainer, path: Path) -> None:
+        with atomic_write(path) as temporary:
             trainer.save_checkpoint(temporary)
         self._saved = time.monotonic()
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted:
             raise TrainingInterrupted(f"stopped; the same command continues the run in '{self.folder.path}'")
+
+
+def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:
+    """The row of the best epoch; see `Checkpoints`."""
+    defined = [row for row in rows if math.isfinite(row.get(monitor, math.nan))]
+    return max(reversed(defined), key=lambda row: row[monitor]) if defined else rows[-1]
 
 
 def _steps_per_epoch(trainer: L.Trainer) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -10,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data import Source, open_source
-from labeltree.errors import RunError
+from labeltree.data import Source, list_datasets, open_source
+from labeltree.errors import TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import Trainee, open_recipe_source, prepare
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
+from labeltree.training.record import check_samples
 
 TableName = Literal["trained", "untrained", "pixels"]
 
@@ -26,28 +28,56 @@ def load_run(path: str | Path) -> Trainee:
     """Build a finished run again, with the weights of its best epoch.
 
     Raises:
-        RunError: if the folder is not a run's, or its training has not finished.
+        RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
     """
     folder = RunFolder(path).require()
     weights = folder.load_weights()
     recipe = read_recipe(folder.recipe)
     source = open_recipe_source(recipe)
-    known = folder.load_taxonomy()
-    if source.taxonomy != known:
-        raise RunError(f"the taxonomy of '{recipe.data}' is no longer that of the run in '{folder.path}'")
-    trainee = prepare(recipe, source)
+    check_samples(folder, recipe, source)
+    trainee = prepare(recipe, source, start_weights=False)
     _load(trainee.module.evaluated_encoder, weights, "encoder.")
     _load(trainee.module.objective, weights, "objective.")
     return trainee
 
 
-def open_other(trainee: Trainee, spec: str) -> Source:
-    """Open other samples in the shape that a trained run's encoder takes.
+def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Source:
+    """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
-    Labels that the data bring are read by their own taxonomy, not by the run's.
+    Args:
+        trainee: the run.
+        spec: a folder, a table or a data set.
+        unlabelled: the labels that the samples bring do not matter: all are missing.
+
+    Raises:
+        TaxonomyError: if a label is not in the run's taxonomy.
     """
+    recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
     channels, height, _ = trainee.source.image_shape
-    return open_source(spec, image_size=height, channels=channels, on_error=trainee.module.recipe.on_error)
+    named = spec in list_datasets()
+    columns = dataclasses.asdict(recipe.table)
+    if unlabelled and not named and not Path(spec).is_dir():
+        columns |= {"label_columns": None}
+    try:
+        source = open_source(
+            spec,
+            image_size=height,
+            channels=channels,
+            taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
+            on_error=recipe.on_error,
+            **columns,
+        )
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{error}; or embed without labels: --unlabelled") from error
+    if unlabelled:
+        return dataclasses.replace(source, taxonomy=taxonomy, nodes=torch.full_like(source.nodes, -1))
+    if source.taxonomy != taxonomy:
+        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; embed without labels: --unlabelled")
+    return source
+
+
+def _has_folders(spec: str) -> bool:
+    return Path(spec).is_dir() and any(entry.is_dir() for entry in Path(spec).iterdir())
 
 
 def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> None:

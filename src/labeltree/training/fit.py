@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 
-from labeltree.atomic import atomic_write
 from labeltree.data import ProgressLine, Source, ViewGenerator, make_splits, open_source
 from labeltree.data.downloads import Progress
 from labeltree.errors import RunError
 from labeltree.models import build_encoder, set_trainable
 from labeltree.runs import RunFolder
 from labeltree.training.batches import SourceDataModule
-from labeltree.training.checkpoints import Checkpoints
+from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
+from labeltree.training.record import begin_run
 
 # What published weights expect of pixels in [0, 1], per channel.
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -57,12 +56,14 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
     return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
 
 
-def prepare(recipe: Recipe, source: Source | None = None) -> Trainee:
+def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Trainee:
     """Build everything that a recipe describes, with the weights that training starts from.
 
     Args:
         recipe: of the run.
         source: the recipe's samples, if they are open already.
+        start_weights: read the trained weights that the recipe starts from. Whoever loads other weights
+            next does without them, and without the file or the network they come from.
     """
     source = source if source is not None else open_recipe_source(recipe)
     L.seed_everything(recipe.seed, verbose=False)
@@ -71,8 +72,8 @@ def prepare(recipe: Recipe, source: Source | None = None) -> Trainee:
         recipe.encoder,
         channels=channels,
         image_size=height,
-        pretrained=recipe.pretrained,
-        weights=recipe.weights,
+        pretrained=recipe.pretrained and start_weights,
+        weights=recipe.weights if start_weights else None,
     )
     if recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
@@ -128,7 +129,7 @@ def train(
     folder = RunFolder(path)
     _check_monitor(recipe)
     if folder.recipe.is_file():
-        differences = recipe.differences(read_recipe(folder.recipe))
+        differences = read_recipe(folder.recipe).differences(recipe)
         if differences:
             raise RunError(
                 f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
@@ -137,23 +138,15 @@ def train(
         if folder.encoder.is_file():
             return folder
     trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
-    _record(folder, recipe, trainee.source)
+    begin_run(folder, recipe, trainee.source)
+    folder.clear_unfinished()
     _quiet()
-    best = ModelCheckpoint(
-        dirpath=folder.best_checkpoint.parent,
-        filename=folder.best_checkpoint.stem,
-        monitor=f"val_{recipe.monitor}",
-        mode="max",
-        save_top_k=1,
-        save_on_train_epoch_end=True,
-        enable_version_counter=False,
-    )
-    hooks: list[Callback] = [best, *(callbacks or [])]
+    hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
         hooks.append(_Patience(recipe))
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
-    hooks.append(Checkpoints(folder, recipe.checkpoint_minutes, every_n_steps))
+    hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
     trainer = L.Trainer(
         accelerator=recipe.accelerator,
         devices=1,
@@ -169,12 +162,17 @@ def train(
         default_root_dir=folder.path,
     )
     last = folder.last_checkpoint
-    trainer.fit(
-        trainee.module,
-        datamodule=trainee.batches,
-        ckpt_path=str(last) if last.is_file() else None,
-        weights_only=True,
-    )
+    try:
+        trainer.fit(
+            trainee.module,
+            datamodule=trainee.batches,
+            ckpt_path=str(last) if last.is_file() else None,
+            weights_only=True,
+        )
+    except SystemExit as stop:  # what Lightning makes of a Ctrl-C that does not wait for the step to end
+        raise TrainingInterrupted(
+            f"stopped at once; the same command continues the run in '{folder.path}' from its last state"
+        ) from stop
     _keep_best(folder, trainee.module)
     return folder
 
@@ -188,6 +186,7 @@ class _Patience(EarlyStopping):
             mode="max",
             patience=recipe.patience or 1,
             check_on_train_epoch_end=True,
+            check_finite=False,  # an undefined value is an epoch without progress, not a failure
         )
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -200,30 +199,6 @@ def _check_monitor(recipe: Recipe) -> None:
     known = [*VALIDATION_METRICS, *(f"embeddings_{name}" for name in VALIDATION_METRICS)]
     if recipe.monitor not in known:
         raise ValueError(f"monitor is '{recipe.monitor}'; it must be one of {', '.join(known)}")
-
-
-def _record(folder: RunFolder, recipe: Recipe, source: Source) -> None:
-    """Write what the run depends on, or check that it is still the same."""
-    splits = np.asarray(source.split, dtype=str)
-    nodes, instances = source.nodes.numpy(), source.instances.numpy()
-    if folder.samples.is_file():
-        with np.load(folder.samples) as known:
-            same = (
-                np.array_equal(known["instances"], instances)
-                and np.array_equal(known["nodes"], nodes)
-                and np.array_equal(known["split"], splits)
-            )
-        if not same:
-            raise RunError(
-                f"the samples of '{recipe.data}' have changed since the run in '{folder.path}' began; "
-                f"restore them, or train into another --out"
-            )
-        return
-    folder.path.mkdir(parents=True, exist_ok=True)
-    source.taxonomy.save(folder.taxonomy)
-    with atomic_write(folder.samples) as temporary:
-        np.savez(temporary, instances=instances, nodes=nodes, split=splits)
-    recipe.save(folder.recipe)
 
 
 def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
@@ -241,7 +216,6 @@ def _quiet() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
-        ".*Checkpoint directory .* exists and is not empty.*",
         ".*LeafSpec.*",
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -85,9 +85,10 @@ class RepresentationModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of two views of every sample of the batch, stacked view by view."""
         epoch = int(batch["epoch"])
-        images = torch.cat(
-            [self.views(batch["images"], batch["instances"], epoch, view) for view in range(VIEWS)]
-        )
+        with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
+            images = torch.cat(
+                [self.views(batch["images"], batch["instances"], epoch, view) for view in range(VIEWS)]
+            )
         if self.recipe.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         losses: dict[str, Tensor] = self.objective(
@@ -105,7 +106,8 @@ class RepresentationModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Features and embeddings of unaugmented validation images."""
-        images = self.plain(batch["images"], batch["instances"], 0, 0)
+        with torch.autocast(self.device.type, enabled=False):
+            images = self.plain(batch["images"], batch["instances"], 0, 0)
         if self.recipe.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
         features = self.evaluated_encoder(images).float()

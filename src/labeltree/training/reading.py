@@ -28,7 +28,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     """A parser of recipes that use one objective: it knows the options of that objective's terms."""
 
     def __init__(self, objective: str, **options: Any) -> None:
-        super().__init__(exit_on_error=False, default_env=False, **options)
+        super().__init__(exit_on_error=False, default_env=False, allow_abbrev=False, **options)
         self.terms = objective_terms(objective)
         self.add_argument(
             "--config", action="config", help="a recipe file (YAML); what follows it overrides it"

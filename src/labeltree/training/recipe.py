@@ -12,6 +12,9 @@ from labeltree.atomic import atomic_write
 __all__ = ["HeadRecipe", "OptimizerRecipe", "Recipe", "TableRecipe"]
 
 
+_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator"}
+
+
 @dataclass(frozen=True)
 class HeadRecipe:
     """The projection head between features and embeddings.
@@ -106,7 +109,7 @@ class Recipe:
         head: the projection head.
         optimizer: how weights move.
         term_weights: factor of each objective's loss, in the order they are named; empty = 1 each.
-        ema: decay of the moving average of the encoder weights; 0 = none.
+        ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
         monitor: validation metric that chooses the best checkpoint.
         patience: stop after this many epochs without a better ``monitor``; None = never.
@@ -169,6 +172,9 @@ class Recipe:
             ("workers", self.workers >= 0, "0 or more"),
             ("checkpoint_minutes", self.checkpoint_minutes >= 0, "0 or more"),
             ("optimizer.lr", self.optimizer.lr is None or self.optimizer.lr > 0, "above 0"),
+            ("optimizer.warmup_epochs", self.optimizer.warmup_epochs >= 0, "0 or more"),
+            ("seed", 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
+            ("ema_evaluate", not self.ema_evaluate or self.ema > 0, "false where ema is 0"),
             ("head.dim", self.head.dim >= 1, "1 or more"),
         ]
         for name, holds, expected in checks:
@@ -200,12 +206,15 @@ class Recipe:
             temporary.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
 
     def differences(self, other: Recipe) -> list[str]:
-        """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ."""
+        """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ.
+
+        Settings that change how a run is carried out, but not what it computes, do not count.
+        """
         mine, theirs = _flat(self.to_dict()), _flat(other.to_dict())
         return [
             f"{key} is {mine.get(key)}, not {theirs.get(key)}"
             for key in dict.fromkeys([*mine, *theirs])
-            if mine.get(key) != theirs.get(key)
+            if mine.get(key) != theirs.get(key) and key not in _CARRYING_OUT
         ]
 
 

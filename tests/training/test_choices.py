@@ -1,0 +1,107 @@
+"""What is kept of a run, and what it refuses to be evaluated on."""
+
+import dataclasses
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.errors import RunError, TaxonomyError
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.checkpoints import best_row
+from labeltree.training.embed import embed_source, load_run, open_other
+from labeltree.training.fit import train
+from labeltree.training.recipe import Recipe
+
+
+def test_best_row() -> None:
+    rows = [{"epoch": e, "v": v} for e, v in enumerate([0.1, 0.5, 0.5, 0.2])]
+    assert best_row(rows, "v")["epoch"] == 2  # of equal ones the latest
+    assert best_row(
+        [{"epoch": 0, "v": math.nan}, {"epoch": 1, "v": 0.3}, {"epoch": 2, "v": math.nan}], "v"
+    ) == {
+        "epoch": 1,
+        "v": 0.3,
+    }
+    assert best_row([{"epoch": 0, "v": math.nan}, {"epoch": 1}], "v")["epoch"] == 1
+
+
+def test_an_undefined_monitor_keeps_the_newest_epoch(
+    tmp_path: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    recipe = recipe_of("supcon", epochs=3, limit=12, val=0.1, patience=5)
+    folder = train(recipe, tmp_path, progress_bar=False)
+    history = folder.read_history()
+    assert len(history) == 3
+    assert all(math.isnan(row["val_map_at_r"]) for row in history)
+    assert torch.load(folder.best_checkpoint, weights_only=True)["epoch"] == 2
+
+
+@pytest.mark.parametrize("geometry", ["sphere", "poincare"])
+def test_bf16(geometry: str, tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    recipe = recipe_of("hwc+lam", precision="bf16", geometry=geometry, epochs=1)
+    folder = train(recipe, tmp_path, progress_bar=False)
+    (row,) = folder.read_history()
+    exact = train(dataclasses.replace(recipe, precision="32"), tmp_path / "exact", progress_bar=False)
+    assert row["train_loss"] == pytest.approx(exact.read_history()[0]["train_loss"], rel=0.05)
+
+
+def test_samples_that_changed_are_not_evaluated(
+    tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    """One image more would draw the splits anew: images that were trained on would be tested on."""
+    data = tmp_path / "photos"
+    shutil.copytree(image_folder, data)
+    train(
+        dataclasses.replace(recipe_of("supcon", epochs=1), data=str(data)),
+        tmp_path / "run",
+        progress_bar=False,
+    )
+    load_run(tmp_path / "run")
+    shutil.copy(next(data.rglob("*.png")), data / "plant" / "rose" / "new.png")
+    with pytest.raises(RunError, match="have changed since the run"):
+        load_run(tmp_path / "run")
+
+
+def test_other_samples_are_labelled_in_the_taxonomy_of_the_run(
+    tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    train(recipe_of("supcon", epochs=1), tmp_path / "run", progress_bar=False)
+    trainee = load_run(tmp_path / "run")
+    animals = open_other(trainee, str(image_folder / "animal"))
+    names = {trainee.source.taxonomy.path_name(int(node)) for node in animals.nodes}
+    assert names == {"animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby"}
+    strange = tmp_path / "strange" / "unicorn"
+    shutil.copytree(image_folder / "plant" / "rose", strange)
+    with pytest.raises(TaxonomyError, match=r"unicorn.*--unlabelled"):
+        open_other(trainee, str(strange.parent))
+    for folder in (strange.parent, strange):  # nested, and flat
+        table = embed_source(trainee.module, open_other(trainee, str(folder), unlabelled=True))
+        assert table.nodes.tolist() == [-1] * 12
+
+
+def test_other_samples_do_not_overwrite_a_baseline(
+    tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    train(recipe_of("supcon", epochs=1), tmp_path / "run", progress_bar=False)
+    shutil.copytree(image_folder / "plant", tmp_path / "pixels")
+    assert main(["embed", str(tmp_path / "run"), "--data", str(tmp_path / "pixels")]) == 0
+    folder = RunFolder(tmp_path / "run")
+    assert not folder.embeddings("pixels").exists()
+    assert len(EmbeddingTable.load(folder.embeddings("of-pixels"))) == 24
+
+
+def test_start_weights_are_not_needed_afterwards(
+    tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    from labeltree.models import build_encoder, save_weights
+
+    save_weights(build_encoder("small-conv", channels=3, image_size=28), tmp_path / "start.safetensors")
+    recipe = recipe_of("supcon", epochs=1, weights=tmp_path / "start.safetensors")
+    train(recipe, tmp_path / "run", progress_bar=False)
+    (tmp_path / "start.safetensors").unlink()
+    assert len(embed_source(load_run(tmp_path / "run").module, load_run(tmp_path / "run").source)) == 60
