@@ -94,6 +94,17 @@ def test_every_objective_lowers_its_loss(
     assert values[-1] < values[0]
 
 
+def test_gain_starts_inside_the_ball(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) -> None:
+    def radii(gain: float) -> Tensor:
+        torch.manual_seed(0)
+        objective = Objective(recipe_of("hwc", geometry="poincare", head__gain=gain), taxonomy, 96)
+        return objective.embed(torch.randn(64, 96)).norm(dim=1)
+
+    clipped = math.tanh(2.3)
+    assert radii(1.0).min() == pytest.approx(clipped, abs=1e-4)
+    assert radii(0.25).max() < clipped - 0.01
+
+
 def test_weights_of_terms(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) -> None:
     objective = Objective(recipe_of("supcon+simclr", term_weights="[2.0,0.5]"), taxonomy, 6)
     losses = objective(torch.randn(8, 6), taxonomy.leaves[:4].repeat(2), torch.arange(4).repeat(2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import get_geometry
@@ -51,6 +52,9 @@ class Objective(nn.Module):
         self.geometry = get_geometry(recipe.geometry, recipe.curvature)
         head = recipe.head
         self.head = ProjectionHead(feature_dim, head.dim, hidden_dim=head.hidden, num_layers=head.layers)
+        with torch.no_grad():
+            for parameter in self.head.layers[-1].parameters():
+                parameter *= head.gain
         given = {"taxonomy": taxonomy, "geometry": self.geometry, "dim": head.dim}
         self.terms = nn.ModuleDict({e.name: e.build(given, recipe.options.get(e.name, {})) for e in entries})
         self.weights = dict(zip(self.terms, weights, strict=True))

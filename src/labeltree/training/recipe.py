@@ -23,11 +23,15 @@ class HeadRecipe:
         dim: width of the embeddings.
         hidden: width of the hidden layers; None = width of the features.
         layers: linear layers; 1 = a linear head.
+        gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
+            longer than the norm at which they are clipped, and what is clipped cannot learn its radius; 0.25
+            starts them inside.
     """
 
     dim: int = 128
     hidden: int | None = None
     layers: int = 2
+    gain: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,7 @@ class Recipe:
             ("optimizer.warmup_epochs", self.optimizer.warmup_epochs >= 0, "0 or more"),
             ("seed", 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
             ("ema_evaluate", not self.ema_evaluate or self.ema > 0, "false where ema is 0"),
+            ("head.gain", self.head.gain > 0, "above 0"),
             ("head.dim", self.head.dim >= 1, "1 or more"),
         ]
         for name, holds, expected in checks:
