@@ -1,7 +1,7 @@
 """Where in the Poincaré ball a run's test embeddings lie: ``python radii.py RUN [RUN ...]``.
 
-Prints the distribution of radii (1 is the rim), and the share of samples whose head output was longer than the
-tangent norm at which it is clipped: these lie on one sphere, and their radius no longer tells anything.
+Prints the distribution of radii (1 is the rim), and the share of samples whose head output was longer than
+the tangent norm at which it is clipped: these lie on one sphere, and their radius tells nothing.
 """
 
 import sys
@@ -19,6 +19,5 @@ if __name__ == "__main__":
         radii = embed_source(run.module, run.source.of_split("test")).embeddings.double().norm(dim=1)
         rim = float(torch.tanh(torch.tensor(ball.max_tangent_norm / 1.0, dtype=torch.float64)))
         spread = ", ".join(f"{float(radii.quantile(q)):.4f}" for q in (0.0, 0.05, 0.5, 0.95, 1.0))
-        print(
-            f"{path}: radius min, 5 %, median, 95 %, max {spread}; clipped {(radii > rim - 1e-4).double().mean():.1%}"
-        )
+        clipped = float((radii > rim - 1e-4).double().mean())
+        print(f"{path}: radius min, 5 %, median, 95 %, max {spread}; clipped {clipped:.1%}")

@@ -54,7 +54,7 @@ class Objective(nn.Module):
         self.head = ProjectionHead(feature_dim, head.dim, hidden_dim=head.hidden, num_layers=head.layers)
         with torch.no_grad():
             for parameter in self.head.layers[-1].parameters():
-                parameter *= head.gain
+                parameter.mul_(head.gain)
         given = {"taxonomy": taxonomy, "geometry": self.geometry, "dim": head.dim}
         self.terms = nn.ModuleDict({e.name: e.build(given, recipe.options.get(e.name, {})) for e in entries})
         self.weights = dict(zip(self.terms, weights, strict=True))
