@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics import functional
+from labeltree.metrics import ranking as ranking_module
 from labeltree.metrics.ranking import ranked_chunks
 from labeltree.taxonomy import Taxonomy
 
@@ -58,18 +60,44 @@ def test_the_query_is_left_out_by_row_and_its_duplicates_stay(dtype: torch.dtype
     assert ranking(points, points, Euclidean()) == [list(range(5))] * 5
 
 
-def test_extreme_scores_of_both_signs_keep_their_order() -> None:
-    @dataclass(frozen=True)
-    class Given(Euclidean):
-        def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
-            return y.T.expand(len(x), -1).clone()
+@dataclass(frozen=True)
+class Given(Euclidean):
+    """Scores given as the keys, the same for every query."""
 
+    def pairwise_similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        return y.T.expand(len(x), -1).clone()
+
+
+def test_extreme_scores_of_both_signs_keep_their_order() -> None:
     large = [3e38, -3e38, torch.inf, -torch.inf]
     scores = torch.tensor([-0.0, 0.0, -0.0, 1e-45, -1e-45, 1.0, -1.0, 1.0 + 2**-23, *large])
     keys = scores[:, None]
     expected = by_python(scores[None], False)
     assert ranking(torch.ones(1, 1), keys, Given()) == expected
     assert ranking(torch.ones(1, 1), keys, Given(), top=2) == [row[:2] for row in expected]
+
+
+@pytest.mark.parametrize(
+    "shape", ["random", "by class", "sampled are best", "sampled are worst", "all equal"]
+)
+def test_the_best_few_of_many_whatever_the_sample(shape: str) -> None:
+    """The bound on the best comes from a sample of columns, which may mislead: the result may not."""
+    size = 4000
+    scores = torch.randn(size, generator=torch.Generator().manual_seed(2))
+    sampled = np.random.default_rng(0).integers(size, size=size // ranking_module._SAMPLING)
+    if shape == "by class":
+        scores += 10.0 * (torch.arange(size) % 16 == 3)
+    elif shape == "all equal":
+        scores[:] = -1.0
+    elif shape != "random":
+        scores[sampled] += 100.0 if shape == "sampled are best" else -100.0
+    expected = by_python(scores[None], False)[0]
+    for top in (1, 10, 100, 400):
+        assert ranking(torch.ones(2, 1), scores[:, None], Given(), top=top) == [expected[:top]] * 2
+    rows = torch.arange(0, size, 400)
+    own = [chunk.order for chunk in ranked_chunks(scores[:, None], geometry=Given(), top=10)]
+    for row in rows.tolist():
+        assert torch.cat(own)[row].tolist() == [j for j in expected if j != row][:10]
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -226,7 +226,8 @@ def _violates(points: Tensor, prototypes: Tensor, own: Tensor, space: Geometry) 
     to_own = distance.gather(1, own[:, None])[:, 0]
     others = distance.scatter(1, own[:, None], torch.inf).amin(dim=1)
     rounding = _TIE * (others + space.project(points).norm(dim=1))
-    return to_own >= others - rounding
+    violated: Tensor = to_own >= others - rounding
+    return violated
 
 
 def _space(geometry: Geometry, distance: str | None) -> Geometry:
