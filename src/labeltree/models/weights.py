@@ -1,12 +1,13 @@
 """Weights on disk, read without running anything that the file contains."""
 
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+
+from labeltree.atomic import atomic_write
 
 __all__ = ["load_weights", "read_weights", "save_weights"]
 
@@ -18,14 +19,9 @@ def save_weights(module: nn.Module, path: str | Path) -> None:
     """Write the state dict of `module` to `path` as safetensors; the file appears complete or not at all."""
     from safetensors.torch import save_file
 
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     state = {key: value.detach().clone().contiguous() for key, value in module.state_dict().items()}
-    try:
-        save_file(state, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with atomic_write(path) as temporary:
+        save_file(state, temporary)
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
