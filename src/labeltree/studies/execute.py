@@ -34,15 +34,18 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
     results: list[dict[str, Any]] = []
     choices: dict[str, Any] = {}
     for method in study.methods:
-        trials = [
-            _trial(study, method, trial, number, runs, progress_bar)
-            for number, trial in enumerate(method.trials)
-        ]
-        best = max(range(len(trials)), key=trials.__getitem__)
-        choices[method.name] = {
-            "trials": [{"settings": s, study.select: v} for s, v in zip(method.trials, trials, strict=True)],
-            "chosen": best,
-        }
+        best = 0
+        if len(method.trials) > 1:
+            values = [
+                _trial(study, method, trial, number, runs, progress_bar)
+                for number, trial in enumerate(method.trials)
+            ]
+            best = max(range(len(values)), key=values.__getitem__)
+            tried = zip(method.trials, values, strict=True)
+            choices[method.name] = {
+                "trials": [{"settings": settings, study.select: value} for settings, value in tried],
+                "chosen": best,
+            }
         for seed in study.seeds:
             recipe = study.recipe(method, method.trials[best], seed)
             folder = train(recipe, runs / study.run_name(method, f"seed{seed}"), progress_bar=progress_bar)
@@ -56,8 +59,6 @@ def _trial(
     study: Study, method: Method, trial: dict[str, Any], number: int, runs: Path, progress_bar: bool
 ) -> float:
     """The best validation value of one trial."""
-    if len(method.trials) == 1:  # nothing to choose
-        return 0.0
     recipe = study.recipe(method, trial, study.trial_seed)
     folder = train(recipe, runs / study.run_name(method, f"trial{number}"), progress_bar=progress_bar)
     value = best_row(folder.read_history(), study.select)[study.select]

@@ -20,7 +20,8 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
         path: of the study file.
         study: what was planned.
         results: one entry a run: ``method``, ``seed``, ``scores`` and, for trained ones, ``train_seconds``.
-        choices: by method, the trials with their validation values and the index of the chosen one.
+        choices: by method, the trials with their validation values and the index of the chosen one; empty
+            where each method has one setting.
     """
     methods = list(dict.fromkeys(result["method"] for result in results))
     metrics = list(dict.fromkeys(name for result in results for name in result["scores"]))
@@ -40,10 +41,9 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     for role in dict.fromkeys(name.split("/")[0] for name in metrics):
         columns = [name for name in metrics if name.startswith(f"{role}/")]
         lines += [f"## {role.capitalize()}", "", *_rows(methods, columns, results), ""]
-    tried = {method: choice for method, choice in choices.items() if len(choice["trials"]) > 1}
-    if tried:
+    if choices:
         lines += ["## Trials", "", "| method | settings | validation | chosen |", "|---|---|---:|---|"]
-    for method, choice in tried.items():
+    for method, choice in choices.items():
         for number, trial in enumerate(choice["trials"]):
             settings = ", ".join(f"{k}={v}" for k, v in trial["settings"].items()) or "defaults"
             mark = "yes" if number == choice["chosen"] else ""
