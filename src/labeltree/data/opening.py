@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
+from labeltree.data.awaited import not_available
 from labeltree.data.downloads import Progress
 from labeltree.data.files import OnError
 from labeltree.data.folders import open_folder
@@ -92,6 +93,8 @@ def open_source(
         )
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
+    if (sentence := not_available(name)) is not None:
+        raise DataError(sentence)
     near = difflib.get_close_matches(name, list_datasets(), 1)
     hint = f"did you mean '{near[0]}'?" if near else f"data sets are {', '.join(list_datasets())}"
     raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")

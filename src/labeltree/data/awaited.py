@@ -1,0 +1,43 @@
+"""Data sets that recipes name but that labeltree cannot read yet, and what to do until it can."""
+
+__all__ = ["AWAITED", "not_available"]
+
+# What the folders are, coarse to fine, for those who have the files and want to train today.
+AWAITED: dict[str, str] = {
+    "breakhis": "benign or malignant/subtype",
+    "cars-196": "type of car/model",
+    "cifar-10": "class",
+    "cifar-100": "coarse class/fine class",
+    "cifar-toy-bad": "A or B/class",
+    "cifar-toy-good": "A or B/class",
+    "cub-200": "order/family/genus/species",
+    "deepfashion": "upper, lower or full body/category",
+    "ham10000": "benign or malignant/lesion",
+    "imagenet": "a folder a synset down to the class",
+    "imagenet-32": "coarse class/class",
+    "inaturalist-2017": "genus/species",
+    "inaturalist-2019": "a folder a rank, from kingdom to species",
+    "inaturalist-2021": "a folder a rank, from kingdom to species",
+    "inshop": "category/item/variation",
+    "modelnet40": "category/CAD model",
+    "nabirds": "a folder a rank down to the class",
+    "odir-5k": "group/diagnosis",
+    "sop-split1": "category/product",
+    "sop-split2": "category/product",
+}
+_TEXT = frozenset({"beeradvocate", "tripadvisor"})
+
+
+def not_available(name: str) -> str | None:
+    """One sentence on a data set that is known by name but cannot be read here; None for other names."""
+    if name in _TEXT:
+        return (
+            f"data set '{name}' is not available here: it is text, and labeltree reads images alone so far; "
+            "there is nothing to give instead until it has text encoders"
+        )
+    if name in AWAITED:
+        return (
+            f"data set '{name}' is not available here: labeltree has no reader for it yet; "
+            f"give --data a folder of nested folders ({AWAITED[name]}), or a table, instead"
+        )
+    return None
