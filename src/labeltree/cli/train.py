@@ -72,6 +72,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
         recipe,
         data=whole(recipe.data) or recipe.data,
         taxonomy=whole(recipe.taxonomy),
+        train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),
     )
 

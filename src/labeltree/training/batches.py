@@ -36,12 +36,17 @@ class _Images(Dataset[Batch]):
     def __getitem__(self, key: tuple[int, np.ndarray[Any, Any]]) -> Batch:
         epoch, positions = key
         index = torch.from_numpy(np.ascontiguousarray(positions))
-        return {
+        batch = {
             "images": self.source.load(index),
             "nodes": self.source.nodes[index],
             "instances": self.source.instances[index],
             "epoch": torch.tensor(epoch),
         }
+        for name in ("aspects", "ratings"):
+            column = getattr(self.source, name, None)
+            if column is not None:
+                batch[name] = column[index]
+        return batch
 
 
 class _Training(Sampler[tuple[int, np.ndarray[Any, Any]]]):
@@ -73,17 +78,27 @@ class SourceDataModule(L.LightningDataModule):
     """Training and validation batches of a source with splits.
 
     Args:
-        source: with ``split`` set.
+        training: the training samples, with the labels that training sees.
+        validation: the validation samples.
         recipe: of the run.
         objective: decides the sampler.
     """
 
-    def __init__(self, source: Source, recipe: Recipe, objective: Objective) -> None:
+    def __init__(self, training: Source, validation: Source, recipe: Recipe, objective: Objective) -> None:
         super().__init__()
-        self.training = source.of_split("train")
-        self.validation = source.of_split("val")
+        self.training = training
+        self.validation = validation
         self.recipe = recipe
-        self.sampler = objective.sampler(self.training.nodes, recipe.batch_size, seed=recipe.seed)
+        self._objective = objective
+        self.sampler = self._sampler(0)
+
+    def _sampler(self, rank: int) -> BatchSampler:
+        """The batches of one of the devices, which share every step's samples between them."""
+        world = self.recipe.devices
+        size = self.recipe.batch_size // world
+        return self._objective.sampler(
+            self.training.nodes, size, seed=self.recipe.seed, rank=rank, world_size=world
+        )
 
     @property
     def steps_per_epoch(self) -> int:
@@ -92,6 +107,8 @@ class SourceDataModule(L.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches in the order of the sampler, from where training stands."""
+        if self.trainer is not None and self.trainer.world_size > 1:
+            self.sampler = self._sampler(self.trainer.global_rank)
         return self._loader(self.training, _Training(self.sampler, self))
 
     def val_dataloader(self) -> DataLoader[Batch]:

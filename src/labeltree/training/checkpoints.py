@@ -86,6 +86,8 @@ class Checkpoints(Checkpoint):
             return
         late = time.monotonic() - self._saved >= 60 * self.minutes
         due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
+        if trainer.world_size > 1:  # all ranks save together, so the first decides by its own clock
+            late, self._interrupted = trainer.strategy.broadcast((late, self._interrupted))
         if late or due or self._interrupted:
             self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_interrupted()
@@ -101,7 +103,8 @@ class Checkpoints(Checkpoint):
         row["seconds"] = round(self.seconds + now - self._clock, 2)
         self.rows.append(row)
         self.seconds, self._clock, self.sums = 0.0, now, {}
-        self.folder.write_history(self.rows)
+        if trainer.is_global_zero:
+            self.folder.write_history(self.rows)
         if best_row(self.rows, self.monitor) is row:
             self._save(trainer, self.folder.best_checkpoint)
         self._save(trainer, self.folder.last_checkpoint)
@@ -114,8 +117,11 @@ class Checkpoints(Checkpoint):
             self._previous_handler = None
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
-        with atomic_write(path) as temporary:
-            trainer.save_checkpoint(temporary)
+        if trainer.is_global_zero:
+            with atomic_write(path) as temporary:
+                trainer.save_checkpoint(temporary)
+        else:
+            trainer.save_checkpoint(path)  # takes part, but does not write
         self._saved = time.monotonic()
 
     def _stop_if_interrupted(self) -> None:

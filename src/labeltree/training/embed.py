@@ -55,7 +55,7 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
     recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
     channels, height, _ = trainee.source.image_shape
     named = spec in list_datasets()
-    columns = dataclasses.asdict(recipe.table)
+    columns = recipe.table.columns
     if unlabelled and not named and not Path(spec).is_dir():
         columns |= {"label_columns": None}
     try:

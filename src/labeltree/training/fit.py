@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import warnings
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
+from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine, Source, ViewGenerator, make_splits, open_source
 from labeltree.data.downloads import Progress
@@ -20,6 +20,7 @@ from labeltree.models import build_encoder, set_trainable
 from labeltree.runs import RunFolder
 from labeltree.training.batches import SourceDataModule
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
+from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
 from labeltree.training.reading import read_recipe
@@ -38,6 +39,7 @@ class Trainee:
     """What a recipe describes, built: the data, and the module that learns from them."""
 
     source: Source
+    labels: TrainingLabels
     batches: SourceDataModule
     module: RepresentationModule
 
@@ -51,7 +53,7 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
         channels=recipe.channels,
         on_error=recipe.on_error,
         progress=progress,
-        **dataclasses.asdict(recipe.table),
+        **recipe.table.columns,
     )
     return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
 
@@ -78,8 +80,13 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     if recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     set_trainable(encoder, recipe.trainable)
-    objective = Objective(recipe, source.taxonomy, encoder.feature_dim)
-    batches = SourceDataModule(source, recipe, objective)
+    labels = training_labels(recipe, source.taxonomy)
+    training = labels.source(source.of_split("train"), recipe)
+    objective = Objective(
+        recipe, getattr(source, "aspect_taxonomies", None) or labels.taxonomy, encoder.feature_dim
+    )
+    objective.observe_labels(training.nodes)
+    batches = SourceDataModule(training, source.of_split("val"), recipe, objective)
 
     mean, std = (IMAGENET_MEAN, IMAGENET_STD) if recipe.pretrained else (None, None)
     if mean and std and channels == 1:
@@ -99,7 +106,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
         views("identity"),
         batches.steps_per_epoch,
     )
-    return Trainee(source, batches, module)
+    return Trainee(source, labels, batches, module)
 
 
 def train(
@@ -138,8 +145,9 @@ def train(
         if folder.encoder.is_file():
             return folder
     trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
-    begin_run(folder, recipe, trainee.source)
-    folder.clear_unfinished()
+    if _is_first_rank():
+        begin_run(folder, recipe, trainee.source)
+        folder.clear_unfinished()
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
@@ -149,7 +157,8 @@ def train(
     hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
     trainer = L.Trainer(
         accelerator=recipe.accelerator,
-        devices=1,
+        devices=recipe.devices,
+        strategy="ddp" if recipe.devices > 1 else "auto",
         precision="bf16-mixed" if recipe.precision == "bf16" else "32-true",
         max_epochs=recipe.epochs,
         gradient_clip_val=recipe.optimizer.clip_norm,
@@ -173,7 +182,9 @@ def train(
         raise TrainingInterrupted(
             f"stopped at once; the same command continues the run in '{folder.path}' from its last state"
         ) from stop
-    _keep_best(folder, trainee.module)
+    if trainer.is_global_zero:
+        _keep_best(folder, trainee.module)
+    trainer.strategy.barrier()
     return folder
 
 
@@ -193,6 +204,11 @@ class _Patience(EarlyStopping):
         super().on_train_start(trainer, pl_module)
         if self.wait_count >= self.patience:
             trainer.should_stop = True
+
+
+def _is_first_rank() -> bool:
+    """Whether this process is the one that writes, also before the trainer has begun."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def _check_monitor(recipe: Recipe) -> None:

@@ -20,10 +20,10 @@ from labeltree.training.batches import Batch
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
+from labeltree.training.schedules import Schedules
 
 __all__ = ["VALIDATION_METRICS", "RepresentationModule"]
 
-VIEWS = 2
 # As the history names them, and as `retrieval_metrics` does.
 VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}
 
@@ -36,10 +36,11 @@ class RepresentationModule(L.LightningModule):
 
     Args:
         recipe: of the run.
-        taxonomy: that the labels belong to.
+        taxonomy: that the labels of validation belong to.
         encoder: images to features.
         objective: features and labels to a loss.
-        views: makes augmented views, and with view −1 none, on the batch's device.
+        views: makes augmented views on the batch's device.
+        plain: makes unaugmented images there.
         steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
     """
 
@@ -65,6 +66,14 @@ class RepresentationModule(L.LightningModule):
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
             self.averaged = AveragedModel(encoder, multi_avg_fn=average, use_buffers=True)
+        self.momentum: Any = None
+        self.queue: Any = None
+        if objective.needs_keys:
+            from labeltree.models import KeyQueue, MomentumEncoder
+
+            self.momentum = MomentumEncoder(encoder, objective.head)
+            self.queue = KeyQueue(recipe.queue.size, objective.dim)
+        self._schedules = Schedules(recipe.schedules, objective)
         self.step_losses: dict[str, Tensor] = {}
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
 
@@ -76,27 +85,54 @@ class RepresentationModule(L.LightningModule):
         return self.encoder
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Seed everything random in this step (dropout, for one) by the step alone."""
+        """Seed everything random in this step (dropout, for one) by the step alone; apply the schedules."""
         seed = hash((self.recipe.seed, self.global_step, self.global_rank)) % 2**32
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
+        self._schedules(self.global_step / self.steps_per_epoch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of two views of every sample of the batch, stacked view by view."""
-        epoch = int(batch["epoch"])
-        with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
-            images = torch.cat(
-                [self.views(batch["images"], batch["instances"], epoch, view) for view in range(VIEWS)]
-            )
-        if self.recipe.channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
+        """The loss of the views of every sample of the batch, stacked view by view."""
+        views = self.objective.num_views
+        images = torch.cat([self._view(batch, view) for view in range(views)])
+        nodes, instances = batch.get("aspects", batch["nodes"]), batch["instances"]
+        extra: dict[str, Any] = {}
+        if "ratings" in batch:
+            extra["ratings"] = batch["ratings"].repeat(views, 1)
+        if self.momentum is not None:
+            # The second view is the key's, whether or not the encoder learns from it as well.
+            keys = self._keys(self._view(batch, 1))
+            extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
         losses: dict[str, Tensor] = self.objective(
-            self.encoder(images), batch["nodes"].repeat(VIEWS), batch["instances"].repeat(VIEWS)
+            self.encoder(images),
+            nodes.repeat(views, *[1] * (nodes.ndim - 1)),
+            instances.repeat(views),
+            **extra,
         )
+        if self.queue is not None:
+            self.queue.enqueue(keys, batch["nodes"], instances)
         self.step_losses = {name: value.detach() for name, value in losses.items()}
-        self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(batch["images"]))
+        self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(instances))
         return losses["loss"]
+
+    def _view(self, batch: Batch, view: int) -> Tensor:
+        with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
+            images = self.views(batch["images"], batch["instances"], int(batch["epoch"]), view)
+        return self._in_memory_format(images)
+
+    def _in_memory_format(self, images: Tensor) -> Tensor:
+        return images.contiguous(memory_format=torch.channels_last) if self.recipe.channels_last else images
+
+    def _keys(self, images: Tensor) -> Tensor:
+        """Embeddings by the momentum encoder, which first follows the encoder (MoCo's order)."""
+        assert self.momentum is not None
+        self.momentum.update(self.encoder, self.objective.head, self.recipe.queue.momentum)
+        seed = hash((self.recipe.seed, self.global_step)) % 2**32
+        vectors = self.momentum(images, seed=seed)
+        with torch.no_grad():
+            keys: Tensor = self.objective.geometry.embed(vectors)
+        return keys
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """Step, then move the average of the weights: before anything can be saved."""
@@ -108,9 +144,7 @@ class RepresentationModule(L.LightningModule):
         """Features and embeddings of unaugmented validation images."""
         with torch.autocast(self.device.type, enabled=False):
             images = self.plain(batch["images"], batch["instances"], 0, 0)
-        if self.recipe.channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
-        features = self.evaluated_encoder(images).float()
+        features = self.evaluated_encoder(self._in_memory_format(images)).float()
         embeddings = self.objective.embed(features).float()
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 

@@ -1,9 +1,11 @@
-"""An objective: the head, the losses and the sampler, everything that training needs beyond the encoder."""
+"""An objective: the heads, the losses and the sampler, everything that training needs beyond the encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,79 +20,201 @@ from labeltree.sampling import (
 )
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import Recipe
-from labeltree.training.registry import objective_terms
+from labeltree.training.registry import ObjectiveEntry, objective_terms
+from labeltree.training.term import Term
 
 __all__ = ["Objective"]
 
+_DIM = 128
+_SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
+    "hierarchical": HierarchicalBatchSampler,
+    "balanced": BalancedBatchSampler,
+}
+
 
 class Objective(nn.Module):
-    """The weighted sum of the losses that ``recipe.objective`` names, over one shared head.
+    """The weighted sum of the losses that ``recipe.objective`` names, and the heads that they read.
+
+    Every loss is fed by the names of its ``forward``'s parameters:
+
+    - ``embeddings (n, d)``: of one projection head that all losses share, in the run's geometry; all views;
+    - ``features (n, f)``: what the encoder gives;
+    - ``logits (n, C)``: of a linear classifier of its own, whose columns are the nodes ``loss.classes``;
+    - ``heads``: a list of ``loss.num_heads`` tensors ``(n, d)``, raw outputs of projection heads of its own;
+    - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's of
+      the second, and the keys of earlier batches. A loss that asks for ``queries`` gets the rows of the first
+      view alone in everything else, too;
+    - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, A)``: labels, the sample of each row, ordinal ratings.
 
     Args:
         recipe: of the run.
-        taxonomy: that the labels belong to.
+        taxonomy: that the labels of training belong to; one per aspect where samples have several.
         feature_dim: width of the encoder's features.
 
     Raises:
-        ValueError: for unknown objectives or options, or weights that are not one a term.
+        ValueError: for unknown objectives or options, weights that are not one a term, or a loss that asks
+            for something that is not offered.
     """
 
-    def __init__(self, recipe: Recipe, taxonomy: Taxonomy, feature_dim: int) -> None:
+    def __init__(self, recipe: Recipe, taxonomy: Taxonomy | Sequence[Taxonomy], feature_dim: int) -> None:
         super().__init__()
         entries = objective_terms(recipe.objective)
-        weights = recipe.term_weights or [1.0] * len(entries)
-        if len(weights) != len(entries):
-            raise ValueError(
-                f"term_weights has {len(weights)} numbers but objective '{recipe.objective}' has "
-                f"{len(entries)} terms"
-            )
-        stray = sorted(set(recipe.options) - {entry.name for entry in entries})
-        if stray:
-            raise ValueError(
-                f"there are options for '{stray[0]}', which objective '{recipe.objective}' does not use"
-            )
-        self.geometry = get_geometry(recipe.geometry, recipe.curvature)
-        head = recipe.head
-        self.head = ProjectionHead(feature_dim, head.dim, hidden_dim=head.hidden, num_layers=head.layers)
-        with torch.no_grad():
-            for parameter in self.head.layers[-1].parameters():
-                parameter.mul_(head.gain)
-        given = {"taxonomy": taxonomy, "geometry": self.geometry, "dim": head.dim}
-        self.terms = nn.ModuleDict({e.name: e.build(given, recipe.options.get(e.name, {})) for e in entries})
-        self.weights = dict(zip(self.terms, weights, strict=True))
+        _check_options(recipe, entries)
+        self.geometry = get_geometry(_geometry(recipe, entries), recipe.curvature)
+        self.feature_dim = feature_dim
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
-        self._taxonomy = taxonomy
+        self._taxonomy = taxonomy if isinstance(taxonomy, Taxonomy) else taxonomy[0]
+
+        given = {"taxonomy": taxonomy, "geometry": self.geometry, "feature_dim": feature_dim}
+        dim, losses = _build(entries, recipe, given)
+        make_head = partial(_projection, recipe, feature_dim, dim)
+        widths = {"features": feature_dim, "embeddings": dim}
+        weights = recipe.term_weights or [entry.weight for entry in entries]
+        self.terms = nn.ModuleDict(
+            {
+                entry.name: Term(entry.name, loss, weight, entry.classifier, widths, make_head)
+                for entry, loss, weight in zip(entries, losses, weights, strict=True)
+            }
+        )
+        self.head = make_head() if any(term.reads_embeddings for term in self._terms) else None
+        self.dim = feature_dim if self.head is None else dim
+        compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
+        self.num_views = recipe.num_views or (2 if compares else 1)
+
+    @property
+    def _terms(self) -> list[Term]:
+        return list(self.terms.values())  # type: ignore[arg-type]
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether a loss asks for keys of a momentum encoder."""
+        return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Embeddings ``(n, d)`` in the objective's geometry, from features ``(n, f)``."""
-        embeddings: Tensor = self.geometry.embed(self.head(features))
+        """Embeddings ``(n, d)`` in the objective's geometry, from features ``(n, f)``.
+
+        Where no loss reads embeddings there is no head, and the features themselves are embedded.
+        """
+        embeddings: Tensor = self.geometry.embed(features if self.head is None else self.head(features))
         return embeddings
 
-    def forward(self, features: Tensor, nodes: Tensor, instances: Tensor) -> dict[str, Tensor]:
+    def forward(
+        self,
+        features: Tensor,
+        nodes: Tensor,
+        instances: Tensor,
+        *,
+        keys: Tensor | None = None,
+        queue: Any = None,
+        ratings: Tensor | None = None,
+        num_queries: int | None = None,
+    ) -> dict[str, Tensor]:
         """The losses of a batch: ``loss`` is the weighted sum, and each term stands under its own name.
 
         Args:
-            features: ``(n, f)``, all views of the batch.
-            nodes: ``(n,)`` labels, −1 where missing.
+            features: ``(n, f)``, all views of the batch, view by view.
+            nodes: ``(n,)`` labels, −1 where missing; ``(n, A)`` with aspects.
             instances: ``(n,)``; views of one sample share a number.
+            keys: ``(b, d)`` embeddings by the momentum encoder.
+            queue: keys of earlier batches.
+            ratings: ``(n, A)``.
+            num_queries: b, the rows of the first view; None = n.
         """
-        embeddings = self.embed(features)
-        losses = {name: term(embeddings, nodes, instances) for name, term in self.terms.items()}
-        total = sum(
-            (self.weights[name] * loss for name, loss in losses.items()), start=embeddings.new_zeros(())
-        )
+        offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
+        offered |= {"ratings": ratings, "keys": keys, "queue": queue}
+        if self.head is not None:
+            offered["embeddings"] = self.embed(features)
+        losses = {term.name: term(offered, num_queries) for term in self._terms}
+        total = sum((term.weight * losses[term.name] for term in self._terms), start=features.new_zeros(()))
         return {"loss": total, **losses}
+
+    def predict(self, features: Tensor) -> Tensor | None:
+        """The model's own answers from features ``(n, f)``: nodes ``(n,)`` of the training taxonomy.
+
+        The first loss that can answer does; None where none can.
+        """
+        offered = {"features": features}
+        if self.head is not None:
+            offered["embeddings"] = self.embed(features)
+        return next((nodes for term in self._terms if (nodes := term.predict(offered)) is not None), None)
+
+    def observe_labels(self, nodes: Tensor) -> None:
+        """Show all labels of training to the losses that want them, before training begins."""
+        for term in self._terms:
+            observe = getattr(term.loss, "observe_labels", None)
+            if observe is not None:
+                observe(nodes)
 
     def sampler(
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> BatchSampler:
-        """The batch sampler over training samples with these labels."""
-        labels = nodes.numpy()
+        """The batch sampler over training samples with these labels, ``(n,)``; of aspects, the first."""
+        labels = (nodes if nodes.ndim == 1 else nodes[:, 0]).numpy()
         # Fewer samples than a batch: one short batch an epoch, rather than none.
         drop_last = len(labels) >= batch_size * world_size
-        if self.sampler_name == "random":
-            make: Callable[..., BatchSampler] = RandomBatchSampler
-        else:
-            tree = HierarchicalBatchSampler if self.sampler_name == "hierarchical" else BalancedBatchSampler
-            make = partial(tree, self._taxonomy)
+        make = (
+            RandomBatchSampler
+            if self.sampler_name == "random"
+            else partial(_SAMPLERS[self.sampler_name], self._taxonomy)
+        )
         return make(labels, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+
+
+def _check_options(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
+    if recipe.term_weights and len(recipe.term_weights) != len(entries):
+        raise ValueError(
+            f"term_weights has {len(recipe.term_weights)} numbers but objective '{recipe.objective}' has "
+            f"{len(entries)} terms"
+        )
+    stray = sorted(set(recipe.options) - {entry.name for entry in entries})
+    if stray:
+        raise ValueError(
+            f"there are options for '{stray[0]}', which objective '{recipe.objective}' does not use"
+        )
+
+
+def _geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
+    if recipe.geometry != "auto":
+        return recipe.geometry
+    wanted = {entry.geometry for entry in entries if entry.geometry is not None}
+    if len(wanted) > 1:
+        raise ValueError(
+            f"the terms of objective '{recipe.objective}' want different geometries: "
+            f"{', '.join(sorted(wanted))}; say which with geometry"
+        )
+    return wanted.pop() if wanted else "sphere"
+
+
+def _build(
+    entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any]
+) -> tuple[int, list[nn.Module]]:
+    """The width of the embeddings that all terms agree on, and their losses."""
+    losses: dict[str, nn.Module] = {}
+    dim, chosen_by = recipe.head.dim, "head.dim"
+    free = {e.name for e in entries if _leaves_dim_open(e)}
+    for entry in sorted(entries, key=lambda e: e.name not in free):
+        width = dim if entry.name in free else (dim or _DIM)
+        loss = entry.build(given | {"dim": width}, recipe.options.get(entry.name, {}))
+        losses[entry.name] = loss
+        wish = getattr(loss, "dim", None) if entry.name in free else None
+        if wish is not None and dim is not None and wish != dim:
+            raise ValueError(
+                f"objective '{entry.name}' has embeddings of {wish} dimensions, but {chosen_by} says {dim}"
+            )
+        if wish is not None:
+            dim, chosen_by = wish, f"'{entry.name}'"
+    return dim or _DIM, [losses[entry.name] for entry in entries]
+
+
+def _leaves_dim_open(entry: ObjectiveEntry) -> bool:
+    parameter = inspect.signature(entry.loss).parameters.get("dim")
+    return parameter is not None and parameter.default is None
+
+
+def _projection(recipe: Recipe, feature_dim: int, dim: int) -> ProjectionHead:
+    head = recipe.head
+    projection = ProjectionHead(feature_dim, dim, hidden_dim=head.hidden, num_layers=head.layers)
+    with torch.no_grad():
+        for parameter in projection.layers[-1].parameters():
+            parameter.mul_(head.gain)
+    return projection

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from jsonargparse import ArgumentParser, Namespace
 
 from labeltree.errors import LabeltreeError
-from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, Recipe, TableRecipe
-from labeltree.training.registry import objective_terms
+from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, QueueRecipe, Recipe, TableRecipe
+from labeltree.training.registry import GIVEN, objective_terms
 
 __all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe"]
 
@@ -69,6 +69,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         settings["head"] = HeadRecipe(**settings["head"])
         settings["optimizer"] = OptimizerRecipe(**settings["optimizer"])
         settings["table"] = TableRecipe(**settings["table"])
+        settings["queue"] = QueueRecipe(**settings["queue"])
         options = {term.name: dict(values.get(term.name) or {}) for term in self.terms}
         return Recipe(**settings, options=options)
 
@@ -90,7 +91,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
 
 
 def _given(loss: Any) -> set[str]:
-    return {"taxonomy", "geometry", "dim"} & set(inspect.signature(loss).parameters)
+    return set(GIVEN) & set(inspect.signature(loss).parameters)
 
 
 def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
 
-__all__ = ["HeadRecipe", "OptimizerRecipe", "Recipe", "TableRecipe"]
+__all__ = ["HeadRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
 
-_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator"}
+_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator", "devices"}
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class HeadRecipe:
     """The projection head between features and embeddings.
 
     Attributes:
-        dim: width of the embeddings.
+        dim: width of the embeddings; None = what the objective asks for, else 128.
         hidden: width of the hidden layers; None = width of the features.
         layers: linear layers; 1 = a linear head.
         gain: factor on the last layer's initial weights. In the Poincaré ball a fresh head's outputs are
@@ -28,7 +28,7 @@ class HeadRecipe:
             starts them inside.
     """
 
-    dim: int = 128
+    dim: int | None = None
     hidden: int | None = None
     layers: int = 2
     gain: float = 1.0
@@ -43,12 +43,33 @@ class TableRecipe:
         label_columns: one column a depth, coarse to fine, or one column of labels of ``taxonomy``.
         group_column: samples of one group (patient, item) stay on one side of every split.
         split_column: ``train``, ``val`` or ``test``.
+        aspect_columns: labels of further taxonomies over the same samples (MLCL), one column each, flat names
+            or paths ``a/b``; whole numbers are ratings too.
     """
 
     image_column: str | None = None
     label_columns: list[str] | None = None
     group_column: str | None = None
     split_column: str | None = None
+    aspect_columns: list[str] | None = None
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Those that are given."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class QueueRecipe:
+    """The momentum encoder and the queue of its keys, for the objectives that ask for them.
+
+    Attributes:
+        size: keys that are kept; the oldest go first.
+        momentum: share of the key encoder's weights that stays at a step.
+    """
+
+    size: int = 4096
+    momentum: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -63,10 +84,15 @@ class OptimizerRecipe:
             where the encoder starts from trained weights (that paper's), else 1.
         weight_decay: not applied to biases and normalisation.
         momentum: of SGD.
-        schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone) or ``constant``.
+        nesterov: momentum of SGD looks ahead.
+        schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone), ``constant``, or ``sgdr``
+            (cosines that restart, each cycle longer than the one before).
         warmup_epochs: linear warm-up from zero; may be a fraction of an epoch.
         milestones: epochs at which ``step`` decays.
         decay: factor of ``step``.
+        cycle_epochs: length of the first cycle of ``sgdr``.
+        cycle_factor: each cycle is this many times as long as the one before.
+        min_lr: the learning rate of the encoder at the end of each cycle of ``sgdr``.
         clip_norm: largest norm of the whole gradient; None = no clipping.
     """
 
@@ -75,10 +101,14 @@ class OptimizerRecipe:
     head_lr_factor: float | None = None
     weight_decay: float = 1e-4
     momentum: float = 0.9
-    schedule: Literal["cosine", "step", "constant"] = "cosine"
+    nesterov: bool = False
+    schedule: Literal["cosine", "step", "constant", "sgdr"] = "cosine"
     warmup_epochs: float = 1.0
     milestones: list[int] = field(default_factory=list)
     decay: float = 0.1
+    cycle_epochs: int = 12
+    cycle_factor: int = 2
+    min_lr: float = 1e-6
     clip_norm: float | None = None
 
 
@@ -91,7 +121,15 @@ class Recipe:
         objective: what to train with; several joined by ``+`` add up (``hwc+lam``).
         taxonomy: a taxonomy file, where the data do not bring their own.
         table: which columns are what, where the data are a table.
-        geometry: where embeddings live.
+        coarsen: training sees labels down to this depth only; validation and test keep the finest.
+        train_taxonomy: a taxonomy file to train on instead of the data's own, which stays that of validation
+            and test; labels are matched by name.
+        projection: how a ``train_taxonomy`` whose nodes have several parents becomes a tree: the rule of
+            ``odir`` or of ``yolo9000``.
+        inner_share: share of the training samples whose label is replaced by a random ancestor below the
+            root, for studies of coarse labels.
+        inner: ``keep`` the samples with such a label, or ``drop`` them.
+        geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: of the Poincaré ball, below 0.
         encoder: a small encoder of ours, or any timm or torchvision name.
         pretrained: start from the encoder's published weights.
@@ -102,8 +140,10 @@ class Recipe:
         views: augmentation: ``simclr``, ``randaugment`` or ``identity``.
         erasing: probability of random erasing.
         flip: mirror images at random. Turn off where left and right differ.
+        num_views: augmented views of each sample that the encoder learns from; None = two where the objective
+            compares views, else one.
         sampler: ``auto`` is what the objective asks for.
-        batch_size: samples a step; each comes in two views.
+        batch_size: samples a step, over all devices together.
         epochs: passes over the training samples.
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
@@ -112,7 +152,11 @@ class Recipe:
         seed: of weights, splits, batches and views.
         head: the projection head.
         optimizer: how weights move.
-        term_weights: factor of each objective's loss, in the order they are named; empty = 1 each.
+        queue: momentum encoder and queue.
+        term_weights: factor of each objective's loss, in the order they are named; empty = each objective's
+            own, mostly 1.
+        schedules: settings that change while training: ``weights.NAME`` (the factor of an objective's loss)
+            or ``NAME.temperature``, each a list of [epoch, value], with straight lines between.
         ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
         monitor: validation metric that chooses the best checkpoint.
@@ -120,6 +164,7 @@ class Recipe:
         on_error: what to do with an unreadable image.
         precision: ``32`` or ``bf16`` (mixed).
         accelerator: ``auto``, ``cpu`` or ``gpu``.
+        devices: how many of them; each takes its share of every batch.
         workers: loader processes; 0 = load in the training process, best for small images.
         checkpoint_minutes: save the training state this often within an epoch; always at its end.
         channels_last: memory format of images and weights.
@@ -130,7 +175,12 @@ class Recipe:
     objective: str = "hwc+lam"
     taxonomy: str | None = None
     table: TableRecipe = field(default_factory=TableRecipe)
-    geometry: Literal["sphere", "euclidean", "poincare"] = "sphere"
+    coarsen: int | None = None
+    train_taxonomy: str | None = None
+    projection: Literal["odir", "yolo9000"] = "yolo9000"
+    inner_share: float = 0.0
+    inner: Literal["keep", "drop"] = "keep"
+    geometry: Literal["auto", "sphere", "euclidean", "poincare"] = "auto"
     curvature: float = -1.0
     encoder: str = "small-conv"
     pretrained: bool = False
@@ -141,7 +191,8 @@ class Recipe:
     views: Literal["simclr", "randaugment", "identity"] = "simclr"
     erasing: float = 0.0
     flip: bool = True
-    sampler: Literal["auto", "hierarchical", "random", "balanced"] = "auto"
+    num_views: int | None = None
+    sampler: Literal["auto", "hierarchical", "random", "balanced", "class-balanced"] = "auto"
     batch_size: int = 256
     epochs: int = 10
     limit: int | None = None
@@ -150,7 +201,9 @@ class Recipe:
     seed: int = 0
     head: HeadRecipe = field(default_factory=HeadRecipe)
     optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)
+    queue: QueueRecipe = field(default_factory=QueueRecipe)
     term_weights: list[float] = field(default_factory=list)
+    schedules: dict[str, list[list[float]]] = field(default_factory=dict)
     ema: float = 0.0
     ema_evaluate: bool = False
     monitor: str = "map_at_r"
@@ -158,6 +211,7 @@ class Recipe:
     on_error: Literal["raise", "skip"] = "skip"
     precision: Literal["32", "bf16"] = "32"
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    devices: int = 1
     workers: int = 0
     checkpoint_minutes: float = 2.0
     channels_last: bool = True
@@ -180,7 +234,16 @@ class Recipe:
             ("seed", 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
             ("ema_evaluate", not self.ema_evaluate or self.ema > 0, "false where ema is 0"),
             ("head.gain", self.head.gain > 0, "above 0"),
-            ("head.dim", self.head.dim >= 1, "1 or more"),
+            ("head.dim", self.head.dim is None or self.head.dim >= 1, "1 or more"),
+            ("queue.size", self.queue.size >= 1, "1 or more"),
+            ("queue.momentum", 0 <= self.queue.momentum <= 1, "between 0 and 1"),
+            ("coarsen", self.coarsen is None or self.coarsen >= 1, "1 or more"),
+            ("inner_share", 0 <= self.inner_share < 1, "in [0, 1)"),
+            ("num_views", self.num_views is None or self.num_views >= 1, "1 or more"),
+            ("devices", self.devices >= 1, "1 or more"),
+            ("batch_size", self.batch_size % self.devices == 0, f"a multiple of the {self.devices} devices"),
+            ("optimizer.cycle_epochs", self.optimizer.cycle_epochs >= 1, "1 or more"),
+            ("optimizer.cycle_factor", self.optimizer.cycle_factor >= 1, "1 or more"),
         ]
         for name, holds, expected in checks:
             if not holds:
@@ -188,6 +251,8 @@ class Recipe:
                 for part in name.split("."):
                     value = getattr(value, part)
                 raise ValueError(f"{name} is {value}; it must be {expected}")
+        if self.coarsen is not None and self.train_taxonomy is not None:
+            raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
 
     @property
     def learning_rates(self) -> tuple[float, float]:

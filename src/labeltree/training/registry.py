@@ -11,28 +11,38 @@ from typing import Any, Literal, TypeVar
 
 from torch import nn
 
-from labeltree import losses
+__all__ = [
+    "GIVEN",
+    "ObjectiveEntry",
+    "get_objective",
+    "list_objectives",
+    "objective_terms",
+    "register_objective",
+]
 
-__all__ = ["ObjectiveEntry", "get_objective", "list_objectives", "objective_terms", "register_objective"]
-
-SamplerName = Literal["hierarchical", "random", "balanced"]
+SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
+GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
 
-_GIVEN = ("taxonomy", "geometry", "dim")
+GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # what an objective gives to a loss that asks for it
 _entries: dict[str, ObjectiveEntry] = {}
 
 
 @dataclass(frozen=True)
 class ObjectiveEntry:
-    """One objective: a loss over embeddings, and the sampler that suits it.
+    """One objective: a loss, and what suits it.
 
     Attributes:
         name: as on the command line.
-        loss: builds the loss; parameters named ``taxonomy``, ``geometry`` and ``dim`` are given by the
-            objective, all others are the user's options.
+        loss: builds the loss; parameters named ``taxonomy``, ``geometry``, ``dim`` and ``feature_dim`` are
+            given by the objective, all others are the user's options.
         summary: one line for people.
         source: the paper.
         sampler: how batches are drawn unless the recipe says otherwise.
+        classifier: what the classifier reads, of a loss that asks for ``logits``.
+        geometry: where embeddings live unless the recipe says otherwise; None = no preference.
+        weight: factor of the loss in a sum unless the recipe says otherwise.
+        finest: trains on the finest labels also where the recipe coarsens them.
     """
 
     name: str
@@ -40,13 +50,17 @@ class ObjectiveEntry:
     summary: str
     source: str
     sampler: SamplerName
+    classifier: Literal["features", "embeddings"] = "features"
+    geometry: GeometryName | None = None
+    weight: float = 1.0
+    finest: bool = False
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """The parameters that a user sets."""
         parameters = inspect.signature(self.loss).parameters
         return {
-            name: p for name, p in parameters.items() if name not in _GIVEN and p.kind is not p.VAR_KEYWORD
+            name: p for name, p in parameters.items() if name not in GIVEN and p.kind is not p.VAR_KEYWORD
         }
 
     def build(self, given: dict[str, Any], options: dict[str, Any]) -> nn.Module:
@@ -60,11 +74,20 @@ class ObjectiveEntry:
 
 
 def register_objective(
-    name: str, *, summary: str, source: str, sampler: SamplerName = "hierarchical"
+    name: str,
+    *,
+    summary: str,
+    source: str,
+    sampler: SamplerName = "hierarchical",
+    classifier: Literal["features", "embeddings"] = "features",
+    geometry: GeometryName | None = None,
+    weight: float = 1.0,
+    finest: bool = False,
 ) -> Callable[[Loss], Loss]:
     """Add a loss class (or a function that returns one) under a name, as a decorator.
 
-    The loss is called as ``loss(embeddings, nodes, instances)`` and returns a scalar.
+    The loss returns a scalar. It is called with what its ``forward`` names, see `Objective`: ordinarily
+    ``forward(embeddings, nodes, instances)``. The other arguments are the attributes of `ObjectiveEntry`.
 
     Raises:
         ValueError: if the name is taken, or contains ``+``.
@@ -75,7 +98,9 @@ def register_objective(
         )
 
     def add(loss: Loss) -> Loss:
-        _entries[name] = ObjectiveEntry(name, loss, summary, source, sampler)
+        _entries[name] = ObjectiveEntry(
+            name, loss, summary, source, sampler, classifier, geometry, weight, finest
+        )
         return loss
 
     return add
@@ -103,34 +128,3 @@ def objective_terms(objective: str) -> list[ObjectiveEntry]:
             f"objective '{objective}' names a term twice; set its weight with term_weights instead"
         )
     return [get_objective(name) for name in names]
-
-
-_SIMCLR = "Chen et al. 2020, A Simple Framework for Contrastive Learning"
-_SUPCON = "Khosla et al. 2020, Supervised Contrastive Learning"
-_ZHANG = "Zhang et al. 2022, Use All the Labels"
-_HWC = "Climbing the Label Tree"
-
-register_objective(
-    "simclr", summary="views of one image attract; no labels", source=_SIMCLR, sampler="random"
-)(losses.NTXentLoss)
-register_objective("supcon", summary="samples of one leaf attract; the tree is not used", source=_SUPCON)(
-    losses.SupConLoss
-)
-register_objective(
-    "himulcon", summary="SupCon at every depth, finer depths weigh more", source=f"{_ZHANG}, Eq. 4"
-)(losses.HiMulConLoss)
-register_objective(
-    "hicone", summary="no coarse pair may lose less than the worst finer one", source=f"{_ZHANG}, Eq. 6"
-)(losses.HiConELoss)
-register_objective("himulcone", summary="HiMulCon with HiConE's constraint", source=f"{_ZHANG}, Eq. 7")(
-    losses.HiMulConELoss
-)
-register_objective(
-    "hiercon", summary="SupCon with pair losses weighted by the tree, outside the softmax", source=_HWC
-)(losses.WeightedSupConLoss)
-register_objective(
-    "hwc", summary="each pair's similarity is scaled by the tree, inside the softmax", source=f"{_HWC}, Eq. 7"
-)(losses.HWCLoss)
-register_objective(
-    "lam", summary="inner nodes have prototypes; their own lies nearer by a margin", source=f"{_HWC}, Eq. 11"
-)(losses.LevelAwareMarginLoss)

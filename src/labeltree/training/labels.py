@@ -1,0 +1,120 @@
+"""What training sees of the labels: a coarser taxonomy, another one, or some labels cut to an ancestor."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.recipe import Recipe
+from labeltree.training.registry import objective_terms
+
+__all__ = ["TrainingLabels", "training_labels"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLabels:
+    """The taxonomy that training sees, and how labels get there from the data's own, and back.
+
+    Attributes:
+        taxonomy: of training.
+        to_training: ``(N,)`` node of training for each node of the data's taxonomy; −1 = not in it.
+        from_training: ``(M,)`` the coarsest node of the data's taxonomy that is this node of training; −1 =
+            none is.
+    """
+
+    taxonomy: Taxonomy
+    to_training: Tensor
+    from_training: Tensor
+
+    def source(self, source: Source, recipe: Recipe) -> Source:
+        """The training samples, labelled as training sees them."""
+        if getattr(source, "aspects", None) is not None:
+            return source
+        nodes = torch.where(source.nodes >= 0, self.to_training[source.nodes], -1)
+        if not bool((nodes >= 0).any()) and bool((source.nodes >= 0).any()):
+            raise TaxonomyError(
+                f"no training label of '{recipe.data}' is in the taxonomy of training; its leaves are "
+                f"{', '.join(self.taxonomy.path_name(n) for n in self.taxonomy.leaves[:3].tolist())} …"
+            )
+        labelled = dataclasses.replace(source, taxonomy=self.taxonomy, nodes=nodes)
+        if recipe.inner_share == 0:
+            return labelled
+        ancestors, changed = _random_ancestors(self.taxonomy, nodes, recipe.inner_share, recipe.seed)
+        if recipe.inner == "drop":
+            return labelled.subset((~changed).nonzero()[:, 0])
+        return dataclasses.replace(labelled, nodes=ancestors)
+
+
+def training_labels(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
+    """What the recipe lets training see of labels of this taxonomy.
+
+    Raises:
+        ValueError: if the labels have no depth to be coarsened to.
+        TaxonomyError: if the taxonomy of training cannot be read.
+    """
+    if recipe.coarsen is not None and not all(e.finest for e in objective_terms(recipe.objective)):
+        if recipe.coarsen >= taxonomy.max_depth:
+            raise ValueError(
+                f"coarsen is {recipe.coarsen}, but the labels of '{recipe.data}' end at depth "
+                f"{taxonomy.max_depth}: nothing would be hidden; it must be 1 to {taxonomy.max_depth - 1}"
+            )
+        coarse, mapping = taxonomy.cut(recipe.coarsen)
+        return TrainingLabels(coarse, mapping, _first_of_each(mapping, coarse.num_nodes))
+    if recipe.train_taxonomy is not None:
+        return _by_name(recipe, taxonomy)
+    same = torch.arange(taxonomy.num_nodes)
+    return TrainingLabels(taxonomy, same, same)
+
+
+def _by_name(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
+    from labeltree.taxonomy import TaxonomyDAG
+
+    dag = TaxonomyDAG.from_file(str(recipe.train_taxonomy))
+    tree, to_tree = dag.project(recipe.projection)
+    nodes: list[int] = []
+    for node in range(taxonomy.num_nodes):
+        try:
+            found = int(to_tree[dag.find(taxonomy.names[node])])
+        except TaxonomyError:
+            found = -1
+        nodes.append(found)
+    mapping = torch.tensor(nodes)
+    missing = [n for n in taxonomy.leaves.tolist() if nodes[n] < 0]
+    if missing:
+        raise TaxonomyError(
+            f"{len(missing)} leaves are not in the taxonomy of training '{recipe.train_taxonomy}', such as "
+            f"'{taxonomy.path_name(missing[0])}'; add them, or train on the data's own taxonomy"
+        )
+    return TrainingLabels(tree, mapping, _first_of_each(mapping, tree.num_nodes))
+
+
+def _first_of_each(mapping: Tensor, size: int) -> Tensor:
+    """For each value below ``size`` the first position that has it; −1 where none has."""
+    first = torch.full((size,), len(mapping))
+    known = mapping >= 0
+    first.scatter_reduce_(0, mapping[known], torch.arange(len(mapping))[known], "amin")
+    return torch.where(first < len(mapping), first, -1)
+
+
+def _random_ancestors(taxonomy: Taxonomy, nodes: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Replace this share of the labels by an ancestor, each proper one below the root being as likely.
+
+    Returns:
+        The labels, and which of them changed. Labels at depth 1 and missing ones have no such ancestor and
+        are never drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    depth = torch.where(nodes >= 0, taxonomy.depth[nodes], 0)
+    able = (depth >= 2).nonzero()[:, 0]
+    count = min(round(share * len(nodes)), len(able))
+    drawn = able[torch.randperm(len(able), generator=generator)[:count]]
+    to = 1 + (torch.rand(count, generator=generator) * (depth[drawn] - 1)).long()
+    ancestors = nodes.clone()
+    ancestors[drawn] = taxonomy.ancestors[nodes[drawn], to]
+    return ancestors, ancestors != nodes

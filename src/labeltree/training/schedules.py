@@ -1,0 +1,69 @@
+"""Settings of an objective that change while it trains: weights of its losses, and temperatures."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+
+from labeltree.training.objective import Objective
+
+__all__ = ["Schedules"]
+
+
+class Schedules:
+    """Piecewise linear functions of the epoch, each for one number of an objective.
+
+    Args:
+        points: by name, ``weights.NAME`` or ``NAME.OPTION``, a list of ``[epoch, value]``; before the first
+            and after the last the value is constant. What can change of a loss is its ``temperature`` and
+            whatever its attribute ``schedulable`` names.
+        objective: whose numbers change.
+
+    Raises:
+        ValueError: if a name is unknown or cannot change, or points are not pairs in order of the epoch.
+    """
+
+    def __init__(self, points: dict[str, list[list[float]]], objective: Objective) -> None:
+        self._schedules: list[tuple[Callable[[float], None], list[float], list[float]]] = []
+        for name, line in points.items():
+            if not line or any(len(point) != 2 for point in line):
+                raise ValueError(f"schedules.{name} is {line}; it must be a list of [epoch, value]")
+            epochs, values = [p[0] for p in line], [p[1] for p in line]
+            if sorted(set(epochs)) != epochs:
+                raise ValueError(f"the epochs of schedules.{name} are {epochs}; they must ascend")
+            self._schedules.append((_setter(name, objective), epochs, values))
+
+    def __call__(self, epoch: float) -> None:
+        """Set everything to its value at an epoch, which may be a fraction."""
+        for setter, epochs, values in self._schedules:
+            setter(_interpolate(epoch, epochs, values))
+
+
+def _setter(name: str, objective: Objective) -> Callable[[float], None]:
+    group, _, option = name.rpartition(".")
+    if group == "weights" and option in objective.terms:
+        return lambda value: setattr(objective.terms[option], "weight", value)
+    if group not in objective.terms:
+        raise ValueError(
+            f"schedules has '{name}'; expected weights.NAME or NAME.temperature, NAME one of "
+            f"{', '.join(objective.terms)}"
+        )
+    loss = objective.terms[group].loss
+    able = [
+        o
+        for o in ("temperature", *getattr(loss, "schedulable", ()))
+        if isinstance(getattr(loss, o, 0), float)
+    ]
+    if option not in able or not hasattr(loss, option):
+        raise ValueError(
+            f"schedules has '{name}'; of '{group}' only {', '.join(able) or 'nothing'} can change"
+        )
+    return lambda value: setattr(loss, option, value)
+
+
+def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
+    right = bisect.bisect_right(xs, x)
+    if right == 0 or right == len(xs):
+        return ys[min(right, len(xs) - 1)]
+    share = (x - xs[right - 1]) / (xs[right] - xs[right - 1])
+    return ys[right - 1] + share * (ys[right] - ys[right - 1])

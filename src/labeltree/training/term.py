@@ -1,0 +1,116 @@
+"""One term of an objective: a loss, fed by the names of what it asks for, and the heads that are its own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+__all__ = ["Term"]
+
+# What a loss or its `predict` may ask for, by the names of its parameters; `Objective` says what each is.
+_BY_ROW = ("features", "embeddings", "nodes", "instances", "ratings")
+_OFFERED = (*_BY_ROW, "logits", "heads", "queries", "keys", "queue")
+
+
+class Term(nn.Module):
+    """A loss with its weight.
+
+    Args:
+        name: of the objective.
+        loss: whatever the objective has registered.
+        weight: factor in the sum.
+        classifier: what a classifier of the loss reads, ``features`` or ``embeddings``.
+        widths: of features and of embeddings.
+        make_head: makes a projection head.
+
+    Attributes:
+        asks: the names of what the loss is called with.
+        classifier: linear, from features or embeddings to ``loss.classes``; None unless the loss asks for
+            ``logits``.
+        heads: ``loss.num_heads`` projection heads; empty unless the loss asks for ``heads``.
+
+    Raises:
+        ValueError: if the loss asks for something that is not offered, or does not say how many classes or
+            heads it wants.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loss: nn.Module,
+        weight: float,
+        classifier: str,
+        widths: Mapping[str, int],
+        make_head: Callable[[], nn.Module],
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.loss = loss
+        self.weight = weight
+        self.asks = _asked(name, loss.forward)
+        self._reads = classifier
+        self.classifier: nn.Linear | None = None
+        if "logits" in self.asks:
+            classes = _wish(name, loss, "logits", "classes")
+            self.classifier = nn.Linear(widths[classifier], len(classes))
+        count = int(_wish(name, loss, "heads", "num_heads")) if "heads" in self.asks else 0
+        self.heads = nn.ModuleList(make_head() for _ in range(count))
+
+    @property
+    def reads_embeddings(self) -> bool:
+        """Whether the shared head takes part in this term."""
+        return _needs_embeddings(self.asks, self._reads)
+
+    def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
+        """The loss of a batch, from everything that is offered by name."""
+        if "queries" in self.asks:
+            rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
+            offered = {**offered, **rows, "queries": rows["embeddings"]}
+        for key in ("keys", "queue", "ratings"):
+            if key in self.asks and offered.get(key) is None:
+                raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
+        loss: Tensor = self.loss(**self._feed(self.asks, offered))
+        return loss
+
+    def predict(self, offered: Mapping[str, Any]) -> Tensor | None:
+        """The nodes ``(n,)`` that the loss itself would answer; None if it does not answer."""
+        answer = getattr(self.loss, "predict", None)
+        if answer is None:
+            return None
+        nodes: Tensor = answer(**self._feed(_asked(self.name, answer), offered))
+        return nodes
+
+    def _feed(self, asked: frozenset[str], offered: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        if "logits" in asked and self.classifier is not None:
+            made["logits"] = self.classifier(offered[self._reads])
+        if "heads" in asked:
+            made["heads"] = [head(offered["features"]) for head in self.heads]
+        return {key: made[key] if key in made else offered[key] for key in asked}
+
+
+def _needs_embeddings(asks: frozenset[str], classifier: str) -> bool:
+    """Whether a loss that asks for these needs the shared head."""
+    return bool(asks & {"embeddings", "queries"}) or ("logits" in asks and classifier == "embeddings")
+
+
+def _wish(name: str, loss: nn.Module, asked: str, attribute: str) -> Any:
+    if not hasattr(loss, attribute):
+        raise ValueError(
+            f"objective '{name}' asks for {asked}, so its loss {type(loss).__name__} must have an attribute "
+            f"'{attribute}' that says how many"
+        )
+    return getattr(loss, attribute)
+
+
+def _asked(name: str, function: Callable[..., Any]) -> frozenset[str]:
+    parameters = inspect.signature(function).parameters
+    unknown = [key for key, p in parameters.items() if key not in _OFFERED and p.default is p.empty]
+    if unknown:
+        raise ValueError(
+            f"objective '{name}' asks for '{unknown[0]}'; what losses can ask for is {', '.join(_OFFERED)}"
+        )
+    return frozenset(parameters) & frozenset(_OFFERED)
