@@ -1,6 +1,9 @@
 """Losses over embeddings and labels of a taxonomy."""
 
 from labeltree.losses.bounded_loss import bounded_relation_loss
+from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
+from labeltree.losses.classifier import ClassifierLoss
+from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.hicone import HiConELoss, HiMulConELoss
 from labeltree.losses.himulcon import HiMulConLoss
@@ -14,6 +17,8 @@ from labeltree.losses.table import LossTable, depth_table, instance_table, membe
 from labeltree.losses.weighted_supcon import WeightedSupConLoss, outside_table
 
 __all__ = [
+    "ClassifierLoss",
+    "CrossEntropyLoss",
     "HWCLoss",
     "HiConELoss",
     "HiMulConELoss",
@@ -26,12 +31,16 @@ __all__ = [
     "SupConLoss",
     "WeightedSupConLoss",
     "bounded_relation_loss",
+    "class_members",
+    "class_nodes",
+    "class_ranges",
     "depth_table",
     "depth_weights",
     "hwc_table",
     "instance_table",
     "mean_omega",
     "members",
+    "node_log_likelihood",
     "outside_table",
     "prototype_distance",
     "prototype_margin",

@@ -1,0 +1,99 @@
+"""The classes that a classifier tells apart, and the likelihood of any label of the tree under it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry.precision import answer_dtype
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["class_members", "class_nodes", "class_ranges", "node_log_likelihood"]
+
+
+def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
+    """The classes of a taxonomy: its leaves, or the leaves of its cut at a depth.
+
+    Args:
+        taxonomy: the tree of the labels.
+        depth: of the finest classes, 1 (coarsest) to L; leaves above it are classes too. None: the leaves.
+
+    Returns:
+        `(C,)` int64, nodes in ascending order, which is that of the columns of the logits.
+
+    Raises:
+        ValueError: if the tree has no such depth.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
+        >>> [taxonomy.decode(class_nodes(taxonomy, depth)) for depth in (1, None)]
+        [['animal', 'plant'], ['animal/dog', 'animal/cat', 'plant']]
+    """
+    if depth is None:
+        return taxonomy.leaves
+    if not 1 <= depth <= taxonomy.max_depth:
+        raise ValueError(
+            f"depth must lie between 1 and {taxonomy.max_depth}, the depth of the tree; got {depth}"
+        )
+    finest = (taxonomy.depth == depth) | (taxonomy.is_leaf & (taxonomy.depth < depth))
+    return finest.nonzero()[:, 0]
+
+
+def class_ranges(taxonomy: Taxonomy, classes: Tensor) -> Tensor:
+    """Which classes each label stands for: first and one past the last column, `(N + 1, 2)` int64.
+
+    A node's classes are those in its subtree, one run of columns as nodes are numbered depth first; a node
+    below a class stands for that class. The last row, which −1 reads, is that of a missing label: all
+    classes.
+
+    Args:
+        taxonomy: the tree of the labels.
+        classes: `(C,)` from `class_nodes`.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
+        >>> class_ranges(taxonomy, class_nodes(taxonomy))[taxonomy.encode(["cat", "animal", None])].tolist()
+        [[1, 2], [0, 2], [0, 3]]
+    """
+    first = torch.searchsorted(classes, torch.arange(len(taxonomy)))
+    end = torch.searchsorted(classes, taxonomy.subtree_end)
+    below = first == end  # the class is the node's ancestor, the last class that is numbered before it
+    ranges = torch.stack([torch.where(below, first - 1, first), end], dim=1)
+    return torch.cat([ranges, torch.tensor([[0, len(classes)]])])
+
+
+def class_members(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
+    """Whether each class is one of those that a label stands for, `(n, C)` bool.
+
+    Args:
+        nodes: `(n,)` labels, −1 where missing.
+        ranges: `(N + 1, 2)` from `class_ranges`.
+        num_classes: C.
+    """
+    first, end = ranges[nodes].unbind(1)
+    columns = torch.arange(num_classes, device=nodes.device)
+    return (columns >= first[:, None]) & (columns < end[:, None])
+
+
+def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor:
+    """log p(node) of every row's label under the softmax of its logits, `(n,)` ≤ 0.
+
+    A label's probability is the sum over its classes: log p(v) = log Σ_{c∈v} e^{x_c} − log Σ_c e^{x_c}. It is
+    that of a softmax for a class, and exactly 0 with gradient 0 for the root and where a label is missing.
+
+    Args:
+        logits: `(n, C)` floating point; half precision is widened to float32.
+        nodes: `(n,)` labels: classes, nodes above or below them, or −1, on the device of the logits.
+        ranges: `(N + 1, 2)` from `class_ranges`.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
+        >>> ranges = class_ranges(taxonomy, class_nodes(taxonomy))
+        >>> logits = torch.tensor([[0.5, 0.2, 0.3]]).log().expand(3, 3)
+        >>> node_log_likelihood(logits, taxonomy.encode(["dog", "animal", None]), ranges).exp()
+        tensor([0.5000, 0.7000, 1.0000])
+    """
+    logits = logits.to(answer_dtype(logits))
+    logits = logits - logits.detach().amax(1, keepdim=True)  # digits are kept where logits are large
+    outside = ~class_members(nodes, ranges, logits.shape[1])
+    return logits.masked_fill(outside, -torch.inf).logsumexp(1) - logits.logsumexp(1)

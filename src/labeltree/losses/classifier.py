@@ -1,0 +1,84 @@
+"""What all losses over the logits of a classifier share: classes, checks, the model's own answer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry.precision import answer_dtype
+from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
+from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["ClassifierLoss"]
+
+
+class ClassifierLoss(nn.Module):
+    """Base of the losses that are called with `logits (n, C)` and `nodes (n,)`.
+
+    Args:
+        taxonomy: the tree of the labels.
+        depth: the classes are the nodes of this depth and the leaves above it; None: the leaves.
+
+    Attributes:
+        classes: `(C,)` int64, the node of each column of the logits.
+        ranges: `(N + 1, 2)` int64, the columns that each label stands for, see `class_ranges`.
+    """
+
+    classes: Tensor
+    ranges: Tensor
+
+    def __init__(self, taxonomy: Taxonomy, depth: int | None = None) -> None:
+        super().__init__()
+        classes = class_nodes(taxonomy, depth)
+        self.register_buffer("classes", classes, persistent=False)
+        self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return f"classes={len(self.classes)}"
+
+    @torch.no_grad()
+    def predict(self, logits: Tensor) -> Tensor:
+        """The node of the likeliest class of each row, `(n,)` int64; the first one of equals."""
+        follow_device(self, self.classes, logits.device)
+        self._check_logits(logits)
+        return self.classes[logits.argmax(1)]
+
+    def log_likelihood(self, logits: Tensor, nodes: Tensor) -> Tensor:
+        """log p of every row's label, `(n,)`; see `node_log_likelihood`."""
+        return node_log_likelihood(logits, nodes, self.ranges)
+
+    def members(self, nodes: Tensor) -> Tensor:
+        """Whether each class is one of those that a label stands for, `(n, C)` bool."""
+        return class_members(nodes, self.ranges, len(self.classes))
+
+    def mean(self, rows: Tensor, nodes: Tensor) -> Tensor:
+        """The mean of row losses over labelled rows, of all ranks in training; 0 where there is none."""
+        return labelled_mean(rows, nodes >= 0, over_ranks=self.training)
+
+    def prepare(self, logits: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Check a batch; logits in float32 or better, nodes on their device.
+
+        Raises:
+            ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        """
+        self._check_logits(logits)
+        if not isinstance(nodes, Tensor) or nodes.shape != logits.shape[:1]:
+            got = tuple(nodes.shape) if isinstance(nodes, Tensor) else type(nodes).__name__
+            raise ValueError(
+                f"nodes must be a tensor of shape ({len(logits)},), one label per row of logits; got {got}"
+            )
+        checked, _ = check_batch(logits, nodes, None, len(self.ranges) - 1)
+        assert checked is not None
+        follow_device(self, self.classes, logits.device)
+        return logits.to(answer_dtype(logits)), checked
+
+    def _check_logits(self, logits: Tensor) -> None:
+        expected = f"a floating-point tensor of shape (n, {len(self.classes)}), one column per class"
+        if not isinstance(logits, Tensor):
+            raise ValueError(f"logits must be {expected}; got {type(logits).__name__}")
+        if logits.shape[1:] != self.classes.shape or not logits.is_floating_point():
+            dtype = str(logits.dtype).removeprefix("torch.")
+            raise ValueError(f"logits must be {expected}; got {dtype} of shape {tuple(logits.shape)}")
