@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries, entries_from_edges, entries_from_paths
+from labeltree.taxonomy.embedded import EmbeddedClasses
 from labeltree.taxonomy.files import read_entries, write_entries
 from labeltree.taxonomy.folders import entries_from_folders
 from labeltree.taxonomy.json_text import document_from_entries, entries_from_document
@@ -25,7 +26,7 @@ from labeltree.taxonomy.structure import TreeStructure
 __all__ = ["Taxonomy"]
 
 
-class Taxonomy(TreeStructure):
+class Taxonomy(EmbeddedClasses, TreeStructure):
     """A tree of named nodes; a label is one of them.
 
     Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names
