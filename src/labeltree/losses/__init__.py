@@ -8,7 +8,9 @@ from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.hicone import HiConELoss, HiMulConELoss
 from labeltree.losses.himulcon import HiMulConLoss
 from labeltree.losses.hwc import HWCLoss, hwc_table, mean_omega
+from labeltree.losses.jaccard import JaccardSupConLoss
 from labeltree.losses.level_aware_margin import LevelAwareMarginLoss, prototype_distance, prototype_margin
+from labeltree.losses.mlcl import MLCLLoss
 from labeltree.losses.ntxent import NTXentLoss
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.relation_loss import RelationLoss, relation_loss
@@ -23,8 +25,10 @@ __all__ = [
     "HiConELoss",
     "HiMulConELoss",
     "HiMulConLoss",
+    "JaccardSupConLoss",
     "LevelAwareMarginLoss",
     "LossTable",
+    "MLCLLoss",
     "NTXentLoss",
     "NodePrototypes",
     "RelationLoss",

@@ -1,0 +1,218 @@
+"""MLCL: a projection head for every depth of the tree, or for every aspect of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.losses.batch import check_batch
+from labeltree.losses.classifier import ClassifierLoss
+from labeltree.losses.jaccard import JaccardSupConLoss
+from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.mlcl_heads import HeadPlan, plan_heads
+from labeltree.losses.reduction import Reduction
+from labeltree.losses.supcon import SupConLoss
+from labeltree.losses.table import Undecided
+from labeltree.pairs import Similarity
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["MLCLLoss"]
+
+
+class MLCLLoss(nn.Module):
+    """Multi-level contrastive learning (Ghanooni et al., Eq. 2 and 3): SupCon on several projection heads.
+
+        L = Σ_h α_h·L_h + (1 − Σ_h α_h)·CE
+        L_h = SupCon of head h's own embeddings at its own temperature τ_h
+
+    *One taxonomy* (section 3.3): a head for every depth, whose positives agree at that depth. Heads of coarse
+    depths are hotter, which spares competitors that are merely close.
+
+    *Several taxonomies, the aspects of a sample* (section 3.4): a head for every aspect, whose positives
+    agree in that aspect; with `global_head` one more, `JaccardSupConLoss` of the ratings; with `ce` a linear
+    classifier per aspect on the encoder's features, whose cross entropy is averaged over all labels that are
+    there.
+
+    Args:
+        taxonomy: the tree of the labels; or a sequence of trees, one per aspect.
+        temperatures: τ of each head, or one number; None: see `plan_heads`, for two depths the paper's 0.5
+            and 0.1. Heads are in the order of the depths, coarse → fine, or of the aspects; the global one is
+            last.
+        weights: α of each head, likewise; None: for two depths the paper's 0.5 and 0.5.
+        depths: of one taxonomy, those that have a head; of several, the depth at which each is compared.
+            None: all; the finest labels.
+        global_head: add a head that compares ratings.
+        threshold: of the global head, see `JaccardSupConLoss`.
+        ce: add a linear classifier and its cross entropy, which has the weight that the heads leave of 1.
+        feature_dim: width of the features, for `ce`.
+        geometry: the space that the heads' outputs are put into; None: the sphere, where they are normalised.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: of each head, see `reduce_terms`; Eq. 1 is printed with `"sum"`.
+        undecided: as in `SupConLoss`.
+
+    Attributes:
+        num_heads: H, with the global head.
+
+    Call with `heads` (a list of H tensors `(n, d)`, raw), `nodes (n,)` or with aspects `(n, A)`, −1 where
+    missing, `instances (n,)` or None; `ratings (n, A)` for the global head, `features (n, f)` for `ce`.
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or one that an option needs and that is missing.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = MLCLLoss(taxonomy)
+        >>> loss
+        MLCLLoss(depth 1: τ=0.5, α=0.5; depth 2: τ=0.1, α=0.5)
+        >>> coarse = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        >>> loss([coarse, coarse.flip(1)], taxonomy.encode(["dog", "dog", "cat", "oak"]))
+        tensor(0.9727)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy | Sequence[Taxonomy],
+        temperatures: float | list[float] | None = None,
+        weights: float | list[float] | None = None,
+        *,
+        depths: list[int] | None = None,
+        global_head: bool = False,
+        threshold: float = 0.75,
+        ce: bool = False,
+        feature_dim: int | None = None,
+        geometry: Geometry | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
+    ) -> None:
+        super().__init__()
+        taxonomies = [taxonomy] if isinstance(taxonomy, Taxonomy) else list(taxonomy)
+        if not taxonomies:
+            raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")
+        if reduction == "none" and ce:
+            raise ValueError("reduction='none' has no cross entropy; set ce=False")
+        self.geometry = Sphere() if geometry is None else geometry
+        self.plan = plan_heads(taxonomies, depths, temperatures, weights, global_head=global_head, ce=ce)
+        self.num_heads = len(self.plan)
+        self.num_aspects = len(taxonomies)
+        self.weights = [head.weight for head in self.plan]
+
+        def contrast(head: HeadPlan) -> nn.Module:
+            if head.aspect is None:
+                return JaccardSupConLoss(
+                    head.temperature,
+                    threshold=threshold,
+                    geometry=self.geometry,
+                    similarity=similarity,
+                    reduction=reduction,
+                    undecided=undecided,
+                )
+            return SupConLoss(
+                taxonomies[head.aspect],
+                head.temperature,
+                depth=head.depth,
+                geometry=self.geometry,
+                similarity=similarity,
+                reduction=reduction,
+                undecided=undecided,
+            )
+
+        self.contrasts = nn.ModuleList(contrast(head) for head in self.plan)
+        self.class_sets = nn.ModuleList()
+        self.classifiers = nn.ModuleList()
+        if ce:
+            if feature_dim is None:
+                raise ValueError("ce=True needs feature_dim, the width of the encoder's features")
+            at = [None] * self.num_aspects if self.num_aspects == 1 or depths is None else depths
+            for tree, depth in zip(taxonomies, at, strict=True):
+                classes = ClassifierLoss(tree, depth)
+                self.class_sets.append(classes)
+                self.classifiers.append(nn.Linear(feature_dim, len(classes.classes)))
+
+    def __repr__(self) -> str:
+        heads = [f"{head.name}: τ={head.temperature:.3g}, α={head.weight:.3g}" for head in self.plan]
+        if len(self.classifiers):
+            heads.append(f"cross entropy: {1 - sum(self.weights):.3g}")
+        return f"MLCLLoss({'; '.join(heads)})"
+
+    def forward(
+        self,
+        heads: Sequence[Tensor],
+        nodes: Tensor | None,
+        instances: Tensor | None = None,
+        ratings: Tensor | None = None,
+        features: Tensor | None = None,
+    ) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        if not isinstance(heads, list | tuple) or len(heads) != self.num_heads:
+            names = ", ".join(head.name for head in self.plan)
+            got = f"{len(heads)} tensors" if isinstance(heads, list | tuple) else type(heads).__name__
+            raise ValueError(
+                f"heads must be a list of {self.num_heads} tensors (n, d), one per head ({names}); got {got}"
+            )
+        columns = self._columns(nodes)
+        total: Tensor | None = None
+        for head, weight, contrast, outputs in zip(
+            self.plan, self.weights, self.contrasts, heads, strict=True
+        ):
+            check_batch(outputs, None, instances, None)
+            if head.aspect is None and ratings is None:
+                raise ValueError("the global head needs ratings (n, A); give them, or set global_head=False")
+            labels = ratings if head.aspect is None else columns[head.aspect]
+            term = weight * contrast(self.geometry.embed(outputs), labels, instances)
+            total = term if total is None else total + term
+        assert total is not None
+        if len(self.classifiers):
+            total = total + (1 - sum(self.weights)) * self._cross_entropy(features, columns)
+        return total
+
+    def classify(self, features: Tensor) -> Tensor:
+        """The likeliest class of every aspect under the linear classifiers of `ce`, nodes `(n, A)`."""
+        answers = [classes.predict(logits) for classes, logits in self._classified(features)]
+        return torch.stack(answers, dim=1)
+
+    @property
+    def predict(self) -> Callable[[Tensor], Tensor]:
+        """The model's own answer, nodes `(n,)` from `features (n, f)`; there with `ce` and one taxonomy."""
+        if not len(self.classifiers) or self.num_aspects > 1:
+            raise AttributeError("MLCLLoss answers with ce=True and one taxonomy; classify() has all aspects")
+
+        def predict(features: Tensor) -> Tensor:
+            return self.classify(features)[:, 0]
+
+        return predict
+
+    def _columns(self, nodes: Tensor | None) -> list[Tensor | None]:
+        """The labels of each aspect."""
+        if nodes is None:
+            return [None] * self.num_aspects
+        if isinstance(nodes, Tensor):
+            if nodes.dim() == 1 and self.num_aspects == 1:
+                return [nodes]
+            if nodes.dim() == 2 and nodes.shape[1] == self.num_aspects:
+                return list(nodes.unbind(1))
+        shape = "(n,)" if self.num_aspects == 1 else f"(n, {self.num_aspects}), a column per aspect"
+        got = f"shape {tuple(nodes.shape)}" if isinstance(nodes, Tensor) else type(nodes).__name__
+        raise ValueError(f"nodes must be an integer tensor of shape {shape}; got {got}")
+
+    def _classified(self, features: Tensor) -> Iterator[tuple[ClassifierLoss, Tensor]]:
+        """The classes of each aspect, and their logits `(n, C)`."""
+        for classes, classifier in zip(self.class_sets, self.classifiers, strict=True):
+            assert isinstance(classes, ClassifierLoss)
+            yield classes, classifier(features)
+
+    def _cross_entropy(self, features: Tensor | None, columns: list[Tensor | None]) -> Tensor:
+        """The mean of −log p over all labels of all aspects that are there; 0 where there are none."""
+        if features is None:
+            raise ValueError("ce=True needs features (n, f), what the encoder gives")
+        rows, labelled = [], []
+        for (classes, logits), nodes in zip(self._classified(features), columns, strict=True):
+            if nodes is None:
+                nodes = torch.full((len(features),), -1, device=features.device)
+            logits, nodes = classes.prepare(logits, nodes)
+            rows.append(-classes.log_likelihood(logits, nodes))
+            labelled.append(nodes >= 0)
+        return labelled_mean(torch.cat(rows), torch.cat(labelled), over_ranks=self.training)
