@@ -1,0 +1,102 @@
+"""The momentum encoder: a slow copy of encoder and head that makes keys (MoCo)."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor, distributed, nn
+
+from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
+
+__all__ = ["MomentumEncoder"]
+
+
+class MomentumEncoder(nn.Module):
+    """A copy of an encoder and a head that follows them slowly and without gradient (He et al. 2020).
+
+        θ_key ← m·θ_key + (1 − m)·θ_query
+
+    Parameters follow; buffers do not: the copy's batch normalisation keeps statistics of its own. On several
+    ranks, images are shuffled across the ranks first, so that a batch's statistics do not tell which keys and
+    queries came from one rank, and the keys are brought back in order.
+
+    Args:
+        encoder: images to features.
+        head: features to vectors; None: the features are the keys.
+
+    Example:
+        >>> query = nn.Linear(2, 2, bias=False)
+        >>> momentum = MomentumEncoder(query, nn.Identity())
+        >>> with torch.no_grad():
+        ...     before, _ = query.weight.clone(), query.weight.add_(1.0)
+        >>> momentum.update(query, nn.Identity(), momentum=0.9)
+        >>> torch.allclose(momentum.encoder.weight, before + 0.1)
+        True
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module | None = None) -> None:
+        super().__init__()
+        self.encoder = copy.deepcopy(encoder)
+        self.head = nn.Identity() if head is None else copy.deepcopy(head)
+        self.requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, encoder: nn.Module, head: nn.Module | None = None, momentum: float = 0.99) -> None:
+        """Move the parameters towards those of `encoder` and `head`; to be called before the step's forward.
+
+        Args:
+            encoder: the one that is trained.
+            head: likewise.
+            momentum: m, from 0 (a copy) to 1 (nothing moves). 0.99 is that of MaskCon's published code, 0.999
+                MoCo's.
+
+        Raises:
+            ValueError: m is out of range, or the modules have other parameters than those copied.
+        """
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum must lie between 0 and 1; got {momentum}")
+        pairs = [(self.encoder, encoder), (self.head, nn.Identity() if head is None else head)]
+        own = [(name, p) for mine, _ in pairs for name, p in mine.named_parameters()]
+        leading = [(name, p) for _, theirs in pairs for name, p in theirs.named_parameters()]
+        if [(name, p.shape) for name, p in own] != [(name, p.shape) for name, p in leading]:
+            raise ValueError(
+                "encoder and head must have the parameters of those that the momentum encoder was made from; "
+                "make a new MomentumEncoder for another model"
+            )
+        for (_, mine), (_, theirs) in zip(own, leading, strict=True):
+            mine.lerp_(theirs.detach().to(mine), 1 - momentum)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, *, seed: int = 0) -> Tensor:
+        """Vectors `(b, d)` of this rank's images `(b, …)`, as the head gives them.
+
+        All ranks must call it together, with as many images as they have.
+
+        Args:
+            images: the images of this rank.
+            seed: of the shuffle across ranks: the same on every rank, another at every step. On one rank
+                nothing is shuffled.
+        """
+        if num_ranks() == 1:
+            return self._vectors(images)
+        rank = distributed.get_rank()
+        everything = gather_rows(images)
+        first = int(gather_rows(torch.tensor([len(images)], device=images.device))[:rank].sum())
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(everything))).to(images.device)
+        vectors = gather_rows(self._vectors(everything[order.tensor_split(num_ranks())[rank]]))
+        self._share_buffers()
+        return vectors[order.argsort()[first : first + len(images)]]
+
+    def _vectors(self, images: Tensor) -> Tensor:
+        vectors: Tensor = self.head(self.encoder(images))
+        return vectors
+
+    def _share_buffers(self) -> None:
+        """Running statistics become their mean over ranks: the same module everywhere."""
+        running = [b for b in self.buffers() if b.is_floating_point()] if self.training else []
+        if running:
+            mean = sum_over_ranks(torch.cat([b.flatten().float() for b in running])) / num_ranks()
+            for buffer, part in zip(running, mean.split_with_sizes([b.numel() for b in running]), strict=True):
+                buffer.copy_(part.view_as(buffer))
