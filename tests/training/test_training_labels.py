@@ -1,0 +1,81 @@
+"""What training sees of the labels."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.embed import embed_source, load_run
+from labeltree.training.fit import open_recipe_source, prepare, train
+from labeltree.training.labels import training_labels
+from labeltree.training.recipe import Recipe
+
+Recipes = Callable[..., Recipe]
+
+
+def test_coarsened_labels_are_hidden_from_training_and_kept_for_validation(recipe_of: Recipes) -> None:
+    recipe = recipe_of("supcon", coarsen=1)
+    trainee = prepare(recipe)
+    full, training = trainee.source, trainee.batches.training
+    assert training.taxonomy.max_depth == 1 < full.taxonomy.max_depth
+    assert trainee.batches.validation.taxonomy == full.taxonomy
+    fine = full.of_split("train").nodes
+    for coarse, node in zip(training.nodes.tolist(), fine.tolist(), strict=True):
+        assert training.taxonomy.path(coarse) == full.taxonomy.path(node)[:1]
+    back = trainee.labels.from_training[training.nodes]
+    assert torch.equal(full.taxonomy.depth[back], torch.ones_like(back))
+    assert torch.equal(full.taxonomy.lca(back, fine), back)
+
+
+def test_coarsening_that_hides_nothing_is_an_error(recipe_of: Recipes) -> None:
+    recipe = recipe_of("supcon", coarsen=9)
+    with pytest.raises(ValueError, match="nothing would be hidden"):
+        prepare(recipe)
+    with pytest.raises(ValueError, match="give one of them"):
+        recipe_of("supcon", coarsen=1, train_taxonomy="x.csv")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_inner_labels_are_ancestors(recipe_of: Recipes, seed: int, share: float) -> None:
+    recipe = recipe_of("supcon", inner_share=share, seed=seed)
+    trainee = prepare(recipe)
+    fine, seen = trainee.source.of_split("train").nodes, trainee.batches.training.nodes
+    taxonomy = trainee.source.taxonomy
+    changed = seen != fine
+    able = int((taxonomy.depth[fine] >= 2).sum())
+    assert int(changed.sum()) == min(round(share * len(fine)), able)
+    assert torch.equal(taxonomy.lca(fine, seen), seen)
+    assert int(taxonomy.depth[seen].min()) >= 1
+    assert torch.equal(prepare(recipe).batches.training.nodes, seen)
+
+    dropped = prepare(dataclasses.replace(recipe, inner="drop")).batches.training
+    assert torch.equal(dropped.nodes, fine[~changed])
+
+
+def test_a_coarsened_run_trains_and_is_evaluated_on_the_finest(recipe_of: Recipes, tmp_path: Path) -> None:
+    recipe = recipe_of("supcon", coarsen=1)
+    folder = train(recipe, tmp_path / "run", progress_bar=False)
+    trainee = load_run(folder.path)
+    table = embed_source(trainee.module, trainee.source)
+    assert torch.equal(table.nodes, open_recipe_source(recipe).nodes)
+
+
+def test_another_taxonomy_of_training(recipe_of: Recipes, tmp_path: Path) -> None:
+    full = open_recipe_source(recipe_of("supcon")).taxonomy
+    names = [full.names[node] for node in full.leaves.tolist()]
+    other = Taxonomy.from_paths([(f"group{i % 2}", name) for i, name in enumerate(names)])
+    other.save(tmp_path / "other.csv")
+    recipe = recipe_of("hwc+lam", train_taxonomy=str(tmp_path / "other.csv"))
+    labels = training_labels(recipe, full)
+    assert [labels.taxonomy.names[n] for n in labels.to_training[full.leaves].tolist()] == names
+    assert torch.equal(labels.from_training[labels.to_training[full.leaves]], full.leaves)
+    train(recipe, tmp_path / "run", progress_bar=False)
+
+    Taxonomy.from_paths([("x", name) for name in names[:-1]]).save(tmp_path / "small.csv")
+    with pytest.raises(TaxonomyError, match="1 leaves are not in the taxonomy of training"):
+        training_labels(recipe_of("supcon", train_taxonomy=str(tmp_path / "small.csv")), full)
