@@ -61,7 +61,7 @@ def similarity(taxonomy: Taxonomy, leaves: Tensor) -> Matrix:
         row[i] = 1.0
         row[:i][::-1] = np.minimum.accumulate(nearest[:i][::-1])
         row[i + 1 :] = np.minimum.accumulate(nearest[i:])
-        np.take(row, place, out=found[row_number])
+        np.take(row, place, out=found[row_number], mode="clip")  # "raise" would copy each row once more
     return found
 
 
@@ -71,12 +71,17 @@ def cholesky_rows(taxonomy: Taxonomy, leaves: Tensor) -> Tensor:
     Leaves of different children of the root have the similarity 0, and so has what the factor says of them:
     each branch is factored by itself.
     """
+    from scipy.linalg.lapack import dpotrf
+
     branch = torch.searchsorted(torch.tensor(taxonomy.children(0)), leaves, right=True)
-    factor = torch.zeros(len(leaves), len(leaves), dtype=torch.float64)
+    one = bool((branch == branch[0]).all())
+    factor = torch.zeros(0 if one else len(leaves), len(leaves), dtype=torch.float64)
     for child in torch.unique(branch):
         rows = torch.nonzero(branch == child).flatten()
-        block: Tensor = torch.linalg.cholesky(torch.from_numpy(similarity(taxonomy, leaves[rows])))
-        if len(rows) == len(leaves):  # one branch: no copy
+        # the transpose is in LAPACK's own order, so that it works in place
+        upper, _ = dpotrf(similarity(taxonomy, leaves[rows]).T, lower=0, overwrite_a=1, clean=1)
+        block = torch.from_numpy(upper.T)
+        if one:  # no second matrix of this size
             return block
         factor[rows[:, None], rows] = block
     return factor
