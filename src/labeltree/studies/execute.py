@@ -41,14 +41,17 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
                 for number, trial in enumerate(method.trials)
             ]
             best = max(range(len(values)), key=values.__getitem__)
-            tried = zip(method.trials, values, strict=True)
+            pairs = zip(method.trials, values, strict=True)
             choices[method.name] = {
-                "trials": [{"settings": settings, study.select: value} for settings, value in tried],
+                "trials": [{"settings": settings, study.select: value} for settings, value in pairs],
                 "chosen": best,
             }
         for seed in study.seeds:
             recipe = study.recipe(method, method.trials[best], seed)
-            folder = train(recipe, runs / study.run_name(method, f"seed{seed}"), progress_bar=progress_bar)
+            # The chosen trial is the run of its seed; nothing is trained twice.
+            tried = len(method.trials) > 1 and seed == study.trial_seed
+            name = study.run_name(method, f"trial{best}" if tried else f"seed{seed}")
+            folder = train(recipe, runs / name, progress_bar=progress_bar)
             results.append({"method": method.name, "seed": seed, **_evaluated(folder)})
             _write(path, study, results, choices)
     results += _baselines(study, runs)

@@ -43,7 +43,7 @@ class Study:
         shared: the settings that all runs have in common.
         methods: the rows.
         seeds: of the runs that are reported.
-        trial_seed: of the trials, apart from those seeds.
+        trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
         select: the validation metric, a column of the history, that chooses a method's trial.
     """
 
