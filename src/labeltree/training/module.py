@@ -66,6 +66,7 @@ class RepresentationModule(L.LightningModule):
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
             self.averaged = AveragedModel(encoder, multi_avg_fn=average, use_buffers=True)
+            self.averaged.requires_grad_(False)  # it has no gradient, and ranks would wait for one
         self.momentum: Any = None
         self.queue: Any = None
         if objective.needs_keys:
