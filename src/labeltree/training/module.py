@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from labeltree.data import ViewGenerator
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.models import Encoder
+from labeltree.models import Encoder, KeyQueue, MomentumEncoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
 from labeltree.training.objective import Objective
@@ -67,11 +67,9 @@ class RepresentationModule(L.LightningModule):
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
             self.averaged = AveragedModel(encoder, multi_avg_fn=average, use_buffers=True)
             self.averaged.requires_grad_(False)  # it has no gradient, and ranks would wait for one
-        self.momentum: Any = None
-        self.queue: Any = None
+        self.momentum: MomentumEncoder | None = None
+        self.queue: KeyQueue | None = None
         if objective.needs_keys:
-            from labeltree.models import KeyQueue, MomentumEncoder
-
             self.momentum = MomentumEncoder(encoder, objective.head)
             self.queue = KeyQueue(recipe.queue.size, objective.dim)
         self._schedules = Schedules(recipe.schedules, objective)
