@@ -28,6 +28,7 @@ def table() -> EmbeddingTable:
         paths=np.array(["a.png", "b.png", "é.png", "d", "e"]),
         geometry="poincare",
         curvature=-0.3,
+        predictions=torch.tensor([2, -1, 5, 0, 1]),
     )
 
 
@@ -35,7 +36,7 @@ def table() -> EmbeddingTable:
 def test_round_trip(suffix: str, table: EmbeddingTable, taxonomy: Taxonomy, tmp_path: Path) -> None:
     table.save(tmp_path / f"table{suffix}")
     again = EmbeddingTable.load(tmp_path / f"table{suffix}", taxonomy)
-    for name in ("embeddings", "nodes", "features", "instances"):
+    for name in ("embeddings", "nodes", "features", "instances", "predictions"):
         assert torch.equal(getattr(again, name), getattr(table, name)), name
     assert again.split is not None
     assert again.paths is not None
@@ -50,6 +51,8 @@ def test_select(table: EmbeddingTable) -> None:
     assert test.nodes.tolist() == [5, -1]
     assert test.paths is not None
     assert test.paths.tolist() == ["é.png", "d"]
+    assert test.predictions is not None
+    assert test.predictions.tolist() == [5, 0]
     with pytest.raises(DataError, match=r"no rows of split 'dev'; it has \['test', 'train', 'val'\]"):
         table.select("dev")
 
@@ -64,6 +67,16 @@ def test_labels_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
     assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).nodes.tolist() == [2, -1, 3]
 
 
+def test_answers_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
+    columns = {"embeddings": np.eye(3), "labels": ["a/x", "y", "y"]}
+    np.savez(tmp_path / "t.npz", **columns, predictions=np.array(["b/x", "", "a"]))  # type: ignore[arg-type]
+    table = EmbeddingTable.load(tmp_path / "t.npz", taxonomy)
+    assert table.predictions is not None
+    assert table.predictions.tolist() == [taxonomy.find("b/x"), -1, taxonomy.find("a")]
+    np.savez(tmp_path / "t.npz", **columns)  # type: ignore[arg-type]
+    assert EmbeddingTable.load(tmp_path / "t.npz", taxonomy).predictions is None
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -71,6 +84,9 @@ def test_labels_by_name(taxonomy: Taxonomy, tmp_path: Path) -> None:
         ({"embeddings": np.eye(2)}, "neither a column 'labels' nor 'nodes'"),
         ({"embeddings": np.eye(2), "nodes": [1]}, "2 embeddings but 1 nodes"),
         ({"embeddings": np.eye(2), "nodes": [1, 99]}, "has node 99, but the taxonomy's nodes are 0 to"),
+        ({"embeddings": np.eye(2), "nodes": [1, 2], "predictions": [1, 6]}, "has node 6, but the taxonomy's"),
+        ({"embeddings": np.eye(2), "nodes": [1, 2], "predictions": [1]}, "2 embeddings but 1 predictions"),
+        ({"embeddings": np.eye(2), "nodes": [1, 2], "predictions": [1.5, 2]}, "must be integers"),
         ({"embeddings": np.eye(2), "nodes": [0.5, 1.0]}, "must be integers"),
         ({"embeddings": [1.0, 2.0], "nodes": [1, 2]}, r"numeric \(n, d\)"),
         ({"embeddings": [[1.0, np.nan], [1.0, 2.0]], "nodes": [1, 2]}, "row 0 holds NaN"),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from labeltree.errors import DataError
+from labeltree.evaluation.own_answers import OwnAnswers, own_answers
 from labeltree.evaluation.probe import linear_probe
 from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
 from labeltree.evaluation.reading import Reading, read
@@ -37,6 +38,7 @@ def evaluate(
 
     - linear probe on the features: learned on the training split, tested on ``split``;
     - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
+    - where the table has ``predictions``, the model's own answers within ``split``;
     - retrieval within ``split``, each sample left out of its own results, on features and on embeddings.
 
     A table without features gives its embeddings to all of them. A table without splits is halved for the
@@ -92,6 +94,7 @@ def evaluate(
             *samples.notes,
             *_parent_notes(prototypes),
             *_probe_notes(measured),
+            *_silent_notes(measured),
             *_different_samples(tables, chosen, name),
         ],
         settings=settings,
@@ -102,6 +105,7 @@ class _Measured(NamedTuple):
     method: MethodResult
     probe_gap: float
     prototypes: PrototypeResult
+    own: OwnAnswers | None
 
 
 def _choose(
@@ -111,6 +115,12 @@ def _choose(
         raise DataError(
             f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
             f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label); give the table's own"
+        )
+    answers = table.predictions
+    if answers is not None and len(answers) and not -1 <= answers.min() <= answers.max() < taxonomy.num_nodes:
+        raise DataError(
+            f"table '{name}' has predictions from {int(answers.min())} to {int(answers.max())}, but the "
+            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no answer)"
         )
     try:
         return choose_samples(table, taxonomy, split, settings)
@@ -133,6 +143,7 @@ def _measure(
         probe = linear_probe(readings[roles[0]], nodes, samples, taxonomy, settings)
         _log.info("%s: prototypes and violations", name)
         prototypes = prototype_scores(readings["embeddings"], nodes, samples, taxonomy, settings)
+        own = own_answers(table.predictions, nodes, samples, taxonomy)
         retrieval: dict[str, RetrievalResult] = {}
         for role, reading in readings.items():
             same = [other for other in retrieval if _same(readings[other], reading)]
@@ -145,15 +156,19 @@ def _measure(
     scores["embeddings"] |= prototypes.scores
     for role, found in retrieval.items():
         scores[role] |= found.scores
+    by_depth = {"probe": probe.by_depth, "prototypes": prototypes.by_depth}
+    if own is not None:
+        scores["predictions"] = own.scores
+        by_depth["own"] = own.by_depth
     method = MethodResult(
         name=name,
         representations={role: reading.representation for role, reading in readings.items()},
         scores=scores,
-        by_depth={"probe": probe.by_depth, "prototypes": prototypes.by_depth},
+        by_depth=by_depth,
         hp_curve={role: found.hp_curve for role, found in retrieval.items()},
         errors=probe.errors,
     )
-    return _Measured(method, probe.gap, prototypes)
+    return _Measured(method, probe.gap, prototypes, own)
 
 
 def _same(a: Reading, b: Reading) -> bool:
@@ -199,6 +214,14 @@ def _probe_notes(measured: Mapping[str, _Measured]) -> list[str]:
         f"The linear probe of '{name}' stopped up to {entry.probe_gap:.1%} (relative) above its minimum."
         for name, entry in measured.items()
         if entry.probe_gap
+    ]
+
+
+def _silent_notes(measured: Mapping[str, _Measured]) -> list[str]:
+    return [
+        f"'{name}' gave no answer of its own for {entry.own.silent} test samples: they count as wrong."
+        for name, entry in measured.items()
+        if entry.own is not None and entry.own.silent
     ]
 
 

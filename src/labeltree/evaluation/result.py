@@ -120,8 +120,9 @@ class MethodResult:
     Attributes:
         name: of the method.
         representations: role → what was read.
-        scores: role → metric → value; NaN where it is not defined for these samples.
-        by_depth: protocol (``probe``, ``prototypes``) → accuracy at depth 1 … L, coarse → fine.
+        scores: role → metric → value; NaN where it is not defined for these samples. The model's own answers
+            are a role too, ``predictions``.
+        by_depth: protocol (``probe``, ``prototypes``, ``own``) → accuracy at depth 1 … L, coarse → fine.
         hp_curve: role → HP@1 … HP@K.
         errors: where the linear probe errs.
     """

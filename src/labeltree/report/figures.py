@@ -45,6 +45,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class average of embeddings",
+        "own": "the model's own answers",
     }
     table_rows = [
         (method.name, classifiers.get(protocol, protocol), [percent(v) for v in values])

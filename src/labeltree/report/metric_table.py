@@ -94,7 +94,8 @@ def _reads(result: EvaluationResult, measure: Measure) -> str:
     role = next(
         (r for r, scores in main.scores.items() if measure.role in ("", r) and measure.metric in scores), None
     )
-    return "" if role is None else main.representations[role].source
+    read = main.representations.get(role or "")
+    return "" if read is None else read.source
 
 
 def _embedding(result: EvaluationResult) -> str:

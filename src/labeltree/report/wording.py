@@ -49,43 +49,27 @@ class MeasureGroup:
     measures: tuple[Measure, ...]
 
 
-_CLASSIFY = MeasureGroup(
-    "Does it tell the classes apart?",
-    "A simple linear classifier learns from training {samples}, then names test {samples} it has not seen.",
-    (
+def _classification(prefix: str, role: str) -> tuple[Measure, ...]:
+    return (
         Measure(
-            "top1",
-            "",
-            "Exact class right",
-            "top-1 accuracy",
+            f"{prefix}top1", role, "Exact class right", "top-1 accuracy",
             "Share of {samples} given exactly the right class.",
         ),
         Measure(
-            "tree_accuracy",
-            "",
-            "Nearness of the answer",
-            "H-Acc",
+            f"{prefix}tree_accuracy", role, "Nearness of the answer", "H-Acc",
             "Full marks for the right class, fewer the more steps on the tree lie between answer and truth.",
         ),
         Measure(
-            "hierarchical_f1",
-            "",
-            "Shared path",
-            "hierarchical F1",
+            f"{prefix}hierarchical_f1", role, "Shared path", "hierarchical F1",
             "How much of the way from the coarsest group to the class answer and truth have in common.",
         ),
         Measure(
-            "mistake_severity",
-            "",
-            "Severity of mistakes",
-            "mean LCA height of errors",
+            f"{prefix}mistake_severity", role, "Severity of mistakes", "mean LCA height of errors",
             "Mistakes only: how tall the smallest branch is that holds both answer and truth, in steps. "
             "A model that makes only the hard mistakes can look worse here.",
-            larger_is_better=False,
-            share=False,
+            larger_is_better=False, share=False,
         ),
-    ),
-)
+    )  # fmt: skip
 
 
 def _retrieval(role: str) -> tuple[Measure, ...]:
@@ -114,6 +98,16 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
     )  # fmt: skip
 
 
+_CLASSIFY = MeasureGroup(
+    "Does it tell the classes apart?",
+    "A simple linear classifier learns from training {samples}, then names test {samples} it has not seen.",
+    _classification("", ""),
+)
+_OWN = MeasureGroup(
+    "What does the model itself answer?",
+    "The answers that the model gives by its own classifier, for the same test {samples}.",
+    _classification("own_", "predictions"),
+)
 SEARCH = MeasureGroup(
     "Does it find similar {samples}?",
     "Every {sample} in turn is the query, and all the others are sorted by similarity to it.",
@@ -153,7 +147,7 @@ _ARRANGE = MeasureGroup(
         ),
     ),
 )
-GROUPS = (_CLASSIFY, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
+GROUPS = (_CLASSIFY, _OWN, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
 
 
 def format_score(value: float, measure: Measure) -> str:

@@ -13,9 +13,12 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry, get_geometry
+from labeltree.runs.columns import as_floats, as_integers, read_answers, read_columns, read_nodes
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["EmbeddingTable"]
+
+_OPTIONAL = ("features", "instances", "paths", "predictions")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class EmbeddingTable:
         features: ``(n, f)`` float32, what the encoder gives; None where only one representation is known.
         instances: ``(n,)`` int64 sample ids; row numbers when not given.
         paths: ``(n,)`` array of str, where each sample's image lies; None when unknown.
+        predictions: ``(n,)`` int64 nodes, the model's own answers, −1 where it gave none; None when it has no
+            classifier.
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
         curvature: of the Poincaré ball, below 0; not used by the other geometries.
     """
@@ -41,12 +46,13 @@ class EmbeddingTable:
     paths: np.ndarray[Any, Any] | None = None
     geometry: str = "sphere"
     curvature: float = -1.0
+    predictions: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
             raise DataError(f"embeddings must be a float (n, d) array, got {_describe(self.embeddings)}")
         n = len(self.embeddings)
-        for name in ("nodes", "split", "features", "instances", "paths"):
+        for name in ("nodes", "split", "features", "instances", "paths", "predictions"):
             column = getattr(self, name)
             if column is not None and len(column) != n:
                 raise DataError(
@@ -68,7 +74,7 @@ class EmbeddingTable:
         """The table of the rows in ``index``: ``(m,)`` int64 positions or ``(n,)`` bool."""
         where = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
         picked: dict[str, Any] = {}
-        for name in ("embeddings", "nodes", "features", "instances"):
+        for name in ("embeddings", "nodes", "features", "instances", "predictions"):
             column = getattr(self, name)
             picked[name] = None if column is None else column[where]
         for name in ("split", "paths"):
@@ -90,7 +96,7 @@ class EmbeddingTable:
         """Write the table as ``.npz`` or ``.parquet``, by suffix, atomically."""
         path = Path(path)
         columns: dict[str, Any] = {"embeddings": self.embeddings.numpy(), "nodes": self.nodes.numpy()}
-        for name in ("split", "features", "instances", "paths"):
+        for name in ("split", "features", "instances", "paths", "predictions"):
             column = getattr(self, name)
             if column is not None:
                 columns[name] = (
@@ -124,7 +130,8 @@ class EmbeddingTable:
 
         Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
-        ``instances``, ``paths``, ``geometry``, ``curvature``. The singular of each name is accepted too.
+        ``instances``, ``paths``, ``predictions`` (nodes or labels: the model's own answers), ``geometry``,
+        ``curvature``. The singular of each name is accepted too.
 
         Args:
             path: an ``.npz`` file, or a ``.parquet`` file whose embedding columns are lists of numbers.
@@ -137,8 +144,8 @@ class EmbeddingTable:
         path = Path(path)
         if not path.is_file():
             raise DataError(f"no embeddings at '{path}'")
-        raw = _read(path)
-        for plural in ("embeddings", "nodes", "labels", "splits", "features", "instances", "paths"):
+        raw = read_columns(path)
+        for plural in (*("embeddings", "nodes", "labels", "splits"), *_OPTIONAL):
             singular = plural.removesuffix("s")
             name = "split" if plural == "splits" else plural
             if name not in raw:
@@ -147,83 +154,18 @@ class EmbeddingTable:
                     raw[name] = raw[alias]
         if "embeddings" not in raw:
             raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
-        nodes = _nodes(path, raw, taxonomy)
         text = {k: np.asarray(raw[k], dtype=str) for k in ("split", "paths") if k in raw}
         return cls(
-            embeddings=_floats(path, "embeddings", raw["embeddings"]),
-            nodes=nodes,
+            embeddings=as_floats(path, "embeddings", raw["embeddings"]),
+            nodes=read_nodes(path, raw, taxonomy),
             split=text.get("split"),
-            features=_floats(path, "features", raw["features"]) if "features" in raw else None,
-            instances=_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
+            features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
+            instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
             paths=text.get("paths"),
             geometry=str(raw.get("geometry", "sphere")),
             curvature=float(raw.get("curvature", -1.0)),
+            predictions=read_answers(path, raw, taxonomy),
         )
-
-
-def _nodes(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor:
-    if "nodes" in raw:
-        nodes = _integers(path, "nodes", raw["nodes"])
-        if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
-            bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
-            raise DataError(
-                f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}"
-            )
-        return nodes
-    if "labels" not in raw:
-        raise DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {sorted(raw)}")
-    if taxonomy is None:
-        raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
-    labels = np.asarray(raw["labels"])
-    return taxonomy.encode([None if v is None or v != v or str(v) == "" else str(v) for v in labels.tolist()])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name][()] for name in archive.files}
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot read embeddings from '{path}': {error}") from error
-    raise DataError(f"cannot read embeddings from '{path}': use .npz or .parquet")
-
-
-def _read_parquet(path: Path) -> dict[str, Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path).combine_chunks()
-    raw: dict[str, Any] = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    raw = {k: raw[k] for k in ("geometry", "curvature") if k in raw}
-    for name in table.column_names:
-        column = table.column(name)
-        if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
-            flat = column.chunk(0).flatten() if column.num_chunks else pa.array([], column.type.value_type)
-            values = flat.to_numpy(zero_copy_only=False)
-            if len(column) and len(values) % len(column):
-                raise ValueError(f"the rows of column '{name}' differ in length")
-            raw[name] = values.reshape(len(column), -1)
-        else:
-            raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)
-    return raw
-
-
-def _floats(path: Path, name: str, array: Any) -> Tensor:
-    array = np.asarray(array)
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise DataError(
-            f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}"
-        )
-    return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
-
-
-def _integers(path: Path, name: str, array: Any) -> Tensor:
-    array = np.asarray(array)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"'{name}' in '{path}' must be integers, one a row, got {array.dtype} {array.shape}")
-    return torch.from_numpy(array.astype(np.int64))
 
 
 def _describe(tensor: Tensor) -> str:

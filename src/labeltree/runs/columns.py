@@ -1,0 +1,101 @@
+"""The columns of an embeddings file, checked: arrays in, tensors out, what is wrong named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_nodes"]
+
+
+def read_nodes(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor:
+    """The labels of a file, from its column of nodes or of names; see `EmbeddingTable.load`."""
+    if "nodes" in raw:
+        return _known(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
+    if "labels" not in raw:
+        raise DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {sorted(raw)}")
+    if taxonomy is None:
+        raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
+    return _encoded(raw["labels"], taxonomy)
+
+
+def read_answers(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor | None:
+    """The model's own answers, where the file has them, as nodes or as names."""
+    if "predictions" not in raw:
+        return None
+    answers = np.asarray(raw["predictions"])
+    if answers.dtype.kind in "UO" and taxonomy is not None:
+        return _encoded(answers, taxonomy)
+    return _known(path, as_integers(path, "predictions", answers), taxonomy)
+
+
+def _encoded(labels: Any, taxonomy: Taxonomy) -> Tensor:
+    given = np.asarray(labels).tolist()
+    return taxonomy.encode([None if v is None or v != v or str(v) == "" else str(v) for v in given])
+
+
+def _known(path: Path, nodes: Tensor, taxonomy: Taxonomy | None) -> Tensor:
+    if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
+        bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
+        raise DataError(
+            f"'{path}' has node {bad}, but the taxonomy's nodes are 0 to {taxonomy.num_nodes - 1}"
+        )
+    return nodes
+
+
+def read_columns(path: Path) -> dict[str, Any]:
+    """All columns of an ``.npz`` or ``.parquet`` file, as arrays by name."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name][()] for name in archive.files}
+        if path.suffix == ".parquet":
+            return _read_parquet(path)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"cannot read embeddings from '{path}': {error}") from error
+    raise DataError(f"cannot read embeddings from '{path}': use .npz or .parquet")
+
+
+def _read_parquet(path: Path) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path).combine_chunks()
+    raw: dict[str, Any] = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    raw = {k: raw[k] for k in ("geometry", "curvature") if k in raw}
+    for name in table.column_names:
+        column = table.column(name)
+        if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+            flat = column.chunk(0).flatten() if column.num_chunks else pa.array([], column.type.value_type)
+            values = flat.to_numpy(zero_copy_only=False)
+            if len(column) and len(values) % len(column):
+                raise ValueError(f"the rows of column '{name}' differ in length")
+            raw[name] = values.reshape(len(column), -1)
+        else:
+            raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)
+    return raw
+
+
+def as_floats(path: Path, name: str, array: Any) -> Tensor:
+    """A column of vectors, (n, d) float32."""
+    array = np.asarray(array)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise DataError(
+            f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}"
+        )
+    return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
+
+
+def as_integers(path: Path, name: str, array: Any) -> Tensor:
+    """A column of integers, (n,) int64."""
+    array = np.asarray(array)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"'{name}' in '{path}' must be integers, one a row, got {array.dtype} {array.shape}")
+    return torch.from_numpy(array.astype(np.int64))
