@@ -1,37 +1,49 @@
 """Losses over embeddings and labels of a taxonomy."""
 
 from labeltree.losses.bounded_loss import bounded_relation_loss
+from labeltree.losses.center import CenterLoss
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.depth_weights import depth_weights
+from labeltree.losses.embedding_classifier import EmbeddingClassifierLoss
+from labeltree.losses.guided import GuidedPrototypeLoss, prototype_distortion
 from labeltree.losses.hicone import HiConELoss, HiMulConELoss
 from labeltree.losses.himulcon import HiMulConLoss
 from labeltree.losses.hwc import HWCLoss, hwc_table, mean_omega
+from labeltree.losses.hxe import HXELoss
 from labeltree.losses.jaccard import JaccardSupConLoss
+from labeltree.losses.label_embedding import LabelEmbeddingLoss
 from labeltree.losses.level_aware_margin import LevelAwareMarginLoss, prototype_distance, prototype_margin
 from labeltree.losses.mlcl import MLCLLoss
 from labeltree.losses.ntxent import NTXentLoss
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.relation_loss import RelationLoss, relation_loss
+from labeltree.losses.soft_labels import SoftLabelLoss
 from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import LossTable, depth_table, instance_table, members, same_label
 from labeltree.losses.weighted_supcon import WeightedSupConLoss, outside_table
 
 __all__ = [
+    "CenterLoss",
     "ClassifierLoss",
     "CrossEntropyLoss",
+    "EmbeddingClassifierLoss",
+    "GuidedPrototypeLoss",
     "HWCLoss",
+    "HXELoss",
     "HiConELoss",
     "HiMulConELoss",
     "HiMulConLoss",
     "JaccardSupConLoss",
+    "LabelEmbeddingLoss",
     "LevelAwareMarginLoss",
     "LossTable",
     "MLCLLoss",
     "NTXentLoss",
     "NodePrototypes",
     "RelationLoss",
+    "SoftLabelLoss",
     "SupConLoss",
     "WeightedSupConLoss",
     "bounded_relation_loss",
@@ -47,6 +59,7 @@ __all__ = [
     "node_log_likelihood",
     "outside_table",
     "prototype_distance",
+    "prototype_distortion",
     "prototype_margin",
     "relation_loss",
     "same_label",

@@ -1,0 +1,175 @@
+"""Guided prototypes: a learnt point per class, whose distances follow those in the tree."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry import Euclidean, Geometry
+from labeltree.geometry.precision import answer_dtype
+from labeltree.losses.classifier import ClassifierLoss
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["GuidedPrototypeLoss", "prototype_distortion"]
+
+TreeMetric = Literal["path_length", "lca_height", "lca_depth"]
+
+
+def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = True) -> Tensor:
+    """The squared distortion of distances against those of a tree; scalar.
+
+        1/(C(C−1)) Σ_{k≠l} ((s·d_kl − D_kl) / D_kl)²,   s = Σ(d/D) / Σ(d/D)²
+
+    (Eq. 4 and 5 of Garnot & Landrieu 2021, Leveraging Class Hierarchies with Metric-Guided Prototype
+    Learning.) s is the scale that makes it least, so it is 0 where d is a multiple of D; the gradient flows
+    through s. Where all distances are 0 there is no scale, and it is 1.
+
+    Args:
+        distances: `(C, C)` d, symmetric.
+        tree: `(C, C)` D, symmetric, above 0 off the diagonal.
+        scale_free: False: s = 1.
+    """
+    classes = len(tree)
+    if classes < 2:
+        return distances.sum() * 0
+    apart = ~torch.eye(classes, dtype=torch.bool, device=tree.device)
+    ratio = distances[apart] / tree[apart]
+    if scale_free:
+        square = ratio.square().sum()
+        ratio = ratio * (ratio.sum() / torch.where(square > 0, square, 1.0))
+    return (ratio - 1).square().mean()
+
+
+class GuidedPrototypeLoss(ClassifierLoss):
+    """Metric-guided prototypes (Garnot & Landrieu 2021): nearest-prototype classification shaped by the tree.
+
+        L = mean over labelled rows of −log p(y_i)  +  λ·distortion(d(π_k, π_l), D_kl)
+        p(v) = Σ_{c∈v} softmax(−d(f, π))_c
+
+    One prototype π_c, a parameter, for each class c; d is the distance of the geometry, D of two classes that
+    of the tree. An inner-node label is as likely as its classes together.
+
+    Args:
+        taxonomy: the tree of the labels.
+        dim: d, dimension of the embeddings.
+        distortion_weight: λ ≥ 0.
+        depth: the classes are the nodes of this depth, 1 (coarsest) to L, and the leaves above it; None: the
+            leaves.
+        metric: D: `"path_length"`, the number of edges; `"lca_height"`, height(lca)/H; `"lca_depth"`,
+            1 − depth(lca)/L.
+        scale_free: whether D is followed up to a factor only, see `prototype_distortion`.
+        squared: whether logits are −d² rather than −d.
+        geometry: the space of the embeddings and prototypes; None: Euclidean, as in the paper.
+
+    Attributes:
+        prototypes: `(C, dim)` parameter, in coordinates that `geometry.embed` maps into the space; drawn from
+            the standard normal distribution.
+
+    Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. Without a labelled row the distortion
+    alone is left.
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = GuidedPrototypeLoss(taxonomy, dim=2)
+        >>> with torch.no_grad():
+        ...     _ = loss.prototypes.copy_(torch.tensor([[0.0, 1.0], [0.0, -1.0], [15**0.5, 0.0]]))
+        >>> z = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+        >>> taxonomy.decode(loss.predict(z))
+        ['animal/dog', 'plant/oak']
+        >>> loss.distortion().item() < 1e-12  # the oak lies twice as far from both as they from each other
+        True
+    """
+
+    schedulable = ("distortion_weight",)
+    tree: Tensor
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        dim: int,
+        distortion_weight: float = 1.0,
+        *,
+        depth: int | None = None,
+        metric: TreeMetric = "path_length",
+        scale_free: bool = True,
+        squared: bool = False,
+        geometry: Geometry | None = None,
+    ) -> None:
+        super().__init__(taxonomy, depth)
+        if not (isinstance(dim, int) and dim > 0):
+            raise ValueError(
+                f"dim must be the dimension of the embeddings, a whole number above 0; got {dim!r}"
+            )
+        if not distortion_weight >= 0:
+            raise ValueError(f"distortion_weight must not be negative; got {distortion_weight}")
+        if metric not in get_args(TreeMetric):
+            raise ValueError(f"metric must be one of {', '.join(get_args(TreeMetric))}; got {metric!r}")
+        self.distortion_weight = distortion_weight
+        self.metric = metric
+        self.scale_free = scale_free
+        self.squared = squared
+        self.geometry = Euclidean() if geometry is None else geometry
+        self.prototypes = nn.Parameter(torch.randn(len(self.classes), dim))
+        tree, self._unit = _tree_distances(taxonomy, self.classes, metric)
+        self.register_buffer("tree", tree.to(torch.int32), persistent=False)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return (
+            f"{super().extra_repr()}, dim={self.prototypes.shape[1]}, geometry={self.geometry.name}, "
+            f"distortion_weight={self.distortion_weight}, metric={self.metric}, "
+            f"scale_free={self.scale_free}, squared={self.squared}"
+        )
+
+    def logits(self, embeddings: Tensor) -> Tensor:
+        """−distance, or −distance², to the prototype of each class, `(n, C)`."""
+        self._check_embeddings(embeddings)
+        dtype = answer_dtype(embeddings, self.prototypes)
+        distances = self.geometry.pairwise_distance(embeddings.to(dtype), self._points())
+        return -distances.square() if self.squared else -distances
+
+    def distortion(self) -> Tensor:
+        """How far the prototypes' distances are from the tree's, scalar; see `prototype_distortion`."""
+        points = self._points()
+        distances = self.geometry.pairwise_distance(points, points)
+        tree = self.tree.to(distances) / self._unit
+        return prototype_distortion(distances, tree, scale_free=self.scale_free)
+
+    @torch.no_grad()
+    def predict(self, embeddings: Tensor) -> Tensor:
+        """The node of the nearest prototype of each row, `(n,)` int64; the first one of equals."""
+        return super().predict(self.logits(embeddings))
+
+    def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        logits, nodes = self.prepare(self.logits(embeddings), nodes)
+        loss = self.mean(-self.log_likelihood(logits, nodes), nodes)
+        if self.distortion_weight:
+            loss = loss + self.distortion_weight * self.distortion()
+        return loss
+
+    def _points(self) -> Tensor:
+        return self.geometry.embed(self.prototypes)
+
+    def _check_embeddings(self, embeddings: Tensor) -> None:
+        dim = self.prototypes.shape[1]
+        if embeddings.dim() != 2 or embeddings.shape[1] != dim or not embeddings.is_floating_point():
+            raise ValueError(
+                f"embeddings must be a floating-point tensor of shape (n, {dim}), as dim={dim}; "
+                f"got {str(embeddings.dtype).removeprefix('torch.')} of shape {tuple(embeddings.shape)}"
+            )
+
+
+def _tree_distances(taxonomy: Taxonomy, classes: Tensor, metric: TreeMetric) -> tuple[Tensor, int]:
+    """Distances of classes in the tree as whole numbers, `(C, C)`, and the unit that divides them."""
+    u, v = classes[:, None], classes[None, :]
+    if metric == "path_length":
+        return taxonomy.path_length(u, v), 1
+    if metric == "lca_height":
+        return taxonomy.lca_height(u, v), taxonomy.max_height
+    return taxonomy.max_depth - taxonomy.lca_depth(u, v), taxonomy.max_depth

@@ -1,0 +1,97 @@
+"""HXE: cross entropy of every step on the way from the root to the label."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.losses.classifier import ClassifierLoss
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["HXELoss"]
+
+StepWeights = Literal["depth", "height"]
+Variant = Literal["paper", "reference"]
+
+
+class HXELoss(ClassifierLoss):
+    """The hierarchical cross entropy (Eq. 2 to 4 of Bertinetto et al. 2020, Making Better Mistakes).
+
+        L = mean over labelled rows of Σ_v w(v)·(−log p(v | parent of v)),   v: the path from depth 1 to y_i
+        p(v | parent) = p(v) / p(parent),   p(v) = Σ_{c∈v} softmax(x)_c over the leaves c below v
+
+    With α = 0 it is the cross entropy. An inner-node label's path ends at the node; what lies below is open.
+
+    Args:
+        taxonomy: the tree of the labels.
+        alpha: α; how fast the weights of the steps fall.
+        weights: `"depth"`: w(v) = exp(−α·depth(v)), coarse steps weigh most (the published code).
+            `"height"`: w(v) = exp(−α·height(v)), a leaf has weight 1 and finer steps weigh most (the paper's
+            text). Up to a factor, they fall in opposite directions.
+        variant: `"paper"`: the sum as it stands. `"reference"`: divided by Σ w over all nodes of the tree, as
+            the published code does, so that α = 0 is cross entropy / number of nodes; its value of 0 where a
+            probability vanishes, and its division by 0 where a leaf lies directly below the root, are not
+            repeated.
+
+    Call with `logits (n, num_leaves)` and `nodes (n,)`, −1 where missing. The mean is over labelled rows, of
+    all ranks in training; without any it is exactly 0.
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
+        >>> logits = torch.tensor([[0.5, 0.25, 0.25]]).log()
+        >>> dog, animal = taxonomy.encode(["dog"]), taxonomy.encode(["animal"])
+        >>> loss = HXELoss(taxonomy, alpha=1.0)
+        >>> loss(logits, dog), loss(logits, animal)  # e⁻¹·log(4/3) + e⁻²·log(3/2), and e⁻¹·log(4/3)
+        (tensor(0.1607), tensor(0.1058))
+    """
+
+    schedulable = ("alpha",)
+    paths: Tensor
+    steps: Tensor
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        alpha: float = 0.1,
+        *,
+        weights: StepWeights = "depth",
+        variant: Variant = "paper",
+    ) -> None:
+        super().__init__(taxonomy)
+        if weights not in get_args(StepWeights):
+            raise ValueError(f"weights must be 'depth' or 'height'; got {weights!r}")
+        if variant not in get_args(Variant):
+            raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        self.alpha = alpha
+        self.weights = weights
+        self.variant = variant
+        # (N + 1, L): a label's path, then the label itself, of which a further step has probability 1; the
+        # last row is that of a missing label
+        own = torch.arange(len(taxonomy))[:, None]
+        below = taxonomy.ancestors[:, 1:]
+        paths = torch.cat([torch.where(below < 0, own, below), torch.full_like(below[:1], -1)])
+        self.register_buffer("paths", paths, persistent=False)
+        steps = taxonomy.depth if weights == "depth" else taxonomy.height
+        self.register_buffer("steps", steps, persistent=False)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return f"{super().extra_repr()}, alpha={self.alpha}, weights={self.weights}, variant={self.variant}"
+
+    def forward(self, logits: Tensor, nodes: Tensor) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        logits, nodes = self.prepare(logits, nodes)
+        weight = torch.exp(-self.alpha * self.steps.to(logits.dtype))  # per node
+        above = rows = torch.zeros_like(logits[:, 0])
+        for path in self.paths[nodes].unbind(1):
+            here = self.log_likelihood(logits, path)
+            rows = rows + weight[path] * (above - here)
+            above = here
+        if self.variant == "reference":
+            rows = rows / weight.sum()
+        return self.mean(rows, nodes)
