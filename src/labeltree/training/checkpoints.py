@@ -101,6 +101,8 @@ class Checkpoints(Checkpoint):
         row |= {k: float(metrics[k]) for k in sorted(metrics) if k.startswith("val_")}
         row["lr"] = float(trainer.optimizers[0].param_groups[0]["lr"])
         row["seconds"] = round(self.seconds + now - self._clock, 2)
+        if trainer.world_size > 1:  # ranks normalise by their own batches: the first says what is best
+            row = trainer.strategy.broadcast(row)
         self.rows.append(row)
         self.seconds, self._clock, self.sums = 0.0, now, {}
         if trainer.is_global_zero:
