@@ -1,0 +1,179 @@
+"""The one loss over a queue; MaskCon, Grafit, SelfCon, NNCLR and ASCL are its settings."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.losses.batch import follow_device
+from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.queue_batch import StoredKeys, check_queries
+from labeltree.losses.queue_contrast import QueueContrast, soft_target_contrast
+from labeltree.losses.reduction import Reduction, check_reduction
+from labeltree.losses.table import Undecided, members, same_label
+from labeltree.pairs import LabelRows, PairRelation, relation_space
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.relations import INSTANCE
+
+__all__ = ["ExcludeSelf", "QueueLoss", "check_share"]
+
+ExcludeSelf = Literal["drop", "negative", "keep"]
+
+
+class QueueLoss(nn.Module):
+    """Contrast of queries with their own keys and a queue, under a target that is partly soft.
+
+        L_i = w·(−Σ_j z_ij log q_ij) + (1 − w)·(−log q_i0)     (Eq. 15 of MaskCon)
+
+    j = 0 is the sample's own key, j ≥ 1 the queue; q is the softmax of cos/τ0 over them and z the target of
+    `soft_target_contrast`, normalised. The second part, SelfCon, uses no labels: everything in the queue
+    competes in it. In the first, what the labels leave undecided does not, unless told to.
+
+    Args:
+        taxonomy: the tree of the labels; None: all of the queue is of one class.
+        temperature: τ0 > 0, of the softmax.
+        target_temperature: τ ≥ 0, of the target; ∞: all of the class alike.
+        w: share of the first part, 0 to 1.
+        exclude_self: what becomes of a sample's own old keys: `"drop"`: left out of target and softmax;
+            `"negative"`: left out of the target alone; `"keep"`: treated like all keys of its class.
+        undecided: keys of which the labels leave open whether they are of the sample's class are left out
+            (`"ignore"`) or compete (`"negative"`).
+        reduction: `"valid"`, `"all"` and `"pairs"` are the mean over queries, of all ranks in training, as
+            every query has a positive, its own key; or `"sum"`, `"none"`.
+        geometry: of the embeddings; the sphere, which None is, is the only one.
+
+    Call with `queries (b, d)`, `keys (b, d)` of another view of the same samples, `queue` (see
+    `StoredKeys`), `nodes (b,)` and `instances (b,)`, both as in `RelationLoss`. Without `nodes` it is
+    SelfCon; without `instances` own old keys are not recognised. Only queries have a gradient.
+
+    Raises:
+        ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
+    """
+
+    taxonomy_paths: Tensor
+    candidates: Tensor
+    members: Tensor
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy | None,
+        *,
+        temperature: float,
+        target_temperature: float,
+        w: float,
+        exclude_self: ExcludeSelf,
+        undecided: Undecided = "ignore",
+        reduction: Reduction = "valid",
+        geometry: Geometry | None = None,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f"temperature must be above 0; got {temperature}")
+        if not target_temperature >= 0:
+            raise ValueError(f"target_temperature must not be negative; got {target_temperature}")
+        if exclude_self not in get_args(ExcludeSelf):
+            raise ValueError(
+                f"exclude_self must be one of {', '.join(get_args(ExcludeSelf))}; got {exclude_self!r}"
+            )
+        if geometry is not None and not isinstance(geometry, Sphere):
+            raise ValueError(
+                f"{type(self).__name__} compares by the cosine and knows the sphere alone, not geometry "
+                f"{geometry.name!r}; train with --geometry sphere"
+            )
+        self.temperature = float(temperature)
+        self.target_temperature = float(target_temperature)
+        self.w = check_share(w)
+        self.reduction = check_reduction(reduction)
+        space = relation_space(0 if taxonomy is None else taxonomy.max_depth)
+        everything = torch.ones(space.size, dtype=torch.bool)
+        candidates = everything if taxonomy is None else same_label(space)
+        competing = everything if taxonomy is None else members(space, undecided)
+        own = space.spread(space.relations.kind) == INSTANCE
+        kept = everything if exclude_self != "drop" else ~own
+        paths = torch.empty((0, 0), dtype=torch.int64) if taxonomy is None else taxonomy.paths
+        self.register_buffer("taxonomy_paths", paths, persistent=False)
+        self.register_buffer(
+            "candidates", candidates if exclude_self == "keep" else candidates & ~own, persistent=False
+        )
+        self.register_buffer("members", torch.stack([competing & kept, kept]), persistent=False)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return (
+            f"temperature={self.temperature}, target_temperature={self.target_temperature}, w={self.w}, "
+            f"reduction={self.reduction}"
+        )
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        queue: StoredKeys,
+        nodes: Tensor | None = None,
+        instances: Tensor | None = None,
+    ) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        contrast = self.contrast(queries, keys, queue, nodes, instances)
+        w = self.share(contrast)
+        soft = contrast.lse[:, 0] - contrast.attraction / contrast.mass
+        return self.reduce(w * soft + (1 - w) * (contrast.lse[:, 1] - contrast.own))
+
+    def share(self, contrast: QueueContrast) -> Tensor | float:
+        """w, a number or `(b,)`; a loss in which it depends on the batch overrides it."""
+        return self.w
+
+    def contrast(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        queue: StoredKeys,
+        nodes: Tensor | None,
+        instances: Tensor | None,
+    ) -> QueueContrast:
+        """The primitive on a checked batch; softmax 0 is that of the class, softmax 1 of everything."""
+        labelled = len(self.taxonomy_paths) > 0
+        num_nodes = len(self.taxonomy_paths) or None
+        nodes, instances = check_queries(queries, keys, queue, nodes, instances, num_nodes)
+        device, dtype = queries.device, torch.float64 if queries.dtype == torch.float64 else torch.float32
+        follow_device(self, self.members, device)
+        stored, ids = queue.vectors.to(device, dtype), queue.instances.to(device)
+        candidates = None if self.w == 0 or (labelled and nodes is None) else self.candidates
+        if labelled and nodes is not None:
+            theirs, competing = queue.nodes.to(device), self.members
+        else:
+            nodes, theirs = torch.full((len(queries),), -1, device=device), torch.full_like(ids, -1)
+            competing = self.members[[1, 1]]
+        relation = PairRelation(self._rows(nodes, instances), self._rows(theirs, ids), offset=None)
+        return soft_target_contrast(
+            queries.to(dtype),
+            keys.to(dtype),
+            stored,
+            relation,
+            positive=candidates,
+            members=competing,
+            temperature=self.temperature,
+            target_temperature=self.target_temperature,
+        )
+
+    def reduce(self, rows: Tensor) -> Tensor:
+        """The losses of the queries `(b,)` as `reduction` has it."""
+        if self.reduction == "none":
+            return rows
+        if self.reduction == "sum":
+            return rows.sum()
+        return labelled_mean(rows, torch.ones_like(rows, dtype=torch.bool), over_ranks=self.training)
+
+    def _rows(self, nodes: Tensor, instances: Tensor | None) -> LabelRows:
+        if len(self.taxonomy_paths):
+            return LabelRows.of(self.taxonomy_paths, nodes, instances, None)
+        return LabelRows(nodes, nodes.new_empty((len(nodes), 0)), instances, None)
+
+
+def check_share(w: float) -> float:
+    """`w` as a float, or a ValueError if it is no share."""
+    if not 0 <= w <= 1:
+        raise ValueError(f"w must lie between 0 and 1; got {w}")
+    return float(w)
