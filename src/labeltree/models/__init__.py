@@ -1,6 +1,7 @@
 """Encoders by name, projection heads, and policies for what is trained."""
 
-import labeltree.models.cifar_resnet  # these four register the encoders of our own
+import labeltree.models.bottleneck  # these five register the encoders of our own
+import labeltree.models.cifar_resnet
 import labeltree.models.plain
 import labeltree.models.pyramidnet
 import labeltree.models.small  # noqa: F401
