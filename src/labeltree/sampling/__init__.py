@@ -2,12 +2,14 @@
 
 from labeltree.sampling.balanced import BalancedBatchSampler
 from labeltree.sampling.base import BatchSampler
+from labeltree.sampling.class_balanced import ClassBalancedBatchSampler
 from labeltree.sampling.hierarchical import EpochPlan, HierarchicalBatchSampler
 from labeltree.sampling.shuffled import RandomBatchSampler
 
 __all__ = [
     "BalancedBatchSampler",
     "BatchSampler",
+    "ClassBalancedBatchSampler",
     "EpochPlan",
     "HierarchicalBatchSampler",
     "RandomBatchSampler",

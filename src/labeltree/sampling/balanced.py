@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labeltree.sampling.base import BatchSampler, IntArray
+from labeltree.sampling.classes import classes_at_depth
 from labeltree.sampling.grouping import shuffle_within
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class BalancedBatchSampler(BatchSampler):
             raise ValueError("drop_last is False, expected True: every batch has m classes × k samples")
 
     def _count_batches(self) -> tuple[int, int]:
-        self._sort_into_classes()
+        classes = classes_at_depth(self._tree, self.nodes, self.depth)
+        self._members, self._firsts, self._sizes = classes.members, classes.firsts, classes.sizes
         self.samples_per_class = self._choose_samples_per_class()
         self.num_classes = self.batch_size // self.samples_per_class
         kept = self._sizes >= self.samples_per_class
@@ -100,25 +102,6 @@ class BalancedBatchSampler(BatchSampler):
                 f"another depth or another samples_per_class"
             )
         return full, 0
-
-    def _sort_into_classes(self) -> None:
-        tree = self._tree
-        if not 1 <= self.depth <= tree.max_depth:
-            raise ValueError(
-                f"depth is {self.depth}, expected 1 to {tree.max_depth}, the depth of the taxonomy"
-            )
-        if len(self.nodes) and self.nodes.max() >= tree.num_nodes:
-            most = tree.num_nodes - 1
-            raise ValueError(
-                f"nodes holds {self.nodes.max()}, expected at most {most}, the last of the taxonomy"
-            )
-        column = tree.paths[:, self.depth - 1].numpy()
-        classes = np.where(self.nodes < 0, -1, column[self.nodes])
-        order = np.argsort(classes, kind="stable")
-        self._members = order[np.searchsorted(classes[order], 0) :]
-        _, self._firsts, self._sizes = np.unique(
-            classes[self._members], return_index=True, return_counts=True
-        )
 
     def _choose_samples_per_class(self) -> int:
         size = self.batch_size
