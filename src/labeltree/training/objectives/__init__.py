@@ -7,9 +7,9 @@ Importing this registers them. Another package adds its own through the entry po
 import warnings
 from importlib.metadata import entry_points
 
-from labeltree.training.objectives import contrastive
+from labeltree.training.objectives import coarse, contrastive
 
-__all__ = ["contrastive"]
+__all__ = ["coarse", "contrastive"]
 
 for _entry in entry_points(group="labeltree.objectives"):
     try:
