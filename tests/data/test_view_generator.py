@@ -38,7 +38,7 @@ def test_global_random_state_is_neither_read_nor_changed():
     assert torch.equal(state, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("recipe", ["simclr", "randaugment"])
+@pytest.mark.parametrize("recipe", ["simclr", "randaugment", "crop"])
 def test_seed_epoch_view_and_instance_each_change_the_view(recipe):
     images, ids = noise(1).expand(8, -1, -1, -1), torch.arange(8)
     generator = ViewGenerator(recipe, seed=0)
@@ -60,6 +60,21 @@ def test_identity_is_the_image():
     assert views.dtype == torch.float32
     assert torch.equal((views * 255).round().to(torch.uint8), images)
     assert torch.equal(views, images.float() / 255)
+
+
+def test_crop_keeps_colours():
+    """A crop of the whole image is the image or its mirror image; colours never change."""
+    images = noise(12, 3, 9)
+    views = ViewGenerator("crop", scale=(1.0, 1.0))(images, torch.arange(12))
+    plain = images.float() / 255
+    mirrored = plain.flip(3)
+    same = [torch.allclose(v, p, atol=1e-5) for v, p in zip(views, plain, strict=True)]
+    other = [torch.allclose(v, m, atol=1e-5) for v, m in zip(views, mirrored, strict=True)]
+    assert all(a or b for a, b in zip(same, other, strict=True))
+    assert any(same)
+    assert any(other)
+    grey = torch.full((4, 3, 9, 9), 77, dtype=torch.uint8)
+    torch.testing.assert_close(ViewGenerator("crop")(grey, torch.arange(4)), grey.float() / 255)
 
 
 def test_normalisation():

@@ -137,7 +137,7 @@ class Recipe:
         trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder).
         image_size: side of the square images in pixels; None = as the data set has them, else 32.
         channels: 1 or 3; None = as the data set has them.
-        views: augmentation: ``simclr``, ``randaugment`` or ``identity``.
+        views: augmentation: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
         erasing: probability of random erasing.
         flip: mirror images at random. Turn off where left and right differ.
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
@@ -188,7 +188,7 @@ class Recipe:
     trainable: str = "all"
     image_size: int | None = None
     channels: Literal[1, 3] | None = None
-    views: Literal["simclr", "randaugment", "identity"] = "simclr"
+    views: Literal["simclr", "randaugment", "crop", "identity"] = "simclr"
     erasing: float = 0.0
     flip: bool = True
     num_views: int | None = None

@@ -14,8 +14,8 @@ from labeltree.data.views.randaugment import RandAugment
 
 __all__ = ["RECIPES", "ViewGenerator"]
 
-RecipeName = Literal["simclr", "randaugment", "identity"]
-RECIPES: tuple[RecipeName, ...] = ("simclr", "randaugment", "identity")
+RecipeName = Literal["simclr", "randaugment", "crop", "identity"]
+RECIPES: tuple[RecipeName, ...] = ("simclr", "randaugment", "crop", "identity")
 
 # Streams of random numbers. A stream keeps its number for ever: a new operation takes new streams, so that
 # adding it leaves the views of older recipes as they were.
@@ -32,13 +32,14 @@ class ViewGenerator:
       (SimCLR and SupCon; the crop covers at least ``scale[0]`` of the image, 0.2 as SupCon has it for small
       images).
     - ``randaugment``: random resized crop, horizontal flip, RandAugment.
+    - ``crop``: random resized crop and horizontal flip, as classifiers are trained.
     - ``identity``: the image itself.
 
     A view does not depend on the batch that the image is in, on its order, on the number of workers or on
     earlier calls.
 
     Args:
-        recipe: ``simclr``, ``randaugment`` or ``identity``.
+        recipe: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
         size: Side of the views in pixels; None = that of the images.
         channels: Channels of the views, 1 or 3; None = those of the images.
         seed: Of the run.
@@ -167,6 +168,8 @@ class ViewGenerator:
         views = resampling.resample(pixels, rows, columns)
         if self.recipe == "randaugment":
             return self._randaugment(views, keys, _RANDAUGMENT)
+        if self.recipe == "crop":
+            return views
         factors = colour.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
         return colour.jitter(views, factors)
 
