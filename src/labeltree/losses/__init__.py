@@ -6,8 +6,10 @@ from labeltree.losses.center import CenterLoss
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.coins import CoInsLoss
+from labeltree.losses.correlation import CorrelationLoss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.depth_weights import depth_weights
+from labeltree.losses.devise import DeViSELoss
 from labeltree.losses.embedding_classifier import EmbeddingClassifierLoss
 from labeltree.losses.grafit import GrafitLoss
 from labeltree.losses.guided import GuidedPrototypeLoss, prototype_distortion
@@ -38,7 +40,9 @@ __all__ = [
     "CenterLoss",
     "ClassifierLoss",
     "CoInsLoss",
+    "CorrelationLoss",
     "CrossEntropyLoss",
+    "DeViSELoss",
     "EmbeddingClassifierLoss",
     "GrafitLoss",
     "GuidedPrototypeLoss",

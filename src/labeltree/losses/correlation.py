@@ -1,0 +1,116 @@
+"""L_CORR: every embedding towards the embedding that the taxonomy gives its class."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry import Sphere
+from labeltree.geometry.precision import answer_dtype
+from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["CorrelationLoss"]
+
+
+class CorrelationLoss(nn.Module):
+    """One minus the inner product of an embedding with that of its class (Eq. 8 of Barz & Denzler 2019).
+
+        L = mean over labelled rows of 1 − ψ_i · φ(y_i)
+
+    The class embeddings φ are fixed: their inner products are the classes' similarities in the tree, see
+    `Taxonomy.class_embeddings`. ψ_i is the row's embedding, normalised here. No pairs are compared, so labels
+    need not meet in a batch.
+
+    Args:
+        taxonomy: the tree of the labels; the classes are its leaves.
+        dim: the width of the embeddings. None: the number of classes, which φ needs to be exact. Fewer:
+            the leading eigenpairs of the similarities (Section 3.3), which are not of unit length. More:
+            the exact φ, and zeros.
+        normalize: give the class embeddings of fewer dimensions unit length.
+
+    Attributes:
+        dim: the width of the embeddings.
+        classes: `(C,)` int64, the leaves.
+        targets: `(N, dim)` float64, φ of every node as a label; of an inner node, the normalised mean of its
+            leaves' embeddings.
+
+    Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over labelled rows, of all
+    ranks in training; without any it is exactly 0. The root says nothing about a sample and counts as
+    missing, and so does a label whose φ is 0 (with few dimensions a class may have no part in them).
+
+    Raises:
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        TaxonomyError: `normalize` with a class whose embedding is 0.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = CorrelationLoss(taxonomy)
+        >>> loss.dim
+        3
+        >>> dog, cat = taxonomy.class_embeddings(taxonomy.encode(["dog", "cat"]))
+        >>> float(dog @ cat)  # they part at height 1 of 2
+        0.5
+        >>> z = torch.tensor([[3.0, 0.0, 0.0]])
+        >>> [float(loss(z, taxonomy.encode([label]))) for label in ("dog", "cat", "oak")]
+        [0.0, 0.5, 1.0]
+        >>> taxonomy.decode(loss.predict(z))
+        ['animal/dog']
+    """
+
+    classes: Tensor
+    targets: Tensor
+
+    def __init__(self, taxonomy: Taxonomy, dim: int | None = None, *, normalize: bool = False) -> None:
+        super().__init__()
+        leaves = taxonomy.num_leaves
+        if dim is not None and dim < 1:
+            raise ValueError(f"dim must be at least 1, or None for the number of classes; got {dim}")
+        self.dim = leaves if dim is None else dim
+        self.normalize = normalize
+        few = self.dim < leaves
+        targets = taxonomy.node_embeddings(dim=self.dim if few else None, normalize=few and normalize)
+        targets = nn.functional.pad(targets, (0, self.dim - targets.shape[1]))
+        targets[0] = 0.0
+        self.register_buffer("classes", taxonomy.leaves, persistent=False)
+        # Where eigenvalues coincide their eigenvectors are a matter of choice, which another machine may make
+        # differently: those are kept. The exact embeddings follow from the tree.
+        self.register_buffer("targets", targets, persistent=few)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return f"classes={len(self.classes)}, dim={self.dim}, normalize={self.normalize}"
+
+    def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The loss of a batch, a scalar; see the class."""
+        checked, _ = check_batch(embeddings, nodes, None, len(self.targets))
+        if checked is None:
+            raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")
+        self._check_width(embeddings)
+        targets = self.targets[checked.clamp(min=0)]
+        labelled = (checked > 0) & targets.any(1)
+        points = Sphere().project(embeddings)
+        return labelled_mean(
+            1 - (points * targets.to(points.dtype)).sum(1), labelled, over_ranks=self.training
+        )
+
+    @torch.no_grad()
+    def predict(self, embeddings: Tensor) -> Tensor:
+        """The leaf whose class embedding has the largest inner product with each row, `(n,)` int64.
+
+        Where φ is of unit length that is the nearest class embedding; of equals, the first.
+        """
+        check_batch(embeddings, None, None, None)
+        self._check_width(embeddings)
+        points = embeddings.to(answer_dtype(embeddings))
+        with torch.autocast(points.device.type, enabled=False):
+            return self.classes[(points @ self.targets[self.classes].to(points.dtype).T).argmax(1)]
+
+    def _check_width(self, embeddings: Tensor) -> None:
+        if embeddings.shape[1] != self.dim:
+            raise ValueError(
+                f"embeddings must have shape (n, {self.dim}), the width of the class embeddings; got "
+                f"{tuple(embeddings.shape)}"
+            )
+        follow_device(self, self.targets, embeddings.device)

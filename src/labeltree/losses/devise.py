@@ -1,0 +1,188 @@
+"""DeViSE: features towards the word vectors of their classes' names."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.geometry.precision import answer_dtype
+from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.classes import class_members, class_nodes, class_ranges
+from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.word_vectors import name_forms, name_vector, read_word_vectors
+from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.class_embeddings import means_of_classes
+
+__all__ = ["DeViSELoss"]
+
+
+class DeViSELoss(nn.Module):
+    """A hinge that ranks the word vector of the own class before all others (Eq. 1 of Frome et al. 2013).
+
+        L_i = Σ_{c≠y_i} [ m − t(y_i)·z_i + t(c)·z_i ]₊
+
+    z_i is the row's embedding, a linear map of its features in that paper and not normalised; t(c) is the
+    word vector of the name of class c at length 1, fixed. The classes are the leaves. The tree is not used,
+    but for names without a vector and for labels at inner nodes (both ours):
+
+    - a name that is no word of its own has the mean of its words' vectors, unknown words left out;
+    - a class with no known word borrows the vector of its nearest ancestor that has one, the root excepted;
+      if there is none it is left out, with its samples;
+    - classes with equal vectors do not compete with one another;
+    - the target of an inner node is the normalised mean of its classes' vectors, and those do not compete.
+
+    Args:
+        taxonomy: the tree of the labels.
+        vectors: the file of word vectors, see `read_word_vectors`. As an objective of `labeltree train`,
+            None takes the GloVe vectors that `labeltree data get glove-50d` has brought.
+        margin: m.
+        negatives: `"all"` sums over all other classes (the code of Barz & Denzler 2019); `"one"` takes one of
+            those that violate the margin, at random, as Frome et al. found faster.
+        dim: the width of the embeddings: None, or that of the vectors.
+
+    Attributes:
+        dim: the width of the word vectors.
+        classes: `(C,)` int64, the leaves.
+        targets: `(N, dim)` float64, t of every node as a label; 0 where there is none.
+        alike: `(N,)` int64, the same number for nodes with equal targets.
+
+    Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over rows whose label has
+    a target, of all ranks in training; without any it is exactly 0. The root counts as missing.
+
+    Raises:
+        ValueError: no file or none that can be read, a file that knows no class, a width that is not `dim`,
+            an argument of the wrong shape or type, or a node that is not of the taxonomy.
+    """
+
+    classes: Tensor
+    ranges: Tensor
+    targets: Tensor
+    alike: Tensor
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        vectors: str | None = None,
+        margin: float = 0.1,
+        *,
+        negatives: Literal["all", "one"] = "all",
+        dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        if negatives not in ("all", "one"):
+            raise ValueError(f"negatives must be 'all' or 'one'; got {negatives!r}")
+        if not margin >= 0:
+            raise ValueError(f"margin must not be negative; got {margin}")
+        self.margin = margin
+        self.negatives = negatives
+        self.vectors = self.default_vectors() if vectors is None else str(vectors)
+        targets = _targets(taxonomy, self.vectors)
+        self.dim = targets.shape[1]
+        if dim not in (None, self.dim):
+            raise ValueError(
+                f"dim is {dim}, but the word vectors of '{self.vectors}' have {self.dim} numbers"
+            )
+        classes = class_nodes(taxonomy)
+        self.register_buffer("classes", classes, persistent=False)
+        self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
+        # Both are kept: the file may change after training.
+        self.register_buffer("targets", targets)
+        self.register_buffer("alike", torch.unique(targets, dim=0, return_inverse=True)[1])
+
+    @staticmethod
+    def default_vectors() -> str:
+        """The file that is read where `vectors` is None: here there is none, which is an error."""
+        raise ValueError(
+            "vectors is missing; name a file of word vectors, such as the one that 'labeltree data get "
+            "glove-50d' brings"
+        )
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return (
+            f"classes={len(self.classes)}, dim={self.dim}, margin={self.margin}, negatives={self.negatives!r}"
+        )
+
+    def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
+        """The loss of a batch, a scalar; see the class."""
+        checked, _ = check_batch(embeddings, nodes, None, len(self.targets))
+        self._check_width(embeddings)
+        if checked is None:
+            raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")
+        targets = self.targets[checked.clamp(min=0)]
+        labelled = (checked > 0) & targets.any(1)
+        of_classes = self.targets[self.classes]
+        competes = ~class_members(checked, self.ranges, len(self.classes)) & of_classes.any(1)
+        competes &= self.alike[checked.clamp(min=0)][:, None] != self.alike[self.classes]
+        with torch.autocast(embeddings.device.type, enabled=False):
+            points = embeddings.to(answer_dtype(embeddings))
+            own = (points * targets.to(points.dtype)).sum(1, keepdim=True)
+            hinge = (self.margin - own + points @ of_classes.to(points.dtype).T).clamp(min=0)
+            hinge = hinge.masked_fill(~competes, 0.0)
+            if self.negatives == "one":
+                order = torch.rand_like(hinge.detach()).masked_fill(hinge.detach() <= 0, -1.0)
+                rows = hinge.gather(1, order.argmax(1, keepdim=True))[:, 0]
+            else:
+                rows = hinge.sum(1)
+            return labelled_mean(rows, labelled, over_ranks=self.training)
+
+    @torch.no_grad()
+    def predict(self, embeddings: Tensor) -> Tensor:
+        """The class whose word vector has the largest inner product with each row, `(n,)` int64.
+
+        Of equals the first. A class without a vector is never the answer.
+        """
+        check_batch(embeddings, None, None, None)
+        self._check_width(embeddings)
+        of_classes = self.targets[self.classes]
+        with torch.autocast(embeddings.device.type, enabled=False):
+            points = embeddings.to(answer_dtype(embeddings))
+            scores = (points @ of_classes.to(points.dtype).T).masked_fill(~of_classes.any(1), -torch.inf)
+            return self.classes[scores.argmax(1)]
+
+    def _check_width(self, embeddings: Tensor) -> None:
+        if embeddings.shape[1] != self.dim:
+            raise ValueError(
+                f"embeddings must have shape (n, {self.dim}), the width of the word vectors; got "
+                f"{tuple(embeddings.shape)}"
+            )
+        follow_device(self, self.targets, embeddings.device)
+
+
+def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
+    """The unit vector of every node as a label, `(N, d)` float64; 0 where there is none."""
+    words = {form for name in taxonomy.names for forms in name_forms(name) for form in forms}
+    vectors = read_word_vectors(path, words)
+    named = [None, *(name_vector(name, vectors) for name in taxonomy.names[1:])]  # the root's is no class
+    parent = taxonomy.parent.tolist()
+    leaves, found, borrowed, without = [], [], [], []
+    for leaf in taxonomy.leaves.tolist():
+        node = leaf
+        while node and named[node] is None:
+            node = parent[node]
+        vector = named[node]
+        if vector is None:
+            without.append(leaf)
+            continue
+        if node != leaf:
+            borrowed.append(leaf)
+        leaves.append(leaf)
+        found.append(vector)
+    if not found:
+        raise ValueError(
+            f"'{path}' has no vector for any word of the {taxonomy.num_leaves} classes, such as "
+            f"{', '.join(repr(taxonomy.names[leaf]) for leaf in taxonomy.leaves[:3].tolist())}"
+        )
+    for which, what in ((borrowed, "take that of an ancestor"), (without, "are left out")):
+        if which:
+            names = ", ".join(taxonomy.path_name(leaf) for leaf in which[:5])
+            more = f" and {len(which) - 5} more" if len(which) > 5 else ""
+            warnings.warn(
+                f"{len(which)} of {taxonomy.num_leaves} classes have no word vector in '{path}' and {what}: "
+                f"{names}{more}",
+                stacklevel=3,
+            )
+    return means_of_classes(taxonomy, torch.stack(found), torch.tensor(leaves))
