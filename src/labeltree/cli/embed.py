@@ -28,6 +28,6 @@ def run(arguments: list[str]) -> None:
         source = open_other(trainee, options.data, unlabelled=options.unlabelled)
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
-    table = embed_source(trainee.module, source)
+    table = embed_source(trainee.module, source, trainee.labels)
     table.save(out)
     print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

@@ -74,7 +74,7 @@ def _evaluated(folder: RunFolder) -> dict[str, Any]:
     metrics = folder.metrics
     if not metrics.is_file() or metrics.stat().st_mtime < folder.encoder.stat().st_mtime:
         trainee = load_run(folder.path)
-        table = embed_source(trainee.module, trainee.source)
+        table = embed_source(trainee.module, trainee.source, trainee.labels)
         result = evaluate(table, trainee.source.taxonomy)
         folder.write_json(folder.metrics, result.to_dict())
         print(f"{folder.path.name}: evaluated", flush=True)

@@ -15,6 +15,7 @@ from labeltree.data import Source, list_datasets, open_source
 from labeltree.errors import TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.fit import Trainee, open_recipe_source, prepare
+from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
 from labeltree.training.record import check_samples
@@ -84,13 +85,23 @@ def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> N
     module.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
 
 
-def embed_source(module: RepresentationModule, source: Source, batch_size: int = 512) -> EmbeddingTable:
-    """Features and embeddings of all samples of a source, unaugmented, in order."""
+def embed_source(
+    module: RepresentationModule, source: Source, labels: TrainingLabels | None = None, batch_size: int = 512
+) -> EmbeddingTable:
+    """Features and embeddings of all samples of a source, unaugmented, in order.
+
+    Args:
+        module: of the run.
+        source: the samples.
+        labels: of the run's training. With them the table holds what the model itself answers, if it does,
+            as nodes of the data's taxonomy.
+        batch_size: samples at a time.
+    """
     device = torch.device(
         "cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu"
     )
     module = module.to(device).eval()
-    features, embeddings = [], []
+    features, embeddings, answers = [], [], []
     with torch.inference_mode():
         for positions in _chunks(len(source), batch_size):
             images = module.plain(
@@ -101,6 +112,9 @@ def embed_source(module: RepresentationModule, source: Source, batch_size: int =
             rows = module.evaluated_encoder(images).float()
             features.append(rows.cpu())
             embeddings.append(module.objective.embed(rows).float().cpu())
+            answer = None if labels is None else module.objective.predict(rows)
+            if labels is not None and answer is not None:
+                answers.append(labels.from_training[answer.cpu()])
     geometry = module.objective.geometry
     return _table(
         source,
@@ -108,6 +122,7 @@ def embed_source(module: RepresentationModule, source: Source, batch_size: int =
         features=torch.cat(features),
         geometry=geometry.name,
         curvature=module.recipe.curvature,
+        predictions=torch.cat(answers) if answers else None,
     )
 
 
@@ -152,7 +167,7 @@ def _make_table(name: TableName, trainee: Trainee) -> EmbeddingTable:
         return pixel_table(trainee.source)
     if name == "untrained":
         return embed_source(prepare(trainee.module.recipe, trainee.source).module, trainee.source)
-    return embed_source(trainee.module, trainee.source)
+    return embed_source(trainee.module, trainee.source, trainee.labels)
 
 
 def _table(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:

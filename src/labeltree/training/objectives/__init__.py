@@ -4,12 +4,17 @@ Importing this registers them. Another package adds its own through the entry po
 ``labeltree.objectives``, each naming a module that registers objectives when it is imported.
 """
 
+import importlib
 import warnings
 from importlib.metadata import entry_points
 
-from labeltree.training.objectives import coarse, contrastive
+__all__: list[str] = []
 
-__all__ = ["coarse", "contrastive"]
+# In the order in which they are listed.
+_FAMILIES = ("contrastive", "coarse")
+
+for _family in _FAMILIES:
+    importlib.import_module(f"{__name__}.{_family}")
 
 for _entry in entry_points(group="labeltree.objectives"):
     try:
