@@ -47,6 +47,46 @@ def test_subset_keeps_instances_groups_splits_and_files():
     assert source.subset([]).load([]).shape == (0, 1, 6, 6)
 
 
+def test_aspects_and_ratings_go_with_the_samples():
+    plain = source_of()
+    assert (plain.aspect_taxonomies, plain.aspects, plain.ratings) == ((), None, None)
+    stars = Taxonomy.from_paths([("1",), ("2",)])
+    aspects = torch.stack([torch.tensor([0, 1, 2, 3, -1, 4]), torch.tensor([1, 2, -1, 1, 2, -1])], 1)
+    ratings = torch.stack([torch.full((6,), -1), aspects[:, 1]], 1)
+    both = {"aspect_taxonomies": (TREE, stars), "aspects": aspects, "ratings": ratings}
+    source = source_of(**both, split=np.array(["train", "val", "test"] * 2))
+    part = source.subset([5, 0])
+    assert part.aspects.tolist() == [[4, -1], [0, 1]]
+    assert part.ratings.tolist() == [[-1, -1], [-1, 1]]
+    assert part.aspect_taxonomies == (TREE, stars)
+    again = source.with_split(["val"] * 6).of_split("val")
+    assert torch.equal(again.aspects, aspects)
+    assert torch.equal(again.ratings, ratings)
+    assert source.subset([]).aspects.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"aspects": torch.zeros(5, 1).long()}, "aspects has 5 entries for 6 samples"),
+        ({"aspects": torch.zeros(6, 2).long()}, r"aspects has shape \(6, 2\), expected \(6, 1\)"),
+        ({"aspects": torch.zeros(6).long()}, r"aspects has shape \(6,\), expected \(6, 1\)"),
+        (
+            {"aspects": torch.full((6, 1), 9)},
+            r"aspects\[:, 0\] run from 9 to 9, but the taxonomy has 5 nodes",
+        ),
+        ({"aspects": None}, "has 1 aspect_taxonomies but no aspects"),
+        ({"aspect_taxonomies": ()}, "has 0 aspect_taxonomies but some aspects"),
+        ({"ratings": torch.zeros(6, 3).long()}, r"ratings has shape \(6, 3\), expected \(6, 1\)"),
+        ({"ratings": torch.full((6, 1), -2)}, "ratings hold -2, expected 0 or more, or -1"),
+    ],
+)
+def test_aspects_must_fit(columns, sentence):
+    given = {"aspect_taxonomies": (TREE,), "aspects": torch.zeros(6, 1, dtype=torch.int64)}
+    with pytest.raises(DataError, match=sentence):
+        source_of(**(given | columns))
+
+
 def test_columns_must_fit():
     with pytest.raises(DataError, match="instances has 5 entries for 6 samples"):
         source_of(instances=torch.arange(5))

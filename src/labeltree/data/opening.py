@@ -29,6 +29,7 @@ def open_source(
     cache: bool | None = None,
     image_column: str | None = None,
     label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
     progress: Progress | None = None,
@@ -46,6 +47,7 @@ def open_source(
         cache: Keep decoded images in the cache folder; None = if there is room.
         image_column: Tables: column of the image files.
         label_columns: Tables: one column, or one per depth, coarse to fine.
+        aspect_columns: Tables: further labels of the same samples, each with a taxonomy of its own.
         group_column: Tables: rows with equal value never part.
         split_column: Tables: column of the split.
         progress: Is told how far decoding is: ``progress(message, done, total)``.
@@ -85,6 +87,7 @@ def open_source(
             taxonomy=taxonomy,
             image_column=image_column,
             label_columns=label_columns,
+            aspect_columns=aspect_columns,
             group_column=group_column,
             split_column=split_column,
             on_error=on_error,

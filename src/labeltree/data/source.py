@@ -54,6 +54,11 @@ class Source:
         split: ``train``, ``val`` or ``test`` of each sample, or an empty string; None where nothing is
             decided.
         files: File of each row of the store, where there are files.
+        aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
+        aspects: Those labels ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing; None where
+            there are no aspects.
+        ratings: Ordinal numbers ``(n, A)`` int64 that go with the aspects, -1 where there is none; None where
+            no aspect is a rating.
     """
 
     name: str
@@ -65,17 +70,45 @@ class Source:
     groups: Tensor | None = None
     split: np.ndarray[Any, Any] | None = None
     files: Sequence[str] | None = None
+    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    aspects: Tensor | None = None
+    ratings: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
-        columns = {"instances": self.instances, "rows": self.rows, "groups": self.groups, "split": self.split}
-        for column, values in columns.items():
+        for column in ("instances", "rows", "groups", "split", "aspects", "ratings"):
+            values = getattr(self, column)
             if values is not None and len(values) != n:
                 raise DataError(f"source '{self.name}': {column} has {len(values)} entries for {n} samples")
-        if n and not (int(self.nodes.min()) >= -1 and int(self.nodes.max()) < self.taxonomy.num_nodes):
+        self._check_nodes("nodes", self.nodes, self.taxonomy)
+        self._check_aspects()
+
+    def _check_nodes(self, what: str, nodes: Tensor, taxonomy: Taxonomy) -> None:
+        if len(nodes) and not (int(nodes.min()) >= -1 and int(nodes.max()) < taxonomy.num_nodes):
             raise DataError(
-                f"source '{self.name}': nodes run from {int(self.nodes.min())} to {int(self.nodes.max())}, "
-                f"but the taxonomy has {self.taxonomy.num_nodes} nodes"
+                f"source '{self.name}': {what} run from {int(nodes.min())} to {int(nodes.max())}, "
+                f"but the taxonomy has {taxonomy.num_nodes} nodes"
+            )
+
+    def _check_aspects(self) -> None:
+        width = len(self.aspect_taxonomies)
+        if (self.aspects is None) != (width == 0):
+            raise DataError(
+                f"source '{self.name}' has {width} aspect_taxonomies but {'no' if width else 'some'} aspects"
+            )
+        for column, values in (("aspects", self.aspects), ("ratings", self.ratings)):
+            if values is not None and values.shape != (len(self), width):
+                raise DataError(
+                    f"source '{self.name}': {column} has shape {tuple(values.shape)}, expected "
+                    f"{(len(self), width)}: a column for each of {width} aspect_taxonomies"
+                )
+        if self.aspects is not None:
+            for number, taxonomy in enumerate(self.aspect_taxonomies):
+                self._check_nodes(f"aspects[:, {number}]", self.aspects[:, number], taxonomy)
+        if self.ratings is not None and self.ratings.numel() and int(self.ratings.min()) < -1:
+            raise DataError(
+                f"source '{self.name}': ratings hold {int(self.ratings.min())}, expected 0 or more, or -1 "
+                "where one is missing"
             )
 
     def __len__(self) -> int:
@@ -116,6 +149,8 @@ class Source:
             rows=self.rows[index],
             groups=None if self.groups is None else self.groups[index],
             split=None if self.split is None else self.split[index.numpy()],
+            aspects=None if self.aspects is None else self.aspects[index],
+            ratings=None if self.ratings is None else self.ratings[index],
         )
 
     def with_split(self, split: Sequence[str] | np.ndarray[Any, Any]) -> Source:

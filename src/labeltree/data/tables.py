@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.columns import cell_texts, find_column, read_table
 from labeltree.data.downloads import Progress
 from labeltree.data.files import OnError, image_shape_of, open_images
 from labeltree.data.source import SPLITS, Source
-from labeltree.errors import DataError, TaxonomyError
+from labeltree.data.table_labels import find_label_columns, label_nodes, table_aspects
+from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.naming import split_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +26,6 @@ __all__ = ["TABLE_SUFFIXES", "open_table"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 _IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path")
-_LABEL_COLUMNS = ("label", "class", "category", "node")
-_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 
 
@@ -40,6 +37,7 @@ def open_table(
     taxonomy: Taxonomy | None = None,
     image_column: str | None = None,
     label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
     on_error: OnError = "raise",
@@ -59,6 +57,9 @@ def open_table(
         label_columns: One column, or one per depth, coarse to fine; None = label (or class, category,
             node), or depth1, depth2, … An empty cell is a missing label, empty finer cells make it an inner
             node.
+        aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
+            or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
+            ratings too.
         group_column: Rows with equal value never part when splitting; None = ``group`` if there is one.
             Without groups, rows that show the same file are one group.
         split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
@@ -71,13 +72,14 @@ def open_table(
         TaxonomyError: If a label is not in the taxonomy.
     """
     where = Path(path)
-    table = _read(where)
+    table = read_table(where)
     if not len(table):
         raise DataError(f"the table '{where}' has no rows")
-    image_column = _column(table, where, image_column, _IMAGE_COLUMNS, "the image files", "image_column")
+    image_column = find_column(table, where, image_column, _IMAGE_COLUMNS, "the image files", "image_column")
     files = _files(table, where, image_column)
-    labels = _label_columns(table, where, label_columns)
-    taxonomy, nodes = _nodes(table, where, labels, taxonomy)
+    labels = find_label_columns(table, where, label_columns)
+    taxonomy, nodes = label_nodes(table, where, labels, taxonomy)
+    aspects = table_aspects(table, where, aspect_columns)
     size, native_channels = image_size, channels
     if size is None or native_channels is None:
         probed = image_shape_of(files)
@@ -95,122 +97,17 @@ def open_table(
         groups=_groups(table, where, group_column, files),
         split=_split(table, where, split_column),
         files=files,
+        aspect_taxonomies=aspects.taxonomies,
+        aspects=aspects.nodes,
+        ratings=aspects.ratings,
     )
     return everything.subset(torch.from_numpy(opened.readable()))
-
-
-def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    if not path.is_file():
-        raise DataError(f"there is no table '{path}'")
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            table = pd.read_parquet(path)
-        else:
-            # Only an empty cell is missing: "NA" and "null" may be names.
-            table = pd.read_csv(
-                path,
-                sep="\t" if path.suffix.lower() == ".tsv" else ",",
-                dtype=str,
-                keep_default_na=False,
-                na_values=[""],
-                encoding="utf-8-sig",
-            )
-    except UnicodeDecodeError as error:
-        raise DataError(f"the table '{path}' is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except Exception as error:  # pandas and pyarrow have many kinds of errors for malformed files
-        raise DataError(f"the table '{path}' cannot be read: {str(error).strip().splitlines()[0]}") from error
-    table.columns = [str(column).strip() for column in table.columns]
-    return table
-
-
-def _column(
-    table: pd.DataFrame, path: Path, chosen: str | None, usual: Sequence[str], what: str, option: str
-) -> str:
-    columns = list(table.columns)
-    if chosen is not None:
-        if chosen in columns:
-            return chosen
-        near = difflib.get_close_matches(chosen, columns, 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(columns)}"
-        raise DataError(f"the table '{path}' has no column '{chosen}'; {hint}")
-    by_name = {column.lower(): column for column in reversed(columns)}
-    for name in usual:
-        if name in by_name:
-            return by_name[name]
-    raise DataError(
-        f"the table '{path}' has no column for {what} that is known by its name ({', '.join(usual)}); "
-        f"it has {', '.join(columns)}: name one as {option}"
-    )
-
-
-def _label_columns(table: pd.DataFrame, path: Path, chosen: Sequence[str] | str | None) -> list[str]:
-    if isinstance(chosen, str):
-        chosen = [chosen]
-    if chosen is not None:
-        if not chosen:
-            raise DataError("label_columns is empty; it must name one column, or one per depth")
-        return [_column(table, path, column, (), "labels", "label_columns") for column in chosen]
-    numbered = {
-        int(match[1]): column
-        for column in table.columns
-        if (match := _PER_DEPTH.fullmatch(column)) is not None
-    }
-    if numbered:
-        return [numbered[depth] for depth in sorted(numbered)]
-    return [_column(table, path, None, _LABEL_COLUMNS, "labels", "label_columns")]
-
-
-def _nodes(
-    table: pd.DataFrame, path: Path, columns: Sequence[str], taxonomy: Taxonomy | None
-) -> tuple[Taxonomy, Tensor]:
-    rows: list[Any] = _paths(table, path, columns)
-    if len(columns) == 1 and taxonomy is not None:
-        rows = _texts(table, columns[0])
-    elif len(columns) == 1:
-        rows = [row and split_path(row[0]) for row in rows]
-    try:
-        if taxonomy is None:
-            known = dict.fromkeys(row for row in rows if row)
-            if not known:
-                raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is empty")
-            taxonomy = Taxonomy.from_paths(known)
-        return taxonomy, taxonomy.encode(rows)
-    except TaxonomyError as error:
-        raise TaxonomyError(f"the table '{path}', {' and '.join(columns)}: {error}") from error
-
-
-def _texts(table: pd.DataFrame, column: str) -> list[str | None]:
-    """Cells as text, None where they are missing; whole numbers without a decimal point."""
-    cells: list[Any] = table[column].tolist()
-    missing = table[column].isna().tolist()
-    texts = [
-        str(int(c)) if isinstance(c, float) and not m and c.is_integer() else str(c)
-        for c, m in zip(cells, missing, strict=True)
-    ]
-    return [None if m or not t.strip() else t.strip() for t, m in zip(texts, missing, strict=True)]
-
-
-def _paths(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> list[tuple[str, ...] | None]:
-    """Labels coarse to fine, as far as they go; None where there is none."""
-    paths: list[tuple[str, ...] | None] = []
-    for row, cells in enumerate(zip(*(_texts(table, column) for column in columns), strict=True)):
-        known = tuple(cell for cell in cells if cell is not None)
-        if any(cell is not None for cell in cells[len(known) :]):
-            gap = columns[cells.index(None)]
-            raise DataError(
-                f"the table '{path}', row {row + 1}: '{gap}' is empty but a finer label is given; "
-                "only the finest labels of a row may be missing"
-            )
-        paths.append(known or None)
-    return paths
 
 
 def _files(table: pd.DataFrame, path: Path, column: str) -> list[str]:
     root = os.path.abspath(path.parent)
     files = []
-    for row, name in enumerate(_texts(table, column)):
+    for row, name in enumerate(cell_texts(table, column)):
         if name is None:
             raise DataError(f"the table '{path}', row {row + 1}: the column '{column}' is empty")
         file = os.path.normpath(os.path.join(root, name))
@@ -230,15 +127,17 @@ def _groups(table: pd.DataFrame, path: Path, column: str | None, files: Sequence
         if len(set(files)) == len(files):
             return None
         return torch.from_numpy(pd.factorize(np.asarray(files, dtype=object))[0].astype(np.int64))
-    column = _column(table, path, column or "group", (), "groups", "group_column")
-    return torch.from_numpy(pd.factorize(np.asarray(_texts(table, column), dtype=object))[0].astype(np.int64))
+    column = find_column(table, path, column or "group", (), "groups", "group_column")
+    return torch.from_numpy(
+        pd.factorize(np.asarray(cell_texts(table, column), dtype=object))[0].astype(np.int64)
+    )
 
 
 def _split(table: pd.DataFrame, path: Path, column: str | None) -> np.ndarray[Any, Any] | None:
     if column is None and "split" not in table.columns:
         return None
-    column = _column(table, path, column or "split", (), "splits", "split_column")
-    cells = [(text or "").lower() for text in _texts(table, column)]
+    column = find_column(table, path, column or "split", (), "splits", "split_column")
+    cells = [(text or "").lower() for text in cell_texts(table, column)]
     splits = [_SPLIT_NAMES.get(cell, cell) for cell in cells]
     for row, split in enumerate(splits):
         if split not in (*SPLITS, ""):
