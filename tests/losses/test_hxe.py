@@ -1,5 +1,6 @@
 """HXE: its weights, its normalisations, its path."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -60,7 +61,7 @@ def slow(tree, logits, nodes, alpha, weights, variant):
     for x, node in zip(logits, nodes.tolist(), strict=True):
         way = line(tree, node) if node >= 0 else [0]
         row = x.sum() * 0
-        for parent, child in zip(way, way[1:], strict=False):
+        for parent, child in itertools.pairwise(way):
             conditional = probability(x, columns_of(tree, child, classes)) / probability(
                 x, columns_of(tree, parent, classes)
             )
