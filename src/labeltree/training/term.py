@@ -51,6 +51,10 @@ class Term(nn.Module):
         self.loss = loss
         self.weight = weight
         self.asks = _asked(name, loss.forward)
+        parameters = inspect.signature(loss.forward).parameters
+        self._needs = frozenset(
+            key for key in self.asks if parameters[key].default is inspect.Parameter.empty
+        )
         self._reads = classifier
         self.classifier: nn.Linear | None = None
         if "logits" in self.asks:
@@ -70,7 +74,7 @@ class Term(nn.Module):
             rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
             offered = {**offered, **rows, "queries": rows["embeddings"]}
         for key in ("keys", "queue", "ratings"):
-            if key in self.asks and offered.get(key) is None:
+            if key in self._needs and offered.get(key) is None:
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
         loss: Tensor = self.loss(**self._feed(self.asks, offered))
         return loss
