@@ -141,6 +141,24 @@ def test_many_stops_and_an_average_of_weights(
     assert_same(undisturbed(recipe), train(recipe, tmp_path, progress_bar=False))
 
 
+@pytest.mark.parametrize("objective", ["maskcon", "center+lam", "corr+cls"])
+def test_queue_momentum_encoder_and_centres_go_on(
+    objective: str,
+    tmp_path: Path,
+    recipe_of: Callable[..., Recipe],
+    undisturbed: Callable[[Recipe], RunFolder],
+) -> None:
+    recipe = recipe_of(objective, encoder="test-dropout", queue__size=20)
+    for step in (3, 6):
+        with pytest.raises(Stop):
+            train(recipe, tmp_path, callbacks=[StopAfter(step)], progress_bar=False, every_n_steps=1)
+    assert_same(undisturbed(recipe), train(recipe, tmp_path, progress_bar=False))
+    if objective == "maskcon":
+        state = torch.load(RunFolder(tmp_path).last_checkpoint, weights_only=True)["state_dict"]
+        assert int(state["queue.count"]) == 8 * 9
+        assert any(name.startswith("momentum.encoder.") for name in state)
+
+
 def test_prefetching_workers_lose_no_batch(
     tmp_path: Path, recipe_of: Callable[..., Recipe], undisturbed: Callable[[Recipe], RunFolder]
 ) -> None:
