@@ -15,6 +15,7 @@ from labeltree.models import ProjectionHead
 from labeltree.sampling import (
     BalancedBatchSampler,
     BatchSampler,
+    ClassBalancedBatchSampler,
     HierarchicalBatchSampler,
     RandomBatchSampler,
 )
@@ -29,6 +30,7 @@ _DIM = 128
 _SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
     "hierarchical": HierarchicalBatchSampler,
     "balanced": BalancedBatchSampler,
+    "class-balanced": ClassBalancedBatchSampler,
 }
 
 
