@@ -165,6 +165,8 @@ class RepresentationModule(L.LightningModule):
         optimizer = build_optimizer(
             self.recipe.optimizer, self.encoder, self.objective, self.recipe.learning_rates
         )
-        factor = learning_rate_factor(self.recipe.optimizer, self.recipe.epochs, self.steps_per_epoch)
+        factor = learning_rate_factor(
+            self.recipe.optimizer, self.recipe.epochs, self.steps_per_epoch, self.recipe.learning_rates[0]
+        )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

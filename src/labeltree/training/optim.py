@@ -34,13 +34,33 @@ def build_optimizer(
         raise ValueError("nothing is trainable: the encoder is frozen and the objective has no parameters")
     if recipe.name == "adamw":
         return torch.optim.AdamW(groups)
-    return torch.optim.SGD(groups, momentum=recipe.momentum)
+    return torch.optim.SGD(groups, momentum=recipe.momentum, nesterov=recipe.nesterov)
 
 
 def learning_rate_factor(
-    recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int
+    recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int, rate: float | None = None
 ) -> Callable[[int], float]:
-    """The factor of the learning rate as a function of the number of steps taken."""
+    """The factor of the learning rate as a function of the number of steps taken, and of nothing else.
+
+    `sgdr` is Eq. 5 of Loshchilov & Hutter 2017, by the step: within a cycle of T steps that began t steps ago
+
+        factor = floor + (1 − floor)·(1 + cos(π·t/T))/2,   floor = min_lr / rate
+
+    and T is `cycle_factor` times as large in the next cycle. Cycles are counted from the end of the warm-up.
+
+    Args:
+        recipe: of the optimizer.
+        epochs: of the whole training.
+        steps_per_epoch: optimizer steps an epoch.
+        rate: the peak learning rate of the encoder, which `min_lr` is compared with; None = `recipe.lr`.
+
+    Raises:
+        ValueError: `sgdr` without a rate.
+    """
+    rate = recipe.lr if rate is None else rate
+    if recipe.schedule == "sgdr" and rate is None:
+        raise ValueError("schedule 'sgdr' needs the learning rate that min_lr is compared with: give lr")
+    floor = min(1.0, recipe.min_lr / rate) if rate else 0.0
     total = epochs * steps_per_epoch
     warmup = min(round(recipe.warmup_epochs * steps_per_epoch), total - 1)
 
@@ -48,9 +68,18 @@ def learning_rate_factor(
         if step < warmup:
             return (step + 1) / (warmup + 1)
         if recipe.schedule == "cosine":
-            return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warmup) / (total - warmup))))
+            return _half_cosine(min(1.0, (step - warmup) / (total - warmup)))
+        if recipe.schedule == "sgdr":
+            done, length = step - warmup, recipe.cycle_epochs * steps_per_epoch
+            while done >= length:
+                done, length = done - length, length * recipe.cycle_factor
+            return floor + (1 - floor) * _half_cosine(done / length)
         if recipe.schedule == "step":
             return recipe.decay ** sum(step >= milestone * steps_per_epoch for milestone in recipe.milestones)
         return 1.0
 
     return factor
+
+
+def _half_cosine(share: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * share))
