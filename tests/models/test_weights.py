@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from labeltree.models import build_encoder, load_weights, save_weights, set_trainable
@@ -44,6 +45,27 @@ def test_a_frozen_encoder_saves_the_same_state(encoder, tmp_path):
 def test_pytorch_files_and_prefixes(encoder, tmp_path, wrap, prefix):
     torch.save(wrap({prefix + k: v for k, v in encoder.state_dict().items()}), tmp_path / "weights.pt")
     assert same_state(encoder, build_encoder("small-conv", channels=1, weights=str(tmp_path / "weights.pt")))
+
+
+@pytest.mark.parametrize("write", [save_file, torch.save], ids=["safetensors", "pytorch"])
+def test_a_runs_file_gives_its_encoder(write, encoder, tmp_path):
+    path = tmp_path / ("encoder.safetensors" if write is save_file else "last.ckpt")
+    state = {f"encoder.{k}": v.contiguous() for k, v in encoder.state_dict().items()}
+    state |= {"objective.head.layers.0.weight": torch.zeros(8, 96), "taxonomy": torch.zeros(3)}
+    write(state, path)
+    assert same_state(encoder, build_encoder("small-conv", channels=1, weights=path))
+
+
+def test_an_encoder_whose_own_parts_have_that_prefix(tmp_path):
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.neck = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    one, other = Wrapper(), Wrapper()
+    save_weights(one, tmp_path / "both.safetensors")
+    load_weights(other, tmp_path / "both.safetensors")
+    assert same_state(one, other)
 
 
 @pytest.mark.parametrize("name", ["timm:resnet10t", "torchvision:resnet18"])

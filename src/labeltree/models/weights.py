@@ -56,16 +56,18 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 def load_weights(module: nn.Module, path: str | Path) -> None:
     """Load the weights in `path` into `module`; every tensor of `module` must be there and fit.
 
-    The prefixes "module." and "encoder." are taken off; a classifier that `module` lacks is ignored.
+    The prefixes "module." and "encoder." are taken off; a classifier that `module` lacks is ignored. Of a
+    file with tensors under "encoder." and others, such as a run's, those under "encoder." are loaded.
 
     Raises:
         ValueError: tensors are missing, left over or of another shape; the message names them.
     """
     state = read_weights(path)
-    for prefix in ("module.", "encoder."):
-        if state and all(key.startswith(prefix) for key in state):
-            state = {key.removeprefix(prefix): value for key, value in state.items()}
     expected = module.state_dict()
+    if state and all(key.startswith("module.") for key in state):
+        state = _below(state, "module.")
+    if not any(key.startswith("encoder.") for key in expected):
+        state = _below(state, "encoder.") or state
     if not any(key.startswith("net.") for key in state) and all(key.startswith("net.") for key in expected):
         state = {f"net.{key}": value for key, value in state.items()}  # the wrapped library's own file
     state = {
@@ -86,3 +88,8 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     if problems:
         raise ValueError(f"weights: {path} does not fit the encoder: {'; '.join(problems)}")
     module.load_state_dict(state)
+
+
+def _below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
