@@ -1,0 +1,216 @@
+"""The losses over a queue: figures, slow loops, derivatives, precision, and what becomes what."""
+
+import copy
+import json
+import math
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from slow_losses import even_tree, random_tree
+from slow_queue_losses import Stored, random_queries, slow_queue_rows
+
+from labeltree.losses import (
+    ASCLLoss,
+    CoInsLoss,
+    GrafitLoss,
+    MaskConLoss,
+    NNCLRLoss,
+    NTXentLoss,
+    SelfConLoss,
+    SupConLoss,
+)
+from labeltree.taxonomy import Taxonomy
+
+CASES = json.loads((Path(__file__).parent / "oracles" / "maskcon.json").read_text())["cases"]
+TREES = {"even": even_tree(2, 3), "deep and ragged": random_tree(3), "ragged": random_tree(8)}
+INF = math.inf
+
+
+def double(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def close(got, expected):
+    assert (got.detach() - double(expected)).abs().max() <= 1e-9 * max(double(expected).abs().max(), 1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_figures(case):
+    given, expected = case["inputs"], case["expected"]
+    count = max(given["coarse"] + given["queue_coarse"]) + 1
+    tree = Taxonomy.from_paths([(str(label),) for label in range(count)])
+    nodes, stored = (tree.encode([str(y) for y in given[key]]) for key in ("coarse", "queue_coarse"))
+    queue = Stored(double(given["queue"]), stored, torch.tensor(given["queue_ids"]))
+    batch = (double(given["k"]), queue, nodes, torch.tensor(given["ids"]))
+    grafit = {"temperature": given["T1"], "w": given["w"]}
+    maskcon = {**grafit, "target_temperature": given["T2"]}
+    losses = {
+        "official": MaskConLoss(tree, **maskcon, variant="reference"),
+        "paper_own_entry_not_a_soft_positive": MaskConLoss(tree, **maskcon, exclude_self="negative"),
+        "paper_own_entry_dropped": MaskConLoss(tree, **maskcon),
+        "selfcon": SelfConLoss(given["T1"], exclude_self="keep"),
+        "grafit": GrafitLoss(tree, **grafit, exclude_self="keep"),
+        "coins": CoInsLoss(tree, **grafit, exclude_self="keep"),
+    }
+    for name, loss in losses.items():
+        if expected.get(name) is None:
+            continue
+        queries = double(given["q"]).requires_grad_()
+        logits = double(given["class_logits"] or [[]]).requires_grad_()
+        value = loss(logits, queries, *batch) if name == "coins" else loss(queries, *batch)
+        value.backward()
+        close(value, expected[name]["loss"])
+        close(queries.grad, expected[name]["grad"])
+        if name == "coins":
+            close(logits.grad, expected["coins"]["grad_class_logits"])
+
+
+def settings():
+    yield "maskcon", lambda t, **o: MaskConLoss(t, 0.5, 0.2, 0.7, **o), (0.2, 0.7, True)
+    yield "nearest", lambda t, **o: MaskConLoss(t, 0.5, 0.0, 1.0, **o), (0.0, 1.0, True)
+    yield "no mask", lambda t, **o: MaskConLoss(t, 0.5, 0.1, 0.4, mask=False, **o), (0.1, 0.4, False)
+    yield "grafit", lambda t, **o: GrafitLoss(t, 0.5, 0.3, **o), (INF, 0.3, True)
+    yield "selfcon", lambda t, **o: SelfConLoss(0.5, **o), (1.0, 0.0, False)
+    yield "nnclr", lambda t, **o: NNCLRLoss(0.5, **o), (0.0, 1.0, False)
+    yield "ascl", lambda t, **o: ASCLLoss(0.5, 0.3, **o), (0.3, "entropy", False)
+    yield "ascl c", lambda t, **o: ASCLLoss(0.5, 0.3, trust="confidence", **o), (0.3, "confidence", False)
+
+
+SETTINGS = {name: (make, how) for name, make, how in settings()}
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("exclude_self", ["drop", "negative", "keep"])
+def test_slow_loops(name, tree, exclude_self):
+    make, (tau, w, labelled) = SETTINGS[name]
+    for seed in range(3):
+        batch = random_queries(TREES[tree], seed)
+        for undecided in ("ignore", "negative") if labelled else ("ignore",):
+            options = {"undecided": undecided} if labelled else {}
+            loss = make(TREES[tree], exclude_self=exclude_self, reduction="none", **options)
+            x, y = batch[0].clone().requires_grad_(), batch[0].clone().requires_grad_()
+            rows = loss(x, *batch[1:])
+            slow = slow_queue_rows(
+                TREES[tree] if labelled else None,
+                (y, *batch[1:]),
+                0.5,
+                tau,
+                w,
+                exclude_self,
+                undecided,
+            )
+            torch.testing.assert_close(rows, slow, rtol=1e-11, atol=1e-12)
+            weights = torch.linspace(0.5, 1.5, len(x), dtype=torch.float64)
+            (weights @ rows).backward()
+            (weights @ slow).backward()
+            torch.testing.assert_close(x.grad, y.grad, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_gradcheck(name):
+    queries, *rest = random_queries(TREES["ragged"], 1)
+    loss = SETTINGS[name][0](TREES["ragged"])
+    assert loss(queries, *rest) > 0
+    assert torch.autograd.gradcheck(lambda q: loss(q, *rest), (queries.requires_grad_(),))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_only_queries_have_a_gradient(name):
+    queries, keys, queue, nodes, instances = random_queries(TREES["even"], 2)
+    keys.requires_grad_()
+    queue.vectors.requires_grad_()
+    SETTINGS[name][0](TREES["even"])(queries.requires_grad_(), keys, queue, nodes, instances).backward()
+    assert queries.grad.abs().sum() > 0
+    assert keys.grad is None
+    assert queue.vectors.grad is None
+
+
+def same(first, second, batch):
+    for loss in (first, second):
+        loss.reduction = "none"
+    torch.testing.assert_close(first(*batch), second(*batch), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("exclude_self", ["drop", "negative", "keep"])
+@pytest.mark.parametrize("seed", range(3))
+def test_special_cases(tree, exclude_self, seed):
+    t, how = TREES[tree], {"exclude_self": exclude_self}
+    batch = random_queries(t, seed)
+    for undecided in ("ignore", "negative"):
+        masked = {**how, "undecided": undecided}
+        same(MaskConLoss(t, 0.3, INF, 0.6, **masked), GrafitLoss(t, 0.3, 0.6, **masked), batch)
+        same(MaskConLoss(t, 0.3, 0.1, 0.0, **masked), SelfConLoss(0.3, **how), batch)
+        same(GrafitLoss(t, 0.3, 0.0, **masked), SelfConLoss(0.3, **how), batch)
+        same(MaskConLoss(t, 0.3, 1e-9, **masked), MaskConLoss(t, 0.3, 0.0, **masked), batch)
+    same(MaskConLoss(t, 0.3, 0.0, 1.0, mask=False, **how), NNCLRLoss(0.3, **how), batch)
+    flat = MaskConLoss(t, 0.3, INF, 1.0, mask=False, **how)
+    same(ASCLLoss(0.3, INF, **how), flat, batch)
+    same(ASCLLoss(0.3, INF, trust="confidence", **how), SelfConLoss(0.3, **how), batch)
+    one_class = (*batch[:2], Stored(batch[2].vectors, torch.full((9,), int(t.leaves[0])), batch[2].instances))
+    one_class = (*one_class, torch.full((5,), int(t.leaves[0])), batch[4])
+    same(MaskConLoss(t, 0.3, 0.2, **how), MaskConLoss(t, 0.3, 0.2, mask=False, **how), one_class)
+    same(MaskConLoss(t, 0.3, 0.2, variant="reference"), MaskConLoss(t, 0.3, 0.2, exclude_self="keep"), batch)
+
+
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("undecided", ["ignore", "negative"])
+def test_grafit_is_supcon_and_selfcon_is_simclr_of_the_row_with_its_key_and_the_queue(tree, undecided):
+    t = TREES[tree]
+    queries, keys, queue, nodes, instances = random_queries(t, 4)
+    supcon = SupConLoss(t, 0.3, reduction="none", undecided=undecided)
+    simclr = NTXentLoss(0.3, reduction="none")
+    grafit = GrafitLoss(t, 0.3, 1.0, exclude_self="keep", reduction="none", undecided=undecided)
+    others = Stored(queue.vectors, queue.nodes, queue.instances + 10**6)
+    selfcon = SelfConLoss(0.3, reduction="none")(queries, keys, others, nodes, instances)
+    for i, row in enumerate(grafit(queries, keys, queue, nodes, instances)):
+        z = torch.cat([queries[i : i + 1], keys[i : i + 1], queue.vectors])
+        labels = torch.cat([nodes[i].expand(2), queue.nodes])
+        samples = torch.cat([instances[i].expand(2), queue.instances])
+        torch.testing.assert_close(row, supcon(z, labels, samples)[0])
+        samples = torch.cat([instances[i].expand(2), others.instances])
+        torch.testing.assert_close(selfcon[i], simclr(z, labels, samples)[0])
+
+
+def test_coins_is_its_parts():
+    t = TREES["ragged"]
+    batch = random_queries(t, 0)
+    loss = CoInsLoss(t, 0.2, 0.3)
+    logits = torch.randn(5, len(loss.classes), dtype=torch.float64)
+    parts = 0.3 * loss.cross_entropy(logits, batch[3]) + 0.7 * SelfConLoss(0.2)(*batch)
+    torch.testing.assert_close(loss(logits, *batch), parts)
+    assert torch.equal(loss.predict(logits), t.leaves[logits.argmax(1)])
+    loss.temperature = 0.4
+    parts = 0.3 * loss.cross_entropy(logits, batch[3]) + 0.7 * SelfConLoss(0.4)(*batch)
+    torch.testing.assert_close(loss(logits, *batch), parts)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_float32_and_bfloat16(name):
+    t = even_tree(3, 3)
+    queries, keys, queue, nodes, instances = random_queries(t, 0, b=24, m=60, d=16, leaves=True)
+    loss = SETTINGS[name][0](t)
+    loss.temperature = 0.07
+    exact = loss(queries, keys, queue, nodes, instances)
+    stored = Stored(queue.vectors.float(), queue.nodes, queue.instances)
+    single = loss(queries.float(), keys.float(), stored, nodes, instances)
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), exact, rtol=1e-5, atol=0)
+    half, key = queries.bfloat16().requires_grad_(), keys.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        value = loss(half, key, stored, nodes, instances)
+    assert torch.equal(value, loss(half.detach().float(), key.float(), stored, nodes, instances))
+    value.backward()
+    assert half.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_copies(name):
+    batch = random_queries(TREES["even"], 1)
+    loss = SETTINGS[name][0](TREES["even"])
+    for other in (pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss), copy.deepcopy(loss).bfloat16()):
+        assert other(*batch) == loss(*batch)
+    assert not loss.state_dict()
