@@ -22,9 +22,9 @@ def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = 
 
         1/(C(C−1)) Σ_{k≠l} ((s·d_kl − D_kl) / D_kl)²,   s = Σ(d/D) / Σ(d/D)²
 
-    (Eq. 4 and 5 of Garnot & Landrieu 2021, Leveraging Class Hierarchies with Metric-Guided Prototype
-    Learning.) s is the scale that makes it least, so it is 0 where d is a multiple of D; the gradient flows
-    through s. Where all distances are 0 there is no scale, and it is 1.
+    s is the scale that makes it least, so it is 0 where d is a multiple of D; the gradient flows through s.
+    Where all distances are 0 there is no scale, and it is 1. (Garnot & Landrieu 2021, Leveraging Class
+    Hierarchies with Metric-Guided Prototype Learning.)
 
     Args:
         distances: `(C, C)` d, symmetric.

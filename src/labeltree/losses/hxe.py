@@ -17,7 +17,7 @@ Variant = Literal["paper", "reference"]
 
 
 class HXELoss(ClassifierLoss):
-    """The hierarchical cross entropy (Eq. 2 to 4 of Bertinetto et al. 2020, Making Better Mistakes).
+    """The hierarchical cross entropy (HXE of Bertinetto et al. 2020, Making Better Mistakes).
 
         L = mean over labelled rows of Σ_v w(v)·(−log p(v | parent of v)),   v: the path from depth 1 to y_i
         p(v | parent) = p(v) / p(parent),   p(v) = Σ_{c∈v} softmax(x)_c over the leaves c below v

@@ -18,7 +18,7 @@ Variant = Literal["paper", "reference"]
 
 
 class SoftLabelLoss(ClassifierLoss):
-    """Cross entropy against soft labels (Eq. 5 of Bertinetto et al. 2020, Making Better Mistakes).
+    """Cross entropy against soft labels (those of Bertinetto et al. 2020, Making Better Mistakes).
 
         L = mean over labelled rows of −Σ_c t_c log softmax(x)_c,   t_c ∝ exp(−β·d(y_i, c)) over the leaves c
         d(y, c) = height(lca(y, c)) / H
