@@ -37,7 +37,7 @@ def test_every_objective_of_the_library_has_a_page():
     }
     assert set(known) == set(NAMES)
     for name, loss in known.items():
-        assert class_of(name) is loss
+        assert issubclass(loss, class_of(name)), name
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -56,7 +56,10 @@ def test_commands_of_the_pages_are_understood():
     count = 0
     for page in PAGES.glob("*.md"):
         for command in re.findall(r"labeltree train (--data .*)", page.read_text("utf-8")):
-            arguments = [re.sub(r"^--term-weights$", "--term_weights", part) for part in shlex.split(command)]
+            given = shlex.split(re.sub(r" --out \S+", "", command))
+            arguments = [
+                part.replace("-", "_").replace("__", "--", 1) if part[:2] == "--" else part for part in given
+            ]
             recipe = RecipeParser(objective_of(arguments)).recipe(arguments)
             assert recipe.objective in command
             count += 1

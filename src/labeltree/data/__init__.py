@@ -11,6 +11,7 @@ from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics
 from labeltree.data.stores import ArrayStore, MappedStore
 from labeltree.data.views import ViewGenerator
+from labeltree.data.word_vectors import glove_file
 
 __all__ = [
     "ArrayStore",
@@ -26,6 +27,7 @@ __all__ = [
     "fetch",
     "folder_taxonomy",
     "get_dataset",
+    "glove_file",
     "list_datasets",
     "make_splits",
     "open_source",
