@@ -98,5 +98,6 @@ class MomentumEncoder(nn.Module):
         running = [b for b in self.buffers() if b.is_floating_point()] if self.training else []
         if running:
             mean = sum_over_ranks(torch.cat([b.flatten().float() for b in running])) / num_ranks()
-            for buffer, part in zip(running, mean.split_with_sizes([b.numel() for b in running]), strict=True):
+            parts = mean.split_with_sizes([b.numel() for b in running])
+            for buffer, part in zip(running, parts, strict=True):
                 buffer.copy_(part.view_as(buffer))
