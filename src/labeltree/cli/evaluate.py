@@ -26,6 +26,12 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--out", metavar="FOLDER", help="where to write; default: the run, or FILE without its suffix"
     )
+    parser.add_argument(
+        "--feature-geometry",
+        choices=["sphere", "euclidean"],
+        default="sphere",
+        help="compare features L2-normalised (sphere, the default) or as they are (euclidean)",
+    )
     options = parser.parse_args(arguments)
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
@@ -36,12 +42,18 @@ def run(arguments: list[str]) -> None:
     if options.embeddings is not None and options.beside:
         raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
+    from labeltree.evaluation import EvaluationSettings
     from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
 
+    settings = EvaluationSettings(feature_geometry=options.feature_geometry)
     if options.run is not None:
-        done = evaluate_run(options.run, beside=options.beside, split=options.split, out=options.out)
+        done = evaluate_run(
+            options.run, beside=options.beside, split=options.split, out=options.out, settings=settings
+        )
     else:
         out = options.out or Path(options.embeddings).with_suffix("")
-        done = evaluate_embeddings(options.embeddings, options.taxonomy, out=out, split=options.split)
+        done = evaluate_embeddings(
+            options.embeddings, options.taxonomy, out=out, split=options.split, settings=settings
+        )
     print(done.headline)
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}")

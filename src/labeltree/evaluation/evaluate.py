@@ -136,7 +136,7 @@ def _measure(
     taxonomy: Taxonomy,
     settings: EvaluationSettings,
 ) -> _Measured:
-    readings = {role: read(table, role) for role in roles}
+    readings = {role: read(table, role, settings.feature_geometry) for role in roles}
     nodes = table.nodes
     with torch.no_grad():
         _log.info("%s: linear probe", name)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from labeltree.evaluation.result import Representation
-from labeltree.geometry import Geometry, Sphere
+from labeltree.evaluation.settings import FeatureGeometry
+from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["ROLES", "Reading", "read"]
@@ -34,15 +35,19 @@ class Reading:
     representation: Representation
 
 
-def read(table: EmbeddingTable, role: str) -> Reading:
-    """Read ``features`` (compared by cosine) or ``embeddings`` (in their geometry); a table without features
-    gives its embeddings as both.
+def read(table: EmbeddingTable, role: str, feature_geometry: FeatureGeometry = "sphere") -> Reading:
+    """Read ``features`` (compared by cosine, or by their distance) or ``embeddings`` (in their geometry).
+
+    A table without features gives its embeddings as both.
     """
     if role not in ROLES:
         raise ValueError(f"role is '{role}', expected one of {', '.join(ROLES)}")
     if role == "features" and table.features is not None:
         points = table.features.float()
-        return Reading(points, points, Sphere(), Representation("features", points.shape[1], "sphere"))
+        geometry = get_geometry(feature_geometry)
+        return Reading(
+            points, points, geometry, Representation("features", points.shape[1], feature_geometry)
+        )
     space = table.space
     points = table.embeddings.float()
     vectors = space.log(torch.zeros_like(points[:1]), points) if table.geometry == "poincare" else points

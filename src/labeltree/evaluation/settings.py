@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-__all__ = ["EvaluationSettings"]
+__all__ = ["EvaluationSettings", "FeatureGeometry"]
+
+FeatureGeometry = Literal["sphere", "euclidean"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class EvaluationSettings:
         max_retrieval_samples: the same for the samples that retrieval searches among.
         max_pairs: pair violations are counted over at most about this many pairs.
         confusions: how many of the most frequent wrong pairs are kept.
+        feature_geometry: how features are compared: `sphere` by their direction alone (L2-normalised),
+            `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
         seed: of the half split that a table without splits gets, and of every thinning out.
     """
 
@@ -30,6 +35,7 @@ class EvaluationSettings:
     max_retrieval_samples: int = 20_000
     max_pairs: int = 200_000
     confusions: int = 50
+    feature_geometry: FeatureGeometry = "sphere"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -38,5 +44,10 @@ class EvaluationSettings:
         for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_pairs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.feature_geometry not in get_args(FeatureGeometry):
+            raise ValueError(
+                f"feature_geometry is '{self.feature_geometry}', expected one of "
+                f"{', '.join(get_args(FeatureGeometry))}"
+            )
         if self.confusions < 0:
             raise ValueError(f"confusions must be at least 0, got {self.confusions}")

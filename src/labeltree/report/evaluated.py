@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.errors import RunError
-from labeltree.evaluation import EvaluationResult, evaluate
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -42,7 +42,12 @@ class Evaluated:
 
 
 def evaluate_run(
-    path: str | Path, *, beside: Sequence[str | Path] = (), split: str = "test", out: str | Path | None = None
+    path: str | Path,
+    *,
+    beside: Sequence[str | Path] = (),
+    split: str = "test",
+    out: str | Path | None = None,
+    settings: EvaluationSettings | None = None,
 ) -> Evaluated:
     """Evaluate a trained run beside raw pixels, the untrained encoder and, if asked, other runs.
 
@@ -51,6 +56,7 @@ def evaluate_run(
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
         out: where the files go; None = the run folder.
+        settings: default `EvaluationSettings()`.
 
     Raises:
         RunError: if a run is not finished, or another run has other samples or another taxonomy.
@@ -69,7 +75,9 @@ def evaluate_run(
         label = theirs.module.recipe.objective
         others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
     baselines = {**others, "untrained encoder": tables["untrained"], "raw pixels": tables["pixels"]}
-    result = evaluate(tables["trained"], taxonomy, name=name, baselines=baselines, split=split)
+    result = evaluate(
+        tables["trained"], taxonomy, name=name, baselines=baselines, split=split, settings=settings
+    )
     folder = RunFolder(path)
     return _write(
         result,
@@ -84,7 +92,12 @@ def evaluate_run(
 
 
 def evaluate_embeddings(
-    embeddings: str | Path, taxonomy: str | Path, *, out: str | Path, split: str = "test"
+    embeddings: str | Path,
+    taxonomy: str | Path,
+    *,
+    out: str | Path,
+    split: str = "test",
+    settings: EvaluationSettings | None = None,
 ) -> Evaluated:
     """Evaluate a table of embeddings that anybody made.
 
@@ -93,11 +106,12 @@ def evaluate_embeddings(
         taxonomy: a taxonomy file.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
+        settings: default `EvaluationSettings()`.
     """
     tree = Taxonomy.from_file(taxonomy)
     table = EmbeddingTable.load(embeddings, tree)
     name = Path(embeddings).stem
-    result = evaluate(table, tree, name=name, split=split)
+    result = evaluate(table, tree, name=name, split=split, settings=settings)
     return _write(result, table, tree, RunFolder(out), images=None, title=name, history=None, recipe=None)
 
 
