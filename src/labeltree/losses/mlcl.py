@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,7 @@ class MLCLLoss(nn.Module):
 
     Attributes:
         num_heads: H, with the global head.
+        takes_aspects: that it can be given several taxonomies.
 
     Call with `heads` (a list of H tensors `(n, d)`, raw), `nodes (n,)` or with aspects `(n, A)`, −1 where
     missing, `instances (n,)` or None; `ratings (n, A)` for the global head, `features (n, f)` for `ce`.
@@ -71,6 +73,8 @@ class MLCLLoss(nn.Module):
         >>> loss([coarse, coarse.flip(1)], taxonomy.encode(["dog", "dog", "cat", "oak"]))
         tensor(0.9727)
     """
+
+    takes_aspects: ClassVar[bool] = True
 
     def __init__(
         self,

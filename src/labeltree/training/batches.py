@@ -43,7 +43,7 @@ class _Images(Dataset[Batch]):
             "epoch": torch.tensor(epoch),
         }
         for name in ("aspects", "ratings"):
-            column = getattr(self.source, name, None)
+            column = getattr(self.source, name)
             if column is not None:
                 batch[name] = column[index]
         return batch

@@ -82,9 +82,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     set_trainable(encoder, recipe.trainable)
     labels = training_labels(recipe, source.taxonomy)
     training = labels.source(source.of_split("train"), recipe)
-    objective = Objective(
-        recipe, getattr(source, "aspect_taxonomies", None) or labels.taxonomy, encoder.feature_dim
-    )
+    objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.observe_labels(training.nodes)
     batches = SourceDataModule(training, source.of_split("val"), recipe, objective)
 

@@ -34,8 +34,6 @@ class TrainingLabels:
 
     def source(self, source: Source, recipe: Recipe) -> Source:
         """The training samples, labelled as training sees them."""
-        if getattr(source, "aspects", None) is not None:
-            return source
         nodes = torch.where(source.nodes >= 0, self.to_training[source.nodes], -1)
         if not bool((nodes >= 0).any()) and bool((source.nodes >= 0).any()):
             raise TaxonomyError(

@@ -95,22 +95,22 @@ class RepresentationModule(L.LightningModule):
         """The loss of the views of every sample of the batch, stacked view by view."""
         views = self.objective.num_views
         images = torch.cat([self._view(batch, view) for view in range(views)])
-        nodes, instances = batch.get("aspects", batch["nodes"]), batch["instances"]
-        extra: dict[str, Any] = {}
-        if "ratings" in batch:
-            extra["ratings"] = batch["ratings"].repeat(views, 1)
+        nodes, instances = batch["nodes"], batch["instances"]
+        extra: dict[str, Any] = {
+            name: batch[name].repeat(views, 1) for name in ("aspects", "ratings") if name in batch
+        }
         if self.momentum is not None:
             # The second view is the key's, whether or not the encoder learns from it as well.
             keys = self._keys(self._view(batch, 1))
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
         losses: dict[str, Tensor] = self.objective(
             self.encoder(images),
-            nodes.repeat(views, *[1] * (nodes.ndim - 1)),
+            nodes.repeat(views),
             instances.repeat(views),
             **extra,
         )
         if self.queue is not None:
-            self.queue.enqueue(keys, batch["nodes"], instances)
+            self.queue.enqueue(keys, nodes, instances)
         self.step_losses = {name: value.detach() for name, value in losses.items()}
         self.log("loss", self.step_losses["loss"], prog_bar=True, batch_size=len(instances))
         return losses["loss"]

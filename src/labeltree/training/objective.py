@@ -48,33 +48,47 @@ class Objective(nn.Module):
       view alone in everything else, too;
     - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, A)``: labels, the sample of each row, ordinal ratings.
 
+    Where samples have aspects, a loss with ``takes_aspects = True`` gets those: their taxonomies as its
+    ``taxonomy``, and ``nodes (n, A)``. All others get the labels.
+
     Args:
         recipe: of the run.
-        taxonomy: that the labels of training belong to; one per aspect where samples have several.
+        taxonomy: that the labels of training belong to.
         feature_dim: width of the encoder's features.
+        aspects: taxonomies of the samples' aspects, if they have any.
 
     Raises:
         ValueError: for unknown objectives or options, weights that are not one a term, or a loss that asks
             for something that is not offered.
     """
 
-    def __init__(self, recipe: Recipe, taxonomy: Taxonomy | Sequence[Taxonomy], feature_dim: int) -> None:
+    def __init__(
+        self, recipe: Recipe, taxonomy: Taxonomy, feature_dim: int, aspects: Sequence[Taxonomy] = ()
+    ) -> None:
         super().__init__()
         entries = objective_terms(recipe.objective)
         _check_options(recipe, entries)
         self.geometry = get_geometry(_geometry(recipe, entries), recipe.curvature)
         self.feature_dim = feature_dim
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
-        self._taxonomy = taxonomy if isinstance(taxonomy, Taxonomy) else taxonomy[0]
+        self._taxonomy = taxonomy
 
         given = {"taxonomy": taxonomy, "geometry": self.geometry, "feature_dim": feature_dim}
-        dim, losses = _build(entries, recipe, given)
+        dim, losses = _build(entries, recipe, given, aspects)
         make_head = partial(_projection, recipe, feature_dim, dim)
         widths = {"features": feature_dim, "embeddings": dim}
         weights = recipe.term_weights or [entry.weight for entry in entries]
         self.terms = nn.ModuleDict(
             {
-                entry.name: Term(entry.name, loss, weight, entry.classifier, widths, make_head)
+                entry.name: Term(
+                    entry.name,
+                    loss,
+                    weight,
+                    entry.classifier,
+                    widths,
+                    make_head,
+                    of_aspects=_of_aspects(entry, aspects),
+                )
                 for entry, loss, weight in zip(entries, losses, weights, strict=True)
             }
         )
@@ -108,6 +122,7 @@ class Objective(nn.Module):
         *,
         keys: Tensor | None = None,
         queue: Any = None,
+        aspects: Tensor | None = None,
         ratings: Tensor | None = None,
         num_queries: int | None = None,
     ) -> dict[str, Tensor]:
@@ -115,15 +130,16 @@ class Objective(nn.Module):
 
         Args:
             features: ``(n, f)``, all views of the batch, view by view.
-            nodes: ``(n,)`` labels, −1 where missing; ``(n, A)`` with aspects.
+            nodes: ``(n,)`` labels, −1 where missing.
             instances: ``(n,)``; views of one sample share a number.
             keys: ``(b, d)`` embeddings by the momentum encoder.
             queue: keys of earlier batches.
+            aspects: ``(n, A)`` labels of the aspects, −1 where missing.
             ratings: ``(n, A)``.
             num_queries: b, the rows of the first view; None = n.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
-        offered |= {"ratings": ratings, "keys": keys, "queue": queue}
+        offered |= {"aspects": aspects, "ratings": ratings, "keys": keys, "queue": queue}
         if self.head is not None:
             offered["embeddings"] = self.embed(features)
         losses = {term.name: term(offered, num_queries) for term in self._terms}
@@ -150,8 +166,8 @@ class Objective(nn.Module):
     def sampler(
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> BatchSampler:
-        """The batch sampler over training samples with these labels, ``(n,)``; of aspects, the first."""
-        labels = (nodes if nodes.ndim == 1 else nodes[:, 0]).numpy()
+        """The batch sampler over training samples with these labels, ``(n,)``."""
+        labels = nodes.numpy()
         # Fewer samples than a batch: one short batch an epoch, rather than none.
         drop_last = len(labels) >= batch_size * world_size
         make = (
@@ -188,7 +204,7 @@ def _geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
 
 
 def _build(
-    entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any]
+    entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any], aspects: Sequence[Taxonomy]
 ) -> tuple[int, list[nn.Module]]:
     """The width of the embeddings that all terms agree on, and their losses."""
     losses: dict[str, nn.Module] = {}
@@ -196,7 +212,8 @@ def _build(
     free = {e.name for e in entries if _leaves_dim_open(e)}
     for entry in sorted(entries, key=lambda e: e.name not in free):
         width = dim if entry.name in free else (dim or _DIM)
-        loss = entry.build(given | {"dim": width}, recipe.options.get(entry.name, {}))
+        taxonomy = aspects if _of_aspects(entry, aspects) else given["taxonomy"]
+        loss = entry.build(given | {"dim": width, "taxonomy": taxonomy}, recipe.options.get(entry.name, {}))
         losses[entry.name] = loss
         wish = getattr(loss, "dim", None) if entry.name in free else None
         if wish is not None and dim is not None and wish != dim:
@@ -206,6 +223,10 @@ def _build(
         if wish is not None:
             dim, chosen_by = wish, f"'{entry.name}'"
     return dim or _DIM, [losses[entry.name] for entry in entries]
+
+
+def _of_aspects(entry: ObjectiveEntry, aspects: Sequence[Taxonomy]) -> bool:
+    return bool(aspects) and getattr(entry.loss, "takes_aspects", False)
 
 
 def _leaves_dim_open(entry: ObjectiveEntry) -> bool:

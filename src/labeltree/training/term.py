@@ -11,7 +11,7 @@ from torch import Tensor, nn
 __all__ = ["Term"]
 
 # What a loss or its `predict` may ask for, by the names of its parameters; `Objective` says what each is.
-_BY_ROW = ("features", "embeddings", "nodes", "instances", "ratings")
+_BY_ROW = ("features", "embeddings", "nodes", "instances", "aspects", "ratings")
 _OFFERED = (*_BY_ROW, "logits", "heads", "queries", "keys", "queue")
 
 
@@ -25,6 +25,7 @@ class Term(nn.Module):
         classifier: what a classifier of the loss reads, ``features`` or ``embeddings``.
         widths: of features and of embeddings.
         make_head: makes a projection head.
+        of_aspects: whether its labels are the samples' aspects.
 
     Attributes:
         asks: the names of what the loss is called with.
@@ -45,6 +46,8 @@ class Term(nn.Module):
         classifier: str,
         widths: Mapping[str, int],
         make_head: Callable[[], nn.Module],
+        *,
+        of_aspects: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
@@ -56,6 +59,7 @@ class Term(nn.Module):
             key for key in self.asks if parameters[key].default is inspect.Parameter.empty
         )
         self._reads = classifier
+        self._of_aspects = of_aspects
         self.classifier: nn.Linear | None = None
         if "logits" in self.asks:
             classes = _wish(name, loss, "logits", "classes")
@@ -73,7 +77,9 @@ class Term(nn.Module):
         if "queries" in self.asks:
             rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
             offered = {**offered, **rows, "queries": rows["embeddings"]}
-        for key in ("keys", "queue", "ratings"):
+        if self._of_aspects:
+            offered = {**offered, "nodes": offered["aspects"]}
+        for key in ("keys", "queue", "aspects", "ratings"):
             if key in self._needs and offered.get(key) is None:
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
         loss: Tensor = self.loss(**self._feed(self.asks, offered))
@@ -82,7 +88,7 @@ class Term(nn.Module):
     def predict(self, offered: Mapping[str, Any]) -> Tensor | None:
         """The nodes ``(n,)`` that the loss itself would answer; None if it does not answer."""
         answer = getattr(self.loss, "predict", None)
-        if answer is None:
+        if answer is None or self._of_aspects:
             return None
         nodes: Tensor = answer(**self._feed(_asked(self.name, answer), offered))
         return nodes
