@@ -60,6 +60,8 @@ class Term(nn.Module):
         )
         self._reads = classifier
         self._of_aspects = of_aspects
+        if of_aspects:
+            self._needs |= {"aspects"}
         self.classifier: nn.Linear | None = None
         if "logits" in self.asks:
             classes = _wish(name, loss, "logits", "classes")
@@ -77,11 +79,11 @@ class Term(nn.Module):
         if "queries" in self.asks:
             rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
             offered = {**offered, **rows, "queries": rows["embeddings"]}
-        if self._of_aspects:
-            offered = {**offered, "nodes": offered["aspects"]}
         for key in ("keys", "queue", "aspects", "ratings"):
             if key in self._needs and offered.get(key) is None:
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
+        if self._of_aspects:
+            offered = {**offered, "nodes": offered["aspects"]}
         loss: Tensor = self.loss(**self._feed(self.asks, offered))
         return loss
 
