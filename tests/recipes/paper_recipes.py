@@ -1,0 +1,92 @@
+"""The recipes of the papers, and miniatures of their data sets."""
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import yaml
+from PIL import Image
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+# The folder of each paper, and how its recipes' sources begin.
+PAPERS = {
+    "zhang2022": "Zhang et al. 2022, Use All the Labels",
+    "climbing": "Climbing the Label Tree (anonymous, under review)",
+    "barz2019": "Barz & Denzler 2019, Hierarchy-based Image Embeddings",
+    "feng2023": "Feng & Patras 2023, MaskCon",
+    "ghanooni2025": "Ghanooni et al. 2025, MLCL",
+}
+TEXT = ("beeradvocate", "tripadvisor")
+
+# Children of every node, depth by depth: eight leaves at the depth that the data set's labels have.
+TREES: dict[str, tuple[int, ...]] = {
+    "breakhis": (2, 4),
+    "cars-196": (2, 4),
+    "cifar-100": (4, 2),
+    "cifar-toy-bad": (2, 4),
+    "cifar-toy-good": (2, 4),
+    "deepfashion": (2, 4),
+    "ham10000": (2, 4),
+    "imagenet": (2, 1, 2, 2),
+    "imagenet-32": (4, 2),
+    "inaturalist-2017": (4, 2),
+    "inaturalist-2019": (2, 1, 2, 1, 1, 1, 2),
+    "inshop": (2, 2, 2),
+    "modelnet40": (4, 2),
+    "nabirds": (2, 1, 2, 1, 2),
+    "odir-5k": (4, 2),
+    "sop-split1": (2, 4),
+    "sop-split2": (2, 4),
+}
+
+
+@dataclass(frozen=True)
+class PaperRecipe:
+    """A recipe file, as it is written."""
+
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """Folder and name."""
+        return f"{self.file.parent.name}/{self.file.stem}"
+
+    @property
+    def text(self) -> str:
+        return self.file.read_text("utf-8")
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What it sets, nested."""
+        content: dict[str, object] = yaml.safe_load(self.text)
+        return content
+
+    @property
+    def title(self) -> str:
+        """The first line, what it is of."""
+        return self.text.splitlines()[0].removeprefix("# ").removesuffix(".")
+
+    @property
+    def source(self) -> str:
+        """Tables and sections, from the second line."""
+        whole = self.text.splitlines()[1].removeprefix("# Source: ").removesuffix(".")
+        return whole.removeprefix(PAPERS[self.file.parent.name]).removeprefix(", ")
+
+
+def paper_recipes() -> list[PaperRecipe]:
+    """Every recipe of a paper."""
+    return [PaperRecipe(file) for paper in PAPERS for file in sorted((RECIPES / paper).glob("*.yaml"))]
+
+
+def write_miniature(folder: Path, children: tuple[int, ...], per_leaf: int = 4, size: int = 16) -> Path:
+    """Nested folders of noise; nodes are named by depth and number, so every name occurs once."""
+    rng = np.random.default_rng(0)
+    for path in product(*(range(n) for n in children)):
+        numbers = ["".join(map(str, path[: depth + 1])) for depth in range(len(path))]
+        leaf = folder.joinpath(*(f"{'abcdefgh'[depth]}{number}" for depth, number in enumerate(numbers)))
+        leaf.mkdir(parents=True)
+        for sample in range(per_leaf):
+            pixels = rng.integers(0, 256, (size, size, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(leaf / f"{sample}.png")
+    return folder

@@ -1,0 +1,140 @@
+"""Every published setting trains: two steps on a miniature of its data set."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from paper_recipes import TEXT, TREES, PaperRecipe, paper_recipes, write_miniature
+
+from labeltree.cli.main import main
+from labeltree.errors import DataError
+from labeltree.models import build_encoder, set_trainable
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.fit import train
+from labeltree.training.objective import Objective
+from labeltree.training.reading import read_recipe
+
+ALL = paper_recipes()
+OF_IMAGES = [recipe for recipe in ALL if recipe.settings["data"] not in TEXT]
+OF_TEXT = [recipe for recipe in ALL if recipe.settings["data"] in TEXT]
+
+
+def name_of(recipe: PaperRecipe) -> str:
+    return recipe.name
+
+
+@pytest.fixture(scope="session")
+def miniature(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a data set's miniature, by the data set's name."""
+    written: dict[tuple[int, ...], Path] = {}
+
+    def folder(name: str) -> Path:
+        tree = TREES[name]
+        if tree not in written:
+            written[tree] = write_miniature(tmp_path_factory.mktemp("miniature") / "images", tree)
+        return written[tree]
+
+    return folder
+
+
+def small(recipe: PaperRecipe, data: Path) -> list[str]:
+    """What makes a run of the recipe small: the data, the encoder and widths, but nothing of its method."""
+    settings = {
+        "data": data, "encoder": "small-conv", "pretrained": False, "weights": "null", "image_size": 16,
+        "batch_size": 8, "epochs": 1, "val": 0.25, "test": 0.25, "accelerator": "cpu",
+    }  # fmt: skip
+    if "queue" in recipe.settings:
+        settings["queue.size"] = 12
+    if "hidden" in recipe.settings.get("head", {}):  # type: ignore[operator]
+        settings["head.hidden"] = 16
+    return [f"--{name}={value}" for name, value in settings.items()]
+
+
+def beside_the_images(recipe: PaperRecipe, data: Path, folder: Path) -> list[str]:
+    """The files that a recipe needs besides its data set."""
+    leaves = [path.name for path in folders(data) if not any(child.is_dir() for child in path.iterdir())]
+    if "projection" in recipe.settings:  # a graph in which the first leaf has two parents
+        file = folder / "graph.csv"
+        edges = [(path.name, path.parent.name if path.parent != data else "entity") for path in folders(data)]
+        other = next(parent for _, parent in reversed(edges) if parent != "entity")
+        edges.append((leaves[0], other))
+        file.write_text("child,parent\n" + "".join(f"{child},{parent}\n" for child, parent in edges))
+        return [f"--train_taxonomy={file}"]
+    if recipe.settings["objective"] == "devise":
+        file = folder / "vectors.txt"
+        file.write_text("".join(f"{leaf} {number} 1.0 -0.5\n" for number, leaf in enumerate(leaves)))
+        return [f"--devise.vectors={file}"]
+    return []
+
+
+def folders(data: Path) -> list[Path]:
+    return sorted(path for path in data.rglob("*") if path.is_dir())
+
+
+@pytest.mark.parametrize("recipe", OF_IMAGES, ids=name_of)
+def test_two_steps_on_a_miniature(
+    recipe: PaperRecipe, miniature: Callable[[str], Path], tmp_path: Path
+) -> None:
+    data = miniature(str(recipe.settings["data"]))
+    overrides = [*small(recipe, data), *beside_the_images(recipe, data, tmp_path)]
+    run = train(read_recipe(recipe.file, overrides), tmp_path / "run", progress_bar=False)
+    (row,) = run.read_history()
+    assert row["step"] == 2
+    losses = {name: value for name, value in row.items() if name.startswith("train_")}
+    assert losses.keys() >= {"train_loss"}
+    assert all(math.isfinite(value) for value in losses.values())
+    assert all(value.isfinite().all() for value in run.load_weights().values())
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=name_of)
+def test_absent_data_get_one_sentence(
+    recipe: PaperRecipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = recipe.settings["data"]
+    with pytest.raises(DataError, match=f"^data set '{name}' is not available here: [^\n]+; [^\n]+$"):
+        train(read_recipe(recipe.file), "run", progress_bar=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_program_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = OF_IMAGES[0]
+    assert main(["train", "--config", str(recipe.file)]) == 2
+    said = capsys.readouterr().err
+    assert f"data set '{recipe.settings['data']}' is not available here" in said
+    assert said.count("\n") == 1
+
+
+NAMED = sorted({(r.settings["encoder"], r.settings["image_size"]) for r in OF_IMAGES})
+
+
+@pytest.mark.parametrize(("encoder", "size"), NAMED)
+def test_named_encoders_exist(encoder: str, size: int) -> None:
+    built = build_encoder(encoder, image_size=size)
+    policies = {r.settings.get("trainable", "all") for r in OF_IMAGES if r.settings["encoder"] == encoder}
+    for policy in policies:
+        set_trainable(built, str(policy))
+    if "last:1" in policies:  # the fourth layer of ResNet-50
+        set_trainable(built, "last:1")
+        assert sum(p.numel() for p in built.parameters() if p.requires_grad) == 14_964_736
+
+
+@pytest.mark.parametrize("recipe", OF_TEXT, ids=name_of)
+def test_objectives_of_text_fit_their_aspects(recipe: PaperRecipe) -> None:
+    """Text has no encoder yet; what comes after the encoder is built, and its weights add up."""
+    assert "# text encoders are not available yet" in recipe.text
+    settings = read_recipe(recipe.file)
+    aspects = settings.table.aspect_columns
+    assert aspects is not None
+    sentiments = Taxonomy.from_paths([("negative",), ("neutral",), ("positive",)])
+    objective = Objective(settings, [sentiments] * len(aspects), 16)
+    features = torch.randn(8, 16)
+    nodes = torch.randint(1, 4, (4, len(aspects)), generator=torch.Generator().manual_seed(0)).repeat(2, 1)
+    losses = objective(features, nodes, torch.arange(4).repeat(2), ratings=nodes)
+    assert losses["loss"].isfinite()
+    assert losses["loss"] > 0
