@@ -132,9 +132,9 @@ def test_objectives_of_text_fit_their_aspects(recipe: PaperRecipe) -> None:
     aspects = settings.table.aspect_columns
     assert aspects is not None
     sentiments = Taxonomy.from_paths([("negative",), ("neutral",), ("positive",)])
-    objective = Objective(settings, [sentiments] * len(aspects), 16)
+    objective = Objective(settings, sentiments, 16, [sentiments] * len(aspects))
     features = torch.randn(8, 16)
     nodes = torch.randint(1, 4, (4, len(aspects)), generator=torch.Generator().manual_seed(0)).repeat(2, 1)
-    losses = objective(features, nodes, torch.arange(4).repeat(2), ratings=nodes)
+    losses = objective(features, nodes[:, -1], torch.arange(4).repeat(2), aspects=nodes, ratings=nodes)
     assert losses["loss"].isfinite()
     assert losses["loss"] > 0
