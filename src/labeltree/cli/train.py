@@ -17,7 +17,7 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 def run(arguments: list[str]) -> None:
     """Train, or continue, the run that the arguments describe."""
     from labeltree.training.checkpoints import best_row
-    from labeltree.training.fit import train
+    from labeltree.training.fit import is_first_rank, train
     from labeltree.training.reading import RecipeParser, objective_of
     from labeltree.training.registry import list_objectives
 
@@ -50,6 +50,8 @@ def run(arguments: list[str]) -> None:
     path = Path(recipe.data)
     out = Path(options.out) if options.out else Path("runs") / (path.name if path.is_dir() else path.stem)
     folder = train(recipe, out, progress_bar=not options.quiet)
+    if not is_first_rank():
+        return
     history = folder.read_history()
     best = best_row(history, f"val_{recipe.monitor}")
     print(

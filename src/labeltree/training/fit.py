@@ -31,7 +31,7 @@ from labeltree.training.record import begin_run
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
 IMAGENET_STD = [0.229, 0.224, 0.225]
 
-__all__ = ["Trainee", "open_recipe_source", "prepare", "train"]
+__all__ = ["Trainee", "is_first_rank", "open_recipe_source", "prepare", "train"]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def train(
         if folder.encoder.is_file():
             return folder
     trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
-    if _is_first_rank():
+    if is_first_rank():
         begin_run(folder, recipe, trainee.source)
         folder.clear_unfinished()
     _quiet()
@@ -204,7 +204,7 @@ class _Patience(EarlyStopping):
             trainer.should_stop = True
 
 
-def _is_first_rank() -> bool:
+def is_first_rank() -> bool:
     """Whether this process is the one that writes, also before the trainer has begun."""
     return getattr(rank_zero_only, "rank", 0) == 0
 
@@ -230,6 +230,7 @@ def _quiet() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
+        ".*sync_dist=True.*",  # every rank validates all samples
         ".*LeafSpec.*",
     ):
         warnings.filterwarnings("ignore", message=message)
