@@ -47,7 +47,7 @@ class DeViSELoss(nn.Module):
         dim: the width of the word vectors.
         classes: `(C,)` int64, the leaves.
         targets: `(N, dim)` float64, t of every node as a label; 0 where there is none.
-        alike: `(N,)` int64, the same number for nodes with equal targets.
+        alike: `(N,)` int64, the same number for nodes with equal targets (to nine decimals).
 
     Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over rows whose label has
     a target, of all ranks in training; without any it is exactly 0. The root counts as missing.
@@ -88,9 +88,10 @@ class DeViSELoss(nn.Module):
         classes = class_nodes(taxonomy)
         self.register_buffer("classes", classes, persistent=False)
         self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
+        alike = torch.unique(targets.round(decimals=9), dim=0, return_inverse=True)[1]
         # Both are kept: the file may change after training.
         self.register_buffer("targets", targets)
-        self.register_buffer("alike", torch.unique(targets, dim=0, return_inverse=True)[1])
+        self.register_buffer("alike", alike)
 
     @staticmethod
     def default_vectors() -> str:
