@@ -30,18 +30,20 @@ if TYPE_CHECKING:
         training,
     )
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
-    from labeltree.taxonomy import Taxonomy
+    from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
 __all__ = [
     "DataError",
     "LabeltreeError",
     "RunError",
     "Taxonomy",
+    "TaxonomyDAG",
     "TaxonomyError",
     "data",
     "errors",
     "evaluation",
     "geometry",
+    "load_taxonomy",
     "losses",
     "metrics",
     "models",
@@ -55,8 +57,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Taxonomy":
-        return importlib.import_module("labeltree.taxonomy").Taxonomy
+    if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
+        return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name in __all__:
         if name.endswith("Error"):
             return getattr(importlib.import_module("labeltree.errors"), name)

@@ -7,7 +7,16 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import clean_name, is_missing, some, split_path, tidy
 from labeltree.taxonomy.suggest import nearest_hint
 
-__all__ = ["Entries", "entries_from_edges", "entries_from_paths", "outer_name", "with_root"]
+__all__ = [
+    "Entries",
+    "check_root",
+    "edge_of",
+    "entries_from_edges",
+    "entries_from_paths",
+    "name_of",
+    "outer_name",
+    "with_root",
+]
 
 Where = Callable[[int], str]
 
@@ -59,7 +68,7 @@ def entries_from_edges(
     parent_of: dict[Hashable, Hashable] = {}
     row_of: dict[Hashable, int] = {}
     for row, pair in enumerate(pairs):
-        child, parent = _edge(pair, where, row)
+        child, parent = edge_of(pair, where, row)
         if child in row_of:
             _refuse_second_edge(child, parent_of[child], parent, where(row_of[child]), where(row))
         parent_of[child], row_of[child] = parent, row
@@ -69,7 +78,7 @@ def entries_from_edges(
     first_use = {parent: child for child, parent in reversed(parent_of.items()) if parent not in parent_of}
     orphans = [parent for parent in reversed(first_use) if parent is not None]
     if root is not None:
-        _check_root(root, parent_of, orphans)
+        check_root(root, parent_of, orphans)
     if root is not None or None in first_use:
         for orphan in orphans:
             if orphan != root:
@@ -82,13 +91,14 @@ def entries_from_edges(
     index = {node: i for i, node in enumerate(ids)}
     cleaned = []
     for node in ids:
-        name = _name(node, names)
+        name = name_of(node, names)
         row = row_of[node if node in row_of else first_use[node]]
         cleaned.append(tidy(name) or clean_name(name, where(row)))
     return Entries(cleaned, [-1 if (p := parent_of.get(node)) is None else index[p] for node in ids])
 
 
-def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:
+def edge_of(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, Hashable]:
+    """A row of edges as (child, parent), None for no parent; both checked."""
     if isinstance(pair, str) or len(pair) != 2:
         raise TaxonomyError(f"{where(row)} is {pair!r}, expected (child, parent)")
     child, parent = (
@@ -113,11 +123,13 @@ def _refuse_second_edge(child: Hashable, first: Hashable, second: Hashable, wher
         )
     raise TaxonomyError(
         f"node {name} has two parents, {str(first)!r} ({where}) and {str(second)!r} ({again}); "
-        "a tree has one path to each node: remove one of the edges"
+        "a tree has one path to each node: remove one of the edges, or make a TaxonomyDAG of them, whose "
+        "project() chooses"
     )
 
 
-def _check_root(root: Hashable, parent_of: Mapping[Hashable, Hashable], orphans: Sequence[Hashable]) -> None:
+def check_root(root: Hashable, parent_of: Mapping[Hashable, Hashable], orphans: Sequence[Hashable]) -> None:
+    """The root that a caller names occurs, and has no parent; `parent_of` holds all nodes with a row."""
     if root not in parent_of and root not in orphans:
         hint = nearest_hint(str(root), map(str, [*orphans, *parent_of]))
         raise TaxonomyError(f"root={str(root)!r} occurs in no edge ({hint})")
@@ -125,7 +137,8 @@ def _check_root(root: Hashable, parent_of: Mapping[Hashable, Hashable], orphans:
         raise TaxonomyError(f"root={str(root)!r} has a parent itself, {str(parent_of[root])!r}")
 
 
-def _name(node: Hashable, names: Mapping[Hashable, object] | None) -> object:
+def name_of(node: Hashable, names: Mapping[Hashable, object] | None) -> object:
+    """The name of a node's id; the id itself without `names`."""
     if names is None:
         return node
     if node not in names:

@@ -13,6 +13,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.nodes import NodesLike, as_nodes
 
 if TYPE_CHECKING:
+    from labeltree.taxonomy.graph import TaxonomyDAG
     from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["as_classes", "cholesky_rows", "means_of_classes", "similarity", "sparse_rows"]
@@ -20,7 +21,7 @@ __all__ = ["as_classes", "cholesky_rows", "means_of_classes", "similarity", "spa
 Matrix = NDArray[np.float64]
 
 
-def as_classes(classes: NodesLike | None, taxonomy: Taxonomy) -> Tensor:
+def as_classes(classes: NodesLike | None, taxonomy: Taxonomy | TaxonomyDAG) -> Tensor:
     """The classes as distinct nodes (C,); None takes all leaves.
 
     Raises:

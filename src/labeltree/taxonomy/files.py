@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
@@ -14,20 +15,35 @@ from labeltree.taxonomy.numbering import depth_of
 from labeltree.taxonomy.tables import entries_from_table, table_from_entries
 from labeltree.taxonomy.yaml_text import marks_from_yaml, yaml_from_tree
 
-__all__ = ["read_entries", "write_entries"]
+__all__ = ["entries_from_text", "read_entries", "read_text", "write_entries", "write_text"]
 
 PathLike = str | os.PathLike[str]
+T = TypeVar("T")
 
 
 def read_entries(path: PathLike, root_name: str | None = "root") -> Entries:
     """Read the tree that a file holds; see `Taxonomy.from_file`."""
+    return read_text(path, lambda suffix, text: entries_from_text(suffix, text, root_name))
+
+
+def entries_from_text(suffix: str, text: str, root_name: str | None) -> Entries:
+    """Read the tree that a text in the format of a known suffix holds."""
+    return _READERS[suffix](text, root_name)
+
+
+def read_text(path: PathLike, reader: Callable[[str, str], T]) -> T:
+    """Read a taxonomy file by its suffix and text; errors name the file.
+
+    Raises:
+        TaxonomyError: if the file is missing, unreadable or empty, or its suffix unknown.
+    """
     path = Path(path)
-    reader = _READERS.get(path.suffix.casefold())
+    suffix = path.suffix.casefold()
     if path.is_dir():
         raise TaxonomyError(
             f"{str(path)!r} is a folder, not a file; Taxonomy.from_folders reads nested folders"
         )
-    if reader is None:
+    if suffix not in _READERS:
         raise TaxonomyError(
             f"taxonomy file {str(path)!r} has the suffix {path.suffix!r}, expected one of "
             f"{', '.join(_READERS)}"
@@ -36,7 +52,7 @@ def read_entries(path: PathLike, root_name: str | None = "root") -> Entries:
         text = _decode(path.read_bytes())
         if not text.strip():
             raise TaxonomyError("the file is empty")
-        return reader(text, root_name)
+        return reader(suffix, text)
     except FileNotFoundError:
         raise TaxonomyError(f"the taxonomy file {str(path)!r} does not exist") from None
     except OSError as error:
@@ -54,11 +70,17 @@ def write_entries(path: PathLike, entries: Entries) -> None:
             f"cannot save a taxonomy as {path.name!r}: the suffix is {path.suffix!r}, expected one of "
             f"{', '.join(_WRITERS)}"
         )
+    write_text(path, writer(entries))
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write a taxonomy file as a whole or not at all."""
+    path = Path(path)
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
     try:
         with atomic_write(path) as temporary:
-            temporary.write_text(writer(entries), encoding="utf-8", newline="")
+            temporary.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise TaxonomyError(f"cannot save {str(path)!r}: {error.strerror}") from None
 

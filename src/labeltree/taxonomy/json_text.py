@@ -8,9 +8,16 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries
 from labeltree.taxonomy.nested import Pairs, entries_from_nested
 
-__all__ = ["document_from_entries", "entries_from_document", "entries_from_json", "json_from_entries"]
+__all__ = [
+    "GRAPH_FORMAT",
+    "document_from_entries",
+    "entries_from_document",
+    "entries_from_json",
+    "json_from_entries",
+]
 
 FORMAT = "labeltree taxonomy"
+GRAPH_FORMAT = "labeltree DAG"
 VERSION = 1
 
 
@@ -44,6 +51,8 @@ def entries_from_json(text: str, root_name: str | None = "root") -> Entries:
         ) from None
     if isinstance(data, Pairs) and ("format", FORMAT) in data:
         return entries_from_document(dict(data))
+    if isinstance(data, Pairs) and ("format", GRAPH_FORMAT) in data:
+        raise TaxonomyError("this is a DAG, not a tree: read it as TaxonomyDAG, whose project() makes a tree")
     return entries_from_nested(data, root_name)
 
 

@@ -18,16 +18,24 @@ ROOT_PATH = "/"
 
 
 class LabelIndex:
-    """Looks labels up in a tree that is numbered in preorder.
+    """Looks labels up in a tree, or in a DAG, whose nodes come after their parents.
 
     A string may be a node's name, where only one node has it, or the path from depth 1 to the node,
     `a/b/c`. A path with a leading `/` is never taken for a name; `/` alone is the root.
+
+    Args:
+        names: the name of each node.
+        parent: the parent of each node, -1 for the root; in a DAG the one that `path` goes through.
+        edges: in a DAG, all pairs of a parent and a child, so that every path leads to its node.
     """
 
-    def __init__(self, names: Sequence[str], parent: Sequence[int]) -> None:
+    def __init__(
+        self, names: Sequence[str], parent: Sequence[int], edges: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self._names = names
         self._parent = parent
         self._child = {(parent[v], names[v]): v for v in range(1, len(names))}
+        self._child.update({(above, names[v]): v for above, v in edges})
         self._named: dict[str, list[int]] = {}
         for v in range(1, len(names)):
             self._named.setdefault(names[v], []).append(v)

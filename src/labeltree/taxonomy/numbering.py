@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import some
 
-__all__ = ["Numbering", "depth_of", "number"]
+__all__ = ["Numbering", "cycle_sentence", "depth_of", "number"]
 
 IntArray = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ def number(names: Sequence[str], parents: Sequence[int]) -> Numbering:
         )
     order = _preorder(children, roots)
     if len(order) < len(parents):
-        raise TaxonomyError(_cycle_sentence(names, parents, set(order)))
+        raise TaxonomyError(cycle_sentence(names, parents, set(order)))
     return _measure(order, parents)
 
 
@@ -90,7 +90,7 @@ def depth_of(parent: Sequence[int]) -> list[int]:
     return depth
 
 
-def _cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[int]) -> str:
+def cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[int]) -> str:
     """Name the cycle: whatever the root does not reach leads, from parent to parent, into one."""
     node = next(i for i in range(len(parents)) if i not in reached)
     seen: dict[int, int] = {}

@@ -8,18 +8,20 @@ import torch
 from labeltree.taxonomy.naming import some
 
 if TYPE_CHECKING:
+    from labeltree.taxonomy.graph import TaxonomyDAG
     from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["review"]
+__all__ = ["count_of", "leaf_count", "places", "ragged", "repeated", "review"]
 
 
 def review(tree: "Taxonomy") -> list[str]:
     """All warnings, one sentence per kind of finding; see `Taxonomy.check`."""
-    findings = (_leaf_count, _flat, _single_root_child, _single_children, _ragged, _repeated, _look_alikes)
+    findings = (leaf_count, _flat, _single_root_child, _single_children, ragged, repeated, _look_alikes)
     return [sentence for finding in findings if (sentence := finding(tree))]
 
 
-def _leaf_count(tree: "Taxonomy") -> str:
+def leaf_count(tree: "Taxonomy | TaxonomyDAG") -> str:
+    """That there is one leaf only, or nothing."""
     return "there is only one leaf: no two labels can differ" if tree.num_leaves == 1 else ""
 
 
@@ -43,10 +45,11 @@ def _single_children(tree: "Taxonomy") -> str:
     single = [node for node in torch.nonzero(children == 1).flatten().tolist() if node]
     if not single:
         return ""
-    return f"{_count(len(single), 'node has', 'nodes have')} a single child: {_places(tree, single)}"
+    return f"{count_of(len(single), 'node has', 'nodes have')} a single child: {places(tree, single)}"
 
 
-def _ragged(tree: "Taxonomy") -> str:
+def ragged(tree: "Taxonomy | TaxonomyDAG") -> str:
+    """At which depths the leaves lie, if at several."""
     counts = torch.bincount(tree.depth[tree.leaves]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
     if len(depths) == 1:
@@ -56,15 +59,16 @@ def _ragged(tree: "Taxonomy") -> str:
     return f"the leaves lie at different depths: {listed}{more}"
 
 
-def _repeated(tree: "Taxonomy") -> str:
+def repeated(tree: "Taxonomy | TaxonomyDAG") -> str:
+    """Which names occur more than once."""
     counts = Counter(tree.names)
     repeated = [name for name, count in counts.items() if count > 1]
     if not repeated:
         return ""
     example = [node for node, name in enumerate(tree.names) if name == repeated[0]]
     return (
-        f"{_count(len(repeated), 'name occurs', 'names occur')} more than once, {some(repeated)}; "
-        f"such labels must be given by path, as {_places(tree, example)}"
+        f"{count_of(len(repeated), 'name occurs', 'names occur')} more than once, {some(repeated)}; "
+        f"such labels must be given by path, as {places(tree, example)}"
     )
 
 
@@ -82,10 +86,12 @@ def _look_alikes(tree: "Taxonomy") -> str:
     return f"siblings differ only in case, spaces or hyphens: {', '.join(pairs[:3])}{more}"
 
 
-def _count(number: int, one: str, several: str) -> str:
+def count_of(number: int, one: str, several: str) -> str:
+    """A number with the words for one or several."""
     return f"{number} {one if number == 1 else several}"
 
 
-def _places(tree: "Taxonomy", nodes: list[int]) -> str:
+def places(tree: "Taxonomy | TaxonomyDAG", nodes: list[int]) -> str:
+    """The first few nodes by path, and how many more."""
     shown = ", ".join(repr(tree.path_name(node)) for node in nodes[:5])
     return f"{shown} and {len(nodes) - 5} more" if len(nodes) > 5 else shown

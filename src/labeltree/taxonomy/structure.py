@@ -1,7 +1,6 @@
 """The tree as numbers: arrays over the nodes, and queries on pairs of nodes without a Python loop."""
 
 from functools import cached_property
-from typing import NoReturn
 
 import numpy as np
 import torch
@@ -9,8 +8,9 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.lca import LowestCommonAncestor
-from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
+from labeltree.taxonomy.nodes import NodesLike, as_node
 from labeltree.taxonomy.numbering import Numbering
+from labeltree.taxonomy.pairs_of_nodes import PairsOfNodes
 from labeltree.taxonomy.relations import APART, KIN, SAME, RelationTable, unknown_relation
 
 __all__ = ["TreeStructure"]
@@ -18,7 +18,7 @@ __all__ = ["TreeStructure"]
 LARGEST_TABLE = 2**28  # entries of the path table; 2 GiB of int64
 
 
-class TreeStructure:
+class TreeStructure(PairsOfNodes):
     """An immutable tree, numbered depth first: root 0, the subtree of v is `range(v, subtree_end[v])`.
 
     Tensors are int64 on the CPU unless said otherwise, and must not be written to.
@@ -37,15 +37,7 @@ class TreeStructure:
     """
 
     parent: Tensor
-    depth: Tensor
-    height: Tensor
     subtree_end: Tensor
-    is_leaf: Tensor
-    leaves: Tensor
-    num_nodes: int
-    num_leaves: int
-    max_depth: int
-    max_height: int
 
     def __init__(self, numbering: Numbering) -> None:
         is_leaf = numbering.height == 0
@@ -61,15 +53,6 @@ class TreeStructure:
             max_depth=int(numbering.depth.max()),
             max_height=int(numbering.height[0]),
         )
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be set")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be deleted")
-
-    def __len__(self) -> int:
-        return self.num_nodes
 
     def children(self, node: int) -> list[int]:
         """The children of a node, in order."""
@@ -129,50 +112,33 @@ class TreeStructure:
             )
 
     @cached_property
+    def ancestor_count(self) -> Tensor:  # type: ignore[override]
+        """(N,) how many ancestors each node has, itself included: its depth + 1."""
+        return self.depth + 1
+
+    @cached_property
     def _lowest_common_ancestor(self) -> LowestCommonAncestor:
         return LowestCommonAncestor(self.parent)
 
-    def lca(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """Lowest common ancestors, elementwise after broadcasting; -1 where a label is missing.
+    def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
+        return self._lowest_common_ancestor(u, v)
+
+    def _edges_between(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.depth[u] + self.depth[v] - 2 * self.depth[self._lca_of(u, v)]
+
+    def _shared_ancestors(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.depth[self._lca_of(u, v)] + 1
+
+    def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
+        """Nodes (n,) as far as labels (n,) judge them: under an inner-node label, the ancestor at its depth.
 
         Args:
-            u: node ids of any shape, -1 where missing.
-            v: node ids of any shape that broadcasts with u's.
-
-        Returns:
-            int64, on the device of the arguments.
+            nodes: none missing.
+            labels: none missing; a leaf judges a node as it is.
         """
-        u, v, device = self._pair(u, v)
-        found: Tensor = self._lowest_common_ancestor(u.clamp(min=0), v.clamp(min=0))
-        return found.masked_fill_((u < 0) | (v < 0), -1).to(device)
-
-    def lca_depth(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """Depth of the lowest common ancestor, int64; -1 where a label is missing."""
-        return self._look_up(self.depth, self.lca(u, v))
-
-    def lca_height(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """Height of the lowest common ancestor, int64; -1 where a label is missing."""
-        return self._look_up(self.height, self.lca(u, v))
-
-    def path_length(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """Number of edges between two nodes, int64; -1 where a label is missing."""
-        u, v, device = self._pair(u, v)
-        ancestor = self.lca(u, v)
-        edges = self.depth[u] + self.depth[v] - 2 * self.depth[ancestor]
-        return edges.masked_fill_(ancestor < 0, -1).to(device)
-
-    def lca_height_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """`height(lca) / H`, float64 in [0, 1] (Eq. 1 of Barz & Denzler 2019); NaN where missing."""
-        height = self.lca_height(u, v)
-        return (height.to(torch.float64) / self.max_height).masked_fill_(height < 0, torch.nan)
-
-    def lca_depth_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """`1 - depth(lca) / L`, float64 in [0, 1] (1 - ρ, Eq. 4 of Climbing the Label Tree); NaN if missing.
-
-        Above 0 for a leaf shallower than L with itself.
-        """
-        depth = self.lca_depth(u, v)
-        return (1 - depth.to(torch.float64) / self.max_depth).masked_fill_(depth < 0, torch.nan)
+        depth, is_leaf = self.depth.to(labels.device), self.is_leaf.to(labels.device)
+        cut = torch.where(is_leaf[labels], depth[nodes], torch.minimum(depth[nodes], depth[labels]))
+        return self.ancestors.to(labels.device)[nodes, cut]
 
     def relation(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Relation codes of pairs of labels, int64, elementwise after broadcasting; never INSTANCE.
@@ -190,19 +156,3 @@ class TreeStructure:
     def relations(self) -> RelationTable:
         """What the codes of `relation` mean."""
         return RelationTable(self.max_depth)
-
-    def _pair(self, u: NodesLike, v: NodesLike) -> tuple[Tensor, Tensor, torch.device]:
-        left, right = as_nodes(u, self.num_nodes, "u"), as_nodes(v, self.num_nodes, "v")
-        device = right.device if left.device.type == "cpu" else left.device
-        try:
-            shape = np.broadcast_shapes(left.shape, right.shape)
-        except ValueError:
-            raise ValueError(
-                f"u of shape {tuple(left.shape)} and v of shape {tuple(right.shape)} do not broadcast"
-            ) from None
-        return left.cpu().expand(shape), right.cpu().expand(shape), device
-
-    @staticmethod
-    def _look_up(values: Tensor, nodes: Tensor) -> Tensor:
-        found = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
-        return found.masked_fill_(nodes < 0, -1)

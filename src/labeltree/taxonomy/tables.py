@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries, entries_from_edges, entries_from_paths
 
-__all__ = ["entries_from_table", "table_from_entries"]
+__all__ = ["entries_from_table", "rows_of", "table_from_entries"]
 
 Where = Callable[[int], str]
 
@@ -22,7 +22,7 @@ def entries_from_table(text: str, root_name: str | None = "root") -> Entries:
     Raises:
         TaxonomyError: if a row does not fit the columns, or the rows form no tree; with the line.
     """
-    header, rows, lines = _rows(text)
+    header, rows, lines = rows_of(text)
 
     def where(row: int) -> str:
         return f"line {lines[row]}"
@@ -38,7 +38,8 @@ def entries_from_table(text: str, root_name: str | None = "root") -> Entries:
     return entries_from_paths(([cell or None for cell in row] for row in rows), root_name, where)
 
 
-def _rows(text: str) -> tuple[list[str], list[list[str]], list[int]]:
+def rows_of(text: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """The column names of a table, its rows without the empty ones, and the line of each."""
     first = text.lstrip("\r\n ").split("\n", 1)[0]
     delimiter = next((mark for mark in "\t,;" if mark in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)

@@ -1,7 +1,6 @@
 """The taxonomy: an immutable tree of named nodes."""
 
-import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -9,24 +8,21 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries, entries_from_edges, entries_from_paths
+from labeltree.taxonomy.build import Entries
 from labeltree.taxonomy.embedded import EmbeddedClasses
-from labeltree.taxonomy.files import read_entries, write_entries
-from labeltree.taxonomy.folders import entries_from_folders
-from labeltree.taxonomy.json_text import document_from_entries, entries_from_document
-from labeltree.taxonomy.labels import Label, LabelIndex
+from labeltree.taxonomy.labels import LabelIndex
+from labeltree.taxonomy.named import NamedNodes
 from labeltree.taxonomy.naming import clean_name, tidy
-from labeltree.taxonomy.nested import entries_from_nested
-from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
 from labeltree.taxonomy.numbering import number
 from labeltree.taxonomy.render import render_lines
 from labeltree.taxonomy.review import review
+from labeltree.taxonomy.sources import TreeSources
 from labeltree.taxonomy.structure import TreeStructure
 
 __all__ = ["Taxonomy"]
 
 
-class Taxonomy(EmbeddedClasses, TreeStructure):
+class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
     """A tree of named nodes; a label is one of them.
 
     Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names
@@ -51,186 +47,23 @@ class Taxonomy(EmbeddedClasses, TreeStructure):
         [2, 4]
     """
 
-    names: list[str]
-
     def __init__(self, names: Sequence[str], parents: Sequence[int]) -> None:
         _check_lengths(names, parents)
         names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
         numbering = number(names, parents)
         if len(names) < 2:
             raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
-        super().__init__(numbering)
+        TreeStructure.__init__(self, numbering)
         self.__dict__["names"] = [names[i] for i in numbering.order]
         self._check_siblings(numbering.parent.tolist())
-
-    @classmethod
-    def from_edges(
-        cls,
-        pairs: Iterable[Sequence[Hashable]],
-        root: Hashable = None,
-        names: Mapping[Hashable, object] | None = None,
-    ) -> Self:
-        """Make a taxonomy from pairs of a child and its parent.
-
-        Args:
-            pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
-            root: the root's id; by default the one node without a parent.
-            names: the name of each id; by default the id written as text.
-
-        Raises:
-            TaxonomyError: if the pairs form no tree.
-        """
-        return cls(*entries_from_edges(pairs, root, names))
-
-    @classmethod
-    def from_paths(cls, paths: Iterable[str | Sequence[object]], root_name: str | None = "root") -> Self:
-        r"""Make a taxonomy from paths of names, coarse to fine, without the root.
-
-        Args:
-            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
-                in length, the finest names may be missing (None or NaN), and a path may be given more than
-                once.
-            root_name: the name of the root above them; None if the paths begin with the root.
-
-        Raises:
-            TaxonomyError: if a path is empty, has a gap or an empty name.
-        """
-        return cls(*entries_from_paths(paths, root_name))
-
-    @classmethod
-    def from_nested(cls, data: object, root_name: str | None = "root") -> Self:
-        """Make a taxonomy from nested mappings, lists and names, as YAML and JSON have them.
-
-        A key is a node with its children under it; an item of a list is a leaf, or a mapping with one node
-        per key; None (or an empty mapping or list) under a key makes it a leaf, a single name there is its
-        one child.
-
-        Args:
-            data: the nested data below the root.
-            root_name: the name of the root above them; None if the one outermost key is the root.
-
-        Raises:
-            TaxonomyError: if the nesting is no tree.
-
-        Example:
-            >>> print(Taxonomy.from_nested({"animal": {"mammal": ["dog", "cat"]}, "plant": None}).render())
-            root
-            ├── animal
-            │   └── mammal
-            │       ├── dog
-            │       └── cat
-            └── plant
-        """
-        return cls(*entries_from_nested(data, root_name))
-
-    @classmethod
-    def from_folders(cls, path: str | os.PathLike[str], root_name: str = "root") -> Self:
-        """Make a taxonomy from nested folders: each is a node, children sorted by name.
-
-        Files are ignored, so a folder that holds both files and folders is an inner node. Folders whose
-        name begins with a dot are skipped; links to folders are followed.
-
-        Raises:
-            TaxonomyError: if the folder is missing or has no subfolders, or a link leads back to a folder
-            above it.
-        """
-        return cls(*entries_from_folders(path, root_name))
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str], root_name: str | None = "root") -> Self:
-        """Read a taxonomy from a UTF-8 file, in the format of its suffix.
-
-        - `.json`: what `save` wrote, or nested names.
-        - `.yaml`, `.yml`: nested names, taken as they are written (`no` and `1.0` are names).
-        - `.csv`, `.tsv`: edges where line 1 names columns `child` and `parent` (and `name` if these are
-        ids), an empty
-          parent marking the root; otherwise paths, one column per depth, coarse to fine, under a line of
-          column names.
-        - `.txt`: one path `a/b/c` a line.
-
-        Args:
-            path: the file.
-            root_name: the name of the root above nested names or paths; None if they begin with the root.
-
-        Raises:
-            TaxonomyError: if the file is missing, unreadable or holds no tree; with the line.
-        """
-        entries = read_entries(path, root_name)
-        try:
-            return cls(*entries)
-        except TaxonomyError as error:
-            raise TaxonomyError(f"{path}: {error}") from None
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`.
-
-        Raises:
-            TaxonomyError: if this is no saved taxonomy.
-        """
-        return cls(*entries_from_document(document))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The taxonomy as plain data, as `.json` files hold it."""
-        return document_from_entries(self._entries())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the taxonomy in the format of the suffix, replacing a file as a whole or not at all.
-
-        `.json` (our own format) and `.csv`, `.tsv` (edges) hold everything; `.yaml`, `.yml` (nested names)
-        and `.txt` (paths) hold all but the root's name.
-
-        Raises:
-            TaxonomyError: if the suffix is unknown or the file cannot be written.
-        """
-        write_entries(path, self._entries())
-
-    def _entries(self) -> Entries:
-        return Entries(list(self.names), self.parent.tolist())
 
     @cached_property
     def _labels(self) -> LabelIndex:
         return LabelIndex(self.names, self.parent.tolist())
 
-    def path(self, node: int) -> tuple[str, ...]:
-        """The names from depth 1 to the node; the root's path is ()."""
-        return self._labels.path(as_node(node, self.num_nodes))
-
-    def path_name(self, node: int) -> str:
-        r"""The path as one string, `a/b/c`, which `find` reads back.
-
-        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might be taken
-        for a name.
-        """
-        return self._labels.path_name(as_node(node, self.num_nodes))
-
-    def find(self, label: Label) -> int:
-        """The node of a label: a name that only one node has, or a path (`a/b/c` or a tuple of names).
-
-        Raises:
-            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
-        """
-        return self._labels.find(label)
-
-    def encode(self, labels: Iterable[object]) -> Tensor:
-        """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
-
-        Args:
-            labels: names or paths, as `find` takes them.
-
-        Raises:
-            TaxonomyError: if a label is ambiguous or not in the taxonomy.
-        """
-        return self._labels.encode(labels)
-
-    def decode(self, nodes: NodesLike) -> list[str | None]:
-        """The path names of nodes, shape (n,); None for -1. `encode` reads them back."""
-        tensor = as_nodes(nodes, self.num_nodes)
-        if tensor.ndim != 1:
-            raise ValueError(f"nodes has shape {tuple(tensor.shape)}, expected (n,)")
-        unique, inverse = torch.unique(tensor, return_inverse=True)
-        texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
-        return [texts[i] for i in inverse.tolist()]
+    def entries(self) -> Entries:
+        """Names and parents of the nodes: what `Taxonomy` was made of, in its own order."""
+        return Entries(list(self.names), self.parent.tolist())
 
     def cut(self, depth: int) -> tuple[Self, Tensor]:
         """The taxonomy down to a depth, and the node there of each node here.

@@ -1,0 +1,147 @@
+"""From a DAG to a tree: which parent each node keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.build import Entries
+from labeltree.taxonomy.nodes import NodesLike, as_nodes
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy.graph import TaxonomyDAG
+
+__all__ = ["PROJECTIONS", "Kept", "ProjectionRule", "keep", "mapping", "nearest_root", "yolo9000"]
+
+ProjectionRule = Literal["odir", "yolo9000"]
+PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
+
+_OUT = -2
+
+
+class Kept(NamedTuple):
+    """A tree among the nodes of a DAG: its entries, and the node of the DAG that each is."""
+
+    entries: Entries
+    nodes: list[int]
+
+
+def keep(dag: TaxonomyDAG, parent: Sequence[int]) -> Kept:
+    """The tree in which each node keeps one parent; -2 leaves a node out."""
+    nodes = [node for node in range(len(dag)) if parent[node] != _OUT]
+    place = {node: i for i, node in enumerate(nodes)}
+    names = [dag.names[node] for node in nodes]
+    return Kept(Entries(names, [place.get(parent[node], -1) for node in nodes]), nodes)
+
+
+def nearest_root(dag: TaxonomyDAG, frequencies: NodesLike | None) -> list[int]:
+    """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
+    Label Tree).
+
+    Of equally near ones the one with more samples at or below it, then the first by name.
+
+    Args:
+        dag: to be projected.
+        frequencies: (N,) training samples labelled with each node; None counts none.
+    """
+    weight = np.zeros(len(dag))
+    several = [node for node in range(1, len(dag)) if len(dag.parents(node)) > 1]
+    if frequencies is not None:
+        weight = _below(dag, _checked(dag, frequencies), {p for node in several for p in dag.parents(node)})
+    found: list[int] = dag.main_parent.tolist()
+    depth = dag.depth.tolist()
+    for node in several:
+        found[node] = min(dag.parents(node), key=lambda p: (depth[p], -weight[p], dag.names[p], p))
+    return found
+
+
+def _checked(dag: TaxonomyDAG, frequencies: NodesLike) -> NDArray[np.float64]:
+    given = torch.as_tensor(frequencies)
+    if given.shape != (len(dag),) or given.dtype == torch.bool or not bool((given >= 0).all()):
+        raise ValueError(
+            f"frequencies has shape {tuple(given.shape)} and dtype {given.dtype}; expected a number of "
+            f"samples, at least 0, for each of the {len(dag)} nodes"
+        )
+    return given.double().numpy()
+
+
+def _below(dag: TaxonomyDAG, counts: NDArray[np.float64], wanted: set[int]) -> NDArray[np.float64]:
+    """Samples at or below each wanted node, each counted once whatever the number of ways down."""
+    total = np.zeros(len(dag))
+    for node in wanted:
+        total[node] = counts[dag.descendants(node).numpy()].sum()
+    return total
+
+
+def yolo9000(dag: TaxonomyDAG, classes: NodesLike | None) -> list[int]:
+    """The YOLO9000 rule: classes with one path to the root come first, the others by what adds fewest nodes
+    (Section 4 of YOLO9000; Section 3.1 of Barz & Denzler 2019).
+
+    The others come in node order. Each gets the path that adds the fewest nodes to the tree as it is then; of
+    equal ones the shortest to the root, then the one whose nodes, from the tree down, have the smallest
+    numbers. Nodes on no path that was added are left out.
+
+    Args:
+        dag: to be projected.
+        classes: (C,) nodes that the tree must hold; None takes the leaves.
+    """
+    wanted = dag.leaves if classes is None else as_nodes(classes, len(dag), "classes").flatten()
+    if bool((wanted < 0).any()):
+        raise TaxonomyError(f"classes[{int((wanted < 0).nonzero()[0])}] is a missing label, no class")
+    parent, depth = [_OUT] * len(dag), [0] * len(dag)
+    parent[0] = -1
+    single = _has_one_path(dag)
+    order = torch.unique(wanted).tolist()
+    for node in [*(n for n in order if single[n]), *(n for n in order if not single[n])]:
+        path = _shortest_way_in(dag, node, parent, depth)
+        for below, above in pairwise(path):
+            parent[below] = above
+        for below in reversed(path[:-1]):
+            depth[below] = depth[parent[below]] + 1
+    return parent
+
+
+def _has_one_path(dag: TaxonomyDAG) -> list[bool]:
+    single = [True] * len(dag)
+    for node in range(1, len(dag)):
+        above = dag.parents(node)
+        single[node] = len(above) == 1 and single[above[0]]
+    return single
+
+
+def _shortest_way_in(dag: TaxonomyDAG, node: int, parent: list[int], depth: list[int]) -> list[int]:
+    """The way from a node up to the first node of the tree, both included."""
+    if parent[node] != _OUT:
+        return [node]
+    layers, seen = [{node}], {node}
+    while True:
+        above = {p for n in layers[-1] for p in dag.parents(n)}
+        arrived = [p for p in above if parent[p] != _OUT]
+        if arrived:
+            break
+        layers.append(above - seen)
+        seen |= above
+    way = [min(arrived, key=lambda p: (depth[p], p))]
+    for layer in reversed(layers):
+        way.append(min(n for n in layer if way[-1] in dag.parents(n)))
+    return way[::-1]
+
+
+def mapping(size: int, kept: Kept, order: NDArray[np.int64]) -> Tensor:
+    """For each node of the DAG its node in the tree, (size,); -1 if it fell out.
+
+    Args:
+        size: of the DAG.
+        kept: the tree's entries.
+        order: for each node of the tree, its entry.
+    """
+    found = torch.full((size,), -1)
+    found[torch.tensor(kept.nodes)[torch.from_numpy(order)]] = torch.arange(len(order))
+    return found

@@ -1,0 +1,179 @@
+"""The nouns of WordNet, from its own data files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.graph_build import GraphEntries
+from labeltree.taxonomy.suggest import nearest_hint
+
+__all__ = ["Synset", "WordNetNouns", "graph_from_wordnet"]
+
+HYPERNYM, INSTANCE_HYPERNYM = "@", "@i"
+
+
+@dataclass(frozen=True, slots=True)
+class Synset:
+    """A sense that several words may have.
+
+    Attributes:
+        offset: its id in the files; `n` before its eight digits makes the ImageNet id.
+        words: as written, `golf_cart`; the first names it.
+        hypernyms: offsets of the synsets that it is a kind of.
+        classes: offsets of the synsets that it is an instance of.
+        gloss: its definition, with examples in quotes.
+    """
+
+    offset: int
+    words: tuple[str, ...]
+    hypernyms: tuple[int, ...]
+    classes: tuple[int, ...]
+    gloss: str
+
+
+class WordNetNouns:
+    """All noun synsets, and the senses of every word.
+
+    Args:
+        folder: with `data.noun` and `index.noun`.
+
+    Attributes:
+        synsets: offset → synset, in the order of the file.
+        senses: word in lower case, with `_` for a space → offsets, most frequent sense first.
+
+    Raises:
+        TaxonomyError: if a file is missing or damaged; with the line.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.synsets: dict[int, Synset] = {}
+        for where, line in _lines(self.folder / "data.noun"):
+            synset = _synset(where, line)
+            self.synsets[synset.offset] = synset
+        self.senses = dict(_senses(where, line) for where, line in _lines(self.folder / "index.noun"))
+
+    def name(self, offset: int) -> str:
+        """`dog.n.01`: the synset's first word, and which of the word's senses it is."""
+        word = self.synsets[offset].words[0].lower()
+        senses = self.senses.get(word, [])
+        number = senses.index(offset) + 1 if offset in senses else 0
+        return f"{word}.n.{number:02d}"
+
+    def find(self, label: str) -> list[int]:
+        """The synsets that a label may mean: `dog.n.01`, `n02084071`, or a word, whose senses are all it may.
+
+        Empty if there is none.
+        """
+        text = label.strip().replace(" ", "_").lower()
+        if re.fullmatch(r"n\d{8}", text) and int(text[1:]) in self.synsets:
+            return [int(text[1:])]
+        sense = re.fullmatch(r"(.+)\.n\.(\d+)", text)
+        if sense:
+            offsets = self.senses.get(sense[1], [])
+            number = int(sense[2])
+            return [offsets[number - 1]] if 1 <= number <= len(offsets) else []
+        return list(self.senses.get(text, []))
+
+    def hypernyms(self, offset: int, instances: bool = True) -> tuple[int, ...]:
+        """The synsets right above one; of an instance those that it is an instance of, if wanted."""
+        synset = self.synsets[offset]
+        return synset.hypernyms + synset.classes if instances else synset.hypernyms
+
+
+def graph_from_wordnet(
+    folder: str | os.PathLike[str], root: str = "entity.n.01", instances: bool = True
+) -> GraphEntries:
+    """Collect the synsets at and below a root; see `TaxonomyDAG.from_wordnet`."""
+    nouns = WordNetNouns(folder)
+    found = nouns.find(root)
+    if len(found) != 1:
+        senses = ", ".join(map(nouns.name, found))
+        hint = f"it may be {senses}" if found else nearest_hint(root.split(".")[0], nouns.senses)
+        raise TaxonomyError(f"root={root!r} is {'ambiguous' if found else 'no noun of WordNet'} ({hint})")
+    below: dict[int, list[int]] = {}
+    for offset in nouns.synsets:
+        for above in nouns.hypernyms(offset, instances):
+            if above not in nouns.synsets:
+                raise TaxonomyError(
+                    f"{str(nouns.folder / 'data.noun')!r}: synset {offset:08d} has the hypernym {above:08d}, "
+                    "which is not there"
+                )
+            below.setdefault(above, []).append(offset)
+    reached, waiting = {found[0]}, [found[0]]
+    while waiting:
+        for offset in below.get(waiting.pop(), []):
+            if offset not in reached:
+                reached.add(offset)
+                waiting.append(offset)
+    return wordnet_entries(nouns, reached, found[0], instances)
+
+
+def wordnet_entries(nouns: WordNetNouns, kept: set[int], root: int, instances: bool) -> GraphEntries:
+    """The DAG of some synsets, in the order of the file; edges to others are left out."""
+    offsets = [offset for offset in nouns.synsets if offset in kept]
+    index = {offset: i for i, offset in enumerate(offsets)}
+    parents = []
+    for offset in offsets:
+        above = dict.fromkeys(nouns.hypernyms(offset, instances)) if offset != root else {}
+        parents.append([index[a] for a in above if a in index])
+    return GraphEntries([nouns.name(offset) for offset in offsets], parents)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file with their places, without the licence, whose lines begin with a space."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.startswith(" ") and line.strip():
+                    yield f"{path}, line {number}", line
+    except FileNotFoundError:
+        raise TaxonomyError(
+            f"{str(path)!r} does not exist; the folder must hold data.noun and index.noun of WordNet 3 "
+            "(Debian: the package wordnet-base, /usr/share/wordnet)"
+        ) from None
+    except OSError as error:
+        raise TaxonomyError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TaxonomyError(f"{str(path)!r} is not text in UTF-8; is it a file of WordNet 3?") from None
+
+
+def _synset(where: str, line: str) -> Synset:
+    """A line of `data.noun` (wndb(5WN)): offset, file, n, words in hex, words, pointers, gloss after `|`."""
+    data, _, gloss = line.partition("|")
+    fields = data.split()
+    try:
+        count = int(fields[3], 16)
+        words = tuple(fields[4 : 4 + 2 * count : 2])
+        at = 5 + 2 * count
+        pointers = [(fields[i], int(fields[i + 1])) for i in range(at, at + 4 * int(fields[at - 1]), 4)]
+        offset = int(fields[0])
+    except (IndexError, ValueError):
+        raise TaxonomyError(f"{where}: this is no line of WordNet's data.noun") from None
+    if fields[2] != "n" or not words:
+        raise TaxonomyError(f"{where}: this is no noun synset")
+    return Synset(
+        offset,
+        words,
+        tuple(target for symbol, target in pointers if symbol == HYPERNYM),
+        tuple(target for symbol, target in pointers if symbol == INSTANCE_HYPERNYM),
+        gloss.strip(),
+    )
+
+
+def _senses(where: str, line: str) -> tuple[str, list[int]]:
+    """A line of `index.noun`: word, n, number of senses, ..., their offsets at the end."""
+    fields = line.split()
+    try:
+        count = int(fields[2])
+        offsets = [int(field) for field in fields[-count:]]
+    except (IndexError, ValueError):
+        raise TaxonomyError(f"{where}: this is no line of WordNet's index.noun") from None
+    if len(fields) < 6 + count:
+        raise TaxonomyError(f"{where}: this is no line of WordNet's index.noun")
+    return fields[0], offsets
