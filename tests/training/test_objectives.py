@@ -157,7 +157,7 @@ def test_every_other_objective_lowers_its_loss(
     values = learn(objective, taxonomy)
     assert all(math.isfinite(value) for value in values)
     if name == "maskcon":
-        return  # its target moves: as a class tightens, more of its keys are positives, and the loss has a floor
+        return  # its target moves: as a class tightens, more keys are positives, and the loss has a floor
     first = 5 if objective.needs_keys else 1  # while a queue fills, losses grow with it
     assert min(values[-5:]) < values[first]
 

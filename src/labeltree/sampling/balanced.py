@@ -84,6 +84,11 @@ class BalancedBatchSampler(BatchSampler):
         if not self.drop_last:
             raise ValueError("drop_last is False, expected True: every batch has m classes × k samples")
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a sample may come more than once in an epoch."""
+        return self.repeat
+
     def _count_batches(self) -> tuple[int, int]:
         classes = classes_at_depth(self._tree, self.nodes, self.depth)
         self._members, self._firsts, self._sizes = classes.members, classes.firsts, classes.sizes

@@ -57,6 +57,11 @@ class BatchSampler(ABC):
         self._drawn: tuple[int, Any] | None = None
 
     @property
+    def repeats(self) -> bool:
+        """Whether a sample may come more than once in an epoch."""
+        return False
+
+    @property
     def num_samples(self) -> int:
         """Samples in the data, used or not."""
         return len(self.nodes)

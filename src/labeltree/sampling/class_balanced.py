@@ -28,8 +28,7 @@ class ClassBalancedBatchSampler(BatchSampler):
 
     Within a class all samples come equally often, to within one: those of small classes several times an
     epoch, of large classes a part, drawn anew each epoch. A sample comes twice in one batch only where its
-    class has more places in the batch than samples. Views are a function of epoch and sample, so a sample
-    looks the same whenever it comes again in an epoch.
+    class has more places in the batch than samples.
 
     An epoch is as long as if each sample with a class came once. Samples whose label is missing or coarser
     than the depth have no class and are left out: `num_left_out` counts them.
@@ -97,6 +96,11 @@ class ClassBalancedBatchSampler(BatchSampler):
         self.power = float(power)
         self.beta = None if beta is None else float(beta)
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a sample may come more than once in an epoch."""
+        return True
 
     @property
     def classes(self) -> IntArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "SourceDataModule"]
 
 Batch = dict[str, Tensor]
+_Key = tuple[int, np.ndarray[Any, Any], "np.ndarray[Any, Any] | None"]
 
 
 class _Images(Dataset[Batch]):
-    """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions)``."""
+    """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions, turns)``.
+
+    A turn is how often the sample has come before in the epoch; None where none comes twice.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -33,8 +38,8 @@ class _Images(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, key: tuple[int, np.ndarray[Any, Any]]) -> Batch:
-        epoch, positions = key
+    def __getitem__(self, key: _Key) -> Batch:
+        epoch, positions, turns = key
         index = torch.from_numpy(np.ascontiguousarray(positions))
         batch = {
             "images": self.source.load(index),
@@ -42,6 +47,8 @@ class _Images(Dataset[Batch]):
             "instances": self.source.instances[index],
             "epoch": torch.tensor(epoch),
         }
+        if turns is not None:
+            batch["turns"] = torch.from_numpy(turns)
         for name in ("aspects", "ratings"):
             column = getattr(self.source, name)
             if column is not None:
@@ -49,7 +56,7 @@ class _Images(Dataset[Batch]):
         return batch
 
 
-class _Training(Sampler[tuple[int, np.ndarray[Any, Any]]]):
+class _Training(Sampler[_Key]):
     """The batches that are still to come, counted from the trainer's own number of completed steps.
 
     Nothing is remembered here. The epoch and the place in it follow from the steps that the optimizer has
@@ -64,10 +71,22 @@ class _Training(Sampler[tuple[int, np.ndarray[Any, Any]]]):
     def __len__(self) -> int:
         return len(self.sampler)
 
-    def __iter__(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    def __iter__(self) -> Iterator[_Key]:
         steps = 0 if self.module.trainer is None else self.module.trainer.global_step
         epoch, start = divmod(steps, len(self.sampler))
-        return ((epoch, batch) for batch in self.sampler.batches(epoch, start))
+        if not self.sampler.repeats:
+            return ((epoch, batch, None) for batch in self.sampler.batches(epoch, start))
+        return islice(self._with_turns(epoch), start, None)
+
+    def _with_turns(self, epoch: int) -> Iterator[_Key]:
+        seen = np.zeros(len(self.sampler.nodes), dtype=np.int64)
+        for batch in self.sampler.batches(epoch, 0):
+            order = np.argsort(batch, kind="stable")
+            first = np.r_[True, batch[order][1:] != batch[order][:-1]]
+            within = np.empty_like(batch)
+            within[order] = np.arange(len(batch)) - np.flatnonzero(first)[np.cumsum(first) - 1]
+            yield epoch, batch, seen[batch] + within
+            np.add.at(seen, batch, 1)
 
 
 def _leave_ctrl_c_to_the_trainer(_: int) -> None:
@@ -115,7 +134,7 @@ class SourceDataModule(L.LightningDataModule):
         """The validation samples in order."""
         size = 2 * self.recipe.batch_size
         chunks = np.split(np.arange(len(self.validation)), range(size, len(self.validation), size))
-        return self._loader(self.validation, [(0, chunk) for chunk in chunks])
+        return self._loader(self.validation, [(0, chunk, None) for chunk in chunks])
 
     def _loader(self, source: Source, sampler: Any) -> DataLoader[Batch]:
         return DataLoader(

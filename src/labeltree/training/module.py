@@ -117,7 +117,9 @@ class RepresentationModule(L.LightningModule):
 
     def _view(self, batch: Batch, view: int) -> Tensor:
         with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
-            images = self.views(batch["images"], batch["instances"], int(batch["epoch"]), view)
+            # A sample that comes again in an epoch looks different each time.
+            samples = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
+            images = self.views(batch["images"], samples, int(batch["epoch"]), view)
         return self._in_memory_format(images)
 
     def _in_memory_format(self, images: Tensor) -> Tensor:
