@@ -1,11 +1,14 @@
 """Plain-11, ResNet-110w and PyramidNet-272-200: sizes as published, gradients everywhere, shortcuts."""
 
+import doctest
 from itertools import pairwise
 
 import pytest
 import torch
 from torch import nn
 
+import labeltree.models.cifar_resnet
+import labeltree.models.pyramidnet
 from labeltree.models import build_encoder, list_encoders, set_trainable
 from labeltree.models.cifar_resnet import PaddedShortcut, cifar_resnet
 from labeltree.models.pyramidnet import pyramidnet
@@ -130,3 +133,9 @@ def test_depths_that_do_not_exist_and_images_too_small():
         pyramidnet("pyramid", 270, 200)
     with pytest.raises(ValueError, match="image_size is 7; plain-11 halves it three times"):
         build_encoder("plain-11", image_size=7)
+
+
+@pytest.mark.parametrize("module", [labeltree.models.cifar_resnet, labeltree.models.pyramidnet])
+def test_examples(module):
+    found = doctest.testmod(module)
+    assert (found.failed, found.attempted > 0) == (0, True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from labeltree.cli.train import run
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
@@ -107,3 +108,18 @@ def test_word_vectors_are_found_in_the_cache_or_named(
     assert Objective(recipe_of("devise", devise__vectors=str(named)), TREE, 16).dim == 3
     with pytest.raises(ValueError, match=r"dim is 16, but the word vectors of .* have 3"):
         Objective(recipe_of("devise", devise__vectors=str(named), head__dim=16), TREE, 16)
+
+
+def test_a_named_file_is_found_from_any_folder(
+    tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vectors.txt").write_text("\n".join(f"{word} {n} 1 2" for n, word in enumerate(WORDS)))
+    (tmp_path / "one").write_text("a file with the name of a choice")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--data", str(image_folder), "--objective", "devise", "--devise.vectors", "vectors.txt"]
+    arguments += ["--devise.negatives", "one", "--epochs", "1", "--batch-size", "9", "--val", "0.2"]
+    run([*arguments, "--accelerator", "cpu", "--out", "run", "--quiet"])
+    monkeypatch.chdir(image_folder)
+    trainee = load_run(tmp_path / "run")
+    assert trainee.module.recipe.options["devise"]["vectors"] == str(tmp_path / "vectors.txt")
+    assert trainee.module.recipe.options["devise"]["negatives"] == "one"

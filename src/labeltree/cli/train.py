@@ -70,8 +70,16 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
             return value
         return str(Path(value).expanduser().resolve())
 
+    def is_file(value: object) -> bool:  # a word such as "all" is a choice, also beside a file of that name
+        return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
+
+    options = {
+        name: {key: whole(value) if is_file(value) else value for key, value in chosen.items()}
+        for name, chosen in recipe.options.items()
+    }
     return dataclasses.replace(
         recipe,
+        options=options,
         data=whole(recipe.data) or recipe.data,
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),
