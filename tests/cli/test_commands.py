@@ -123,7 +123,7 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["trian"], "unknown command 'trian'; did you mean 'train'?"),
         (
             ["train", "--data", "x", "--objective", "supcom"],
-            "unknown objective 'supcom'; did you mean 'supcon'?",
+            "unknown objective 'supcom'; did you mean 'supcon' or",
         ),
         (["train", "--data", "x", "--epocs", "3"], "unknown setting 'epocs'; did you mean 'epochs'?"),
         (["train", "--data", "no/such/folder"], "no/such/folder"),

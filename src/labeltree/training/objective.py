@@ -149,12 +149,15 @@ class Objective(nn.Module):
     def predict(self, features: Tensor) -> Tensor | None:
         """The model's own answers from features ``(n, f)``: nodes ``(n,)`` of the training taxonomy.
 
-        The first loss that can answer does; None where none can.
+        Of several losses that can answer the last one does, so corr+cls answers by its classifier as in the
+        paper; None where none can.
         """
         offered = {"features": features}
         if self.head is not None:
             offered["embeddings"] = self.embed(features)
-        return next((nodes for term in self._terms if (nodes := term.predict(offered)) is not None), None)
+        return next(
+            (nodes for term in reversed(self._terms) if (nodes := term.predict(offered)) is not None), None
+        )
 
     def observe_labels(self, nodes: Tensor) -> None:
         """Show all labels of training to the losses that want them, before training begins."""
