@@ -41,6 +41,19 @@ def test_file_and_overrides(tmp_path: Path) -> None:
     assert objective_of(["--config", str(path), "--objective=supcon"]) == "supcon"
 
 
+@pytest.mark.parametrize("name", ["soft-labels", "soft_labels"])
+def test_options_of_names_with_a_hyphen(name: str, tmp_path: Path) -> None:
+    """The parser writes ``-`` as ``_``; the recipe has the objective's own name."""
+    recipe = RecipeParser("soft-labels").recipe(["--data", "x", f"--{name}.beta", "4"])
+    assert recipe.options["soft-labels"]["beta"] == 4
+    (tmp_path / "written.yaml").write_text(f"data: x\nobjective: soft-labels\n{name}:\n  beta: 4\n")
+    assert read_recipe(tmp_path / "written.yaml") == recipe
+    recipe.save(tmp_path / "saved.yaml")
+    assert read_recipe(tmp_path / "saved.yaml") == recipe
+    other = read_recipe(tmp_path / "saved.yaml", [f"--{name}.beta", "5"])
+    assert recipe.differences(other) == ["soft-labels.beta is 4.0, not 5.0"]
+
+
 def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     for objective in ("simclr", "hicone", "hwc+lam"):
         recipe = recipe_of(objective, seed=3, geometry="poincare")

@@ -70,7 +70,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         settings["optimizer"] = OptimizerRecipe(**settings["optimizer"])
         settings["table"] = TableRecipe(**settings["table"])
         settings["queue"] = QueueRecipe(**settings["queue"])
-        options = {term.name: dict(values.get(term.name) or {}) for term in self.terms}
+        options = {term.name: dict(values.get(_key(term.name)) or {}) for term in self.terms}
         return Recipe(**settings, options=options)
 
     def _explain(self, message: str) -> str:
@@ -88,6 +88,11 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         near = difflib.get_close_matches(name.replace("-", "_"), known, 1, cutoff=0.4)
         hint = f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
         return f"unknown setting '{name}'; {hint}"
+
+
+def _key(name: str) -> str:
+    """How the parser writes the name of an objective; on the way in it takes ``-`` and ``_``."""
+    return name.replace("-", "_")
 
 
 def _given(loss: Any) -> set[str]:
