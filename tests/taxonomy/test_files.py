@@ -129,9 +129,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"is a folder, not a file; Taxonomy.from_folders"):
         Taxonomy.from_file(tmp_path)
     with pytest.raises(
-        TaxonomyError, match=r"has the suffix '.nwk', expected one of .json, .yaml, .yml, .csv"
+        TaxonomyError, match=r"has the suffix '.nex', expected one of .json, .yaml, .yml, .csv"
     ):
-        Taxonomy.from_file(tmp_path / "tree.nwk")
+        Taxonomy.from_file(tmp_path / "tree.nex")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

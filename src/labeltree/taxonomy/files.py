@@ -11,6 +11,7 @@ from labeltree.taxonomy.build import Entries, entries_from_paths
 from labeltree.taxonomy.json_text import entries_from_json, json_from_entries
 from labeltree.taxonomy.naming import join_path
 from labeltree.taxonomy.nested import entries_from_marks
+from labeltree.taxonomy.newick import entries_from_newick, newick_from_entries
 from labeltree.taxonomy.numbering import depth_of
 from labeltree.taxonomy.tables import entries_from_table, table_from_entries
 from labeltree.taxonomy.yaml_text import marks_from_yaml, yaml_from_tree
@@ -126,6 +127,9 @@ _READERS: dict[str, Callable[[str, str | None], Entries]] = {
     ".csv": entries_from_table,
     ".tsv": entries_from_table,
     ".txt": _read_lines,
+    ".nwk": entries_from_newick,
+    ".newick": entries_from_newick,
+    ".tree": entries_from_newick,
 }
 
 _WRITERS: dict[str, Callable[[Entries], str]] = {
@@ -135,4 +139,7 @@ _WRITERS: dict[str, Callable[[Entries], str]] = {
     ".csv": lambda entries: table_from_entries(entries, ","),
     ".tsv": lambda entries: table_from_entries(entries, "\t"),
     ".txt": _write_lines,
+    ".nwk": newick_from_entries,
+    ".newick": newick_from_entries,
+    ".tree": newick_from_entries,
 }

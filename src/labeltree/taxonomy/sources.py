@@ -12,6 +12,7 @@ from labeltree.taxonomy.files import read_entries, write_entries
 from labeltree.taxonomy.folders import entries_from_folders
 from labeltree.taxonomy.json_text import document_from_entries, entries_from_document
 from labeltree.taxonomy.nested import entries_from_nested
+from labeltree.taxonomy.projection import ProjectionRule
 
 __all__ = ["TreeSources"]
 
@@ -109,10 +110,11 @@ class TreeSources:
         - `.json`: what `save` wrote, or nested names.
         - `.yaml`, `.yml`: nested names, taken as they are written (`no` and `1.0` are names).
         - `.csv`, `.tsv`: edges where line 1 names columns `child` and `parent` (and `name` if these are
-        ids), an empty
-          parent marking the root; otherwise paths, one column per depth, coarse to fine, under a line of
-          column names.
+          ids), an empty parent marking the root; otherwise paths, one column per depth, coarse to fine,
+          under a line of column names.
         - `.txt`: one path `a/b/c` a line.
+        - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
+          name is called by its first and last leaf, `dog … trout`.
 
         Args:
             path: the file.
@@ -126,6 +128,35 @@ class TreeSources:
             return cls(*entries)
         except TaxonomyError as error:
             raise TaxonomyError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_wordnet(
+        cls,
+        names: Iterable[str],
+        folder: str | os.PathLike[str],
+        senses: Mapping[str, str] | None = None,
+        rule: ProjectionRule = "yolo9000",
+    ) -> Self:
+        """Make a taxonomy of class names from what WordNet knows to be above them.
+
+        Every class is a node with the name given; those above it are synsets, named as `carnivore.n.01`.
+
+        Args:
+            names: of the classes, each a noun of WordNet (`_` is a space), a synset as `crane.n.04`, or an
+                ImageNet id as `n02012849`.
+            folder: with `data.noun` and `index.noun` of WordNet 3.x; Debian's package `wordnet-base` puts
+                them into `/usr/share/wordnet`.
+            senses: name → synset, for names with several senses, and those that WordNet calls otherwise.
+            rule: by which the DAG of the classes and of what is above them becomes a tree; see
+                `TaxonomyDAG.project`.
+
+        Raises:
+            TaxonomyError: if names are unknown or ambiguous, with all of them and their senses; if two names
+                mean one synset; or if a file is missing or damaged.
+        """
+        from labeltree.taxonomy.wordnet_classes import tree_from_wordnet
+
+        return cls(*tree_from_wordnet(names, folder, senses, rule))
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -143,8 +174,8 @@ class TreeSources:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the taxonomy in the format of the suffix, replacing a file as a whole or not at all.
 
-        `.json` (our own format) and `.csv`, `.tsv` (edges) hold everything; `.yaml`, `.yml` (nested names)
-        and `.txt` (paths) hold all but the root's name.
+        `.json` (our own format), `.csv` and `.tsv` (edges), `.nwk`, `.newick` and `.tree` hold everything;
+        `.yaml`, `.yml` (nested names) and `.txt` (paths) hold all but the root's name.
 
         Raises:
             TaxonomyError: if the suffix is unknown or the file cannot be written.

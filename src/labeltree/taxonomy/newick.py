@@ -1,0 +1,145 @@
+"""Newick trees, as phylogenetics writes them: `((dog,cat)mammal,trout)animal;`. Neither way recurses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.build import Entries
+from labeltree.taxonomy.naming import clean_name
+
+__all__ = ["entries_from_newick", "newick_from_entries"]
+
+_TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<quoted>'(?:[^']|'')*')|(?P<mark>[(),:;])|(?P<plain>[^\s()\[\]{},:;']+)", re.DOTALL
+)
+
+
+class _Token(NamedTuple):
+    kind: str  # "name", or the mark itself
+    text: str
+    line: int
+
+
+def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
+    """Read one Newick tree; comments in brackets and branch lengths are ignored.
+
+    Names stand as they are written, in quotes or without, underscores included. An inner node without a name
+    is called by the first and the last leaf below it, `dog … trout`, or by its leaf if that is one alone; an
+    outermost one without a name is the root, called `root_name`. A leaf needs a name.
+
+    Raises:
+        TaxonomyError: if the text is no Newick tree; with the line.
+    """
+    names, parents, lines = [""], [-1], [1]
+    node, opened, state = 0, 0, "start"  # start: a node begins here; named: it has ended but for its length
+    for token in (tokens := _tokens(text)):
+        where = f"line {token.line}"
+        if token.kind == "(" and state == "start":
+            opened += 1
+            node = _add(names, parents, lines, node, token.line)
+        elif token.kind == "name" and state in ("start", "closed"):
+            names[node], lines[node], state = clean_name(token.text, where), token.line, "named"
+        elif token.kind == ":" and state in ("start", "closed", "named"):
+            length = next(tokens, _Token("end", "the end", token.line))
+            _check_length(length)
+            state = "measured"
+        elif token.kind == "," and opened:
+            node, state = _add(names, parents, lines, parents[node], token.line), "start"
+        elif token.kind == ")" and opened:
+            opened, node, state = opened - 1, parents[node], "closed"
+        elif token.kind == ";" and not opened:
+            extra = next(tokens, None)
+            if extra is not None:
+                raise TaxonomyError(f"line {extra.line}: a second tree begins; a taxonomy is one")
+        else:
+            raise TaxonomyError(f"{where}: {token.text!r} cannot stand here in a Newick tree")
+    if opened:
+        raise TaxonomyError(f"the tree ends with {opened} brackets open; is the file whole?")
+    return Entries(_named(names, parents, lines, root_name), parents)
+
+
+def _add(names: list[str], parents: list[int], lines: list[int], parent: int, line: int) -> int:
+    names.append("")
+    parents.append(parent)
+    lines.append(line)
+    return len(names) - 1
+
+
+def _check_length(token: _Token) -> None:
+    try:
+        float(token.text)
+    except ValueError:
+        raise TaxonomyError(
+            f"line {token.line}: {token.text!r} stands where a branch length must, after a colon"
+        ) from None
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        if text[at] == "[":
+            end = text.find("]", at)
+            if end < 0:
+                raise TaxonomyError(f"line {line}: a comment begins with [ and does not end")
+            found, kind = text[at : end + 1], "space"
+        else:
+            match = _TOKEN.match(text, at)
+            if match is None or match.lastgroup is None:
+                raise TaxonomyError(f"line {line}: {text[at]!r} cannot stand here in a Newick tree")
+            found, kind = match[0], match.lastgroup
+        if kind == "mark":
+            yield _Token(found, found, line)
+        elif kind == "quoted":
+            yield _Token("name", found[1:-1].replace("''", "'"), line)
+        elif kind == "plain":
+            yield _Token("name", found, line)
+        line += found.count("\n")
+        at += len(found)
+
+
+def _named(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
+    """The names with those that were missing; nodes stand before the nodes below them, leaves in order."""
+    inner = set(parents)
+    first: list[str] = [""] * len(names)
+    last: list[str] = [""] * len(names)
+    for node in range(len(names) - 1, -1, -1):
+        if node not in inner:
+            if not names[node]:
+                raise TaxonomyError(f"line {lines[node]}: a leaf has no name; every leaf needs one")
+            first[node] = last[node] = names[node]
+        if node:
+            above = parents[node]
+            first[above], last[above] = first[node], last[above] or last[node]
+    spans = [a if a == b else f"{a} … {b}" for a, b in zip(first, last, strict=True)]
+    outermost = names[0] or clean_name("root" if root_name is None else root_name, "the root")
+    return [outermost, *(name or span for name, span in zip(names[1:], spans[1:], strict=True))]
+
+
+def newick_from_entries(entries: Entries) -> str:
+    """Write a tree that is numbered in preorder as one line of Newick, all names and no lengths."""
+    names, parents = entries
+    out: list[str] = []
+    waiting: list[int] = []  # nodes whose bracket is open, innermost last
+    for node in range(len(names)):
+        while waiting and waiting[-1] != parents[node]:
+            out.append(")" + _quoted(names[waiting.pop()]))
+        follows = node + 1 < len(names) and parents[node + 1] == node
+        out.append("," if out and not out[-1].endswith("(") else "")
+        if follows:
+            out.append("(")
+            waiting.append(node)
+        else:
+            out.append(_quoted(names[node]))
+    while waiting:
+        out.append(")" + _quoted(names[waiting.pop()]))
+    return "".join(out) + ";\n"
+
+
+def _quoted(name: str) -> str:
+    # others read an underscore without quotes as a space
+    if re.fullmatch(r"[^\W_][^\W_.-]*(?:[.-][^\W_.-]+)*", name):
+        return name
+    return "'" + name.replace("'", "''") + "'"

@@ -1,0 +1,82 @@
+"""A tree above class names, from WordNet; what is ambiguous is the user's to decide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.build import Entries
+from labeltree.taxonomy.graph import TaxonomyDAG
+from labeltree.taxonomy.projection import ProjectionRule
+from labeltree.taxonomy.suggest import nearest_hint
+from labeltree.taxonomy.wordnet import WordNetNouns, wordnet_entries
+
+__all__ = ["tree_from_wordnet"]
+
+GLOSS = 60  # characters of a gloss in a message
+
+
+def tree_from_wordnet(
+    names: Iterable[str],
+    folder: str | os.PathLike[str],
+    senses: Mapping[str, str] | None = None,
+    rule: ProjectionRule = "yolo9000",
+) -> Entries:
+    """Collect the tree of classes and of what is above them; see `Taxonomy.from_wordnet`."""
+    nouns = WordNetNouns(folder)
+    synsets = _choose(nouns, list(names), dict(senses or {}))
+    kept = set(synsets.values())
+    waiting = list(kept)
+    while waiting:
+        for above in nouns.hypernyms(waiting.pop()):
+            if above not in kept:
+                kept.add(above)
+                waiting.append(above)
+    root = next(offset for offset in nouns.synsets if offset in kept and not nouns.hypernyms(offset))
+    dag = TaxonomyDAG(*wordnet_entries(nouns, kept, root, instances=True))
+    place = {name: node for node, name in enumerate(dag.names)}
+    classes = [place[nouns.name(offset)] for offset in synsets.values()]
+    tree, mapping = dag.project(rule, classes=classes) if rule == "yolo9000" else dag.project(rule)
+    found = tree.entries()
+    for name, node in zip(synsets, mapping[classes].tolist(), strict=True):
+        found.names[node] = name
+    return found
+
+
+def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> dict[str, int]:
+    """The synset of each name; all that is unknown or ambiguous in one message."""
+    if strangers := [name for name in senses if name not in names]:
+        raise TaxonomyError(
+            f"senses names {strangers[0]!r}, which is no class ({nearest_hint(strangers[0], names)})"
+        )
+    chosen: dict[str, int] = {}
+    unclear = []
+    for name in dict.fromkeys(names):
+        found = nouns.find(senses.get(name, name))
+        if len(found) == 1:
+            chosen[name] = found[0]
+        elif name in senses:
+            unclear.append(f"{name}: senses says {senses[name]!r}, which is not one synset of WordNet")
+        elif not found:
+            unclear.append(
+                f"{name}: no noun of WordNet ({nearest_hint(name.replace(' ', '_'), nouns.senses)})"
+            )
+        else:
+            meanings = [f"{nouns.name(offset)} ({nouns.synsets[offset].gloss[:GLOSS]})" for offset in found]
+            unclear.append(f"{name}: " + ", ".join(meanings))
+    if unclear:
+        raise TaxonomyError(
+            f"{len(unclear)} of {len(set(names))} names are unknown to WordNet or have several senses; "
+            "choose with senses={name: synset}:\n" + "\n".join(unclear)
+        )
+    first: dict[int, str] = {}
+    for name, offset in chosen.items():
+        if first.setdefault(offset, name) != name:
+            raise TaxonomyError(
+                f"{first[offset]!r} and {name!r} are both {nouns.name(offset)}; choose another sense for "
+                "one of them"
+            )
+    if not chosen:
+        raise TaxonomyError("there are no names; give at least one class")
+    return chosen
