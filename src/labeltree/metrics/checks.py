@@ -5,9 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyError
 
-__all__ = ["check_embeddings", "check_labels", "check_nodes", "check_positive", "check_same_length"]
+__all__ = [
+    "check_embeddings",
+    "check_labels",
+    "check_nodes",
+    "check_positive",
+    "check_same_length",
+    "check_tree",
+]
 
 
 def check_embeddings(name: str, embeddings: Tensor) -> None:
@@ -40,7 +47,7 @@ def check_labels(name: str, labels: Tensor) -> None:
         )
 
 
-def check_nodes(name: str, nodes: Tensor, taxonomy: Taxonomy) -> None:
+def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
     """Raise ``ValueError`` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label."""
     check_labels(name, nodes)
     if nodes.numel() and int(nodes.max()) >= taxonomy.num_nodes:
@@ -63,3 +70,13 @@ def check_positive(name: str, value: int) -> None:
     """Raise ``ValueError`` unless `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} is {value!r}; expected an integer of at least 1")
+
+
+def check_tree(what: str, taxonomy: AnyTaxonomy) -> Taxonomy:
+    """Return the taxonomy if it is a tree; else raise ``TaxonomyError``, which says `what` needs one."""
+    if not isinstance(taxonomy, Taxonomy):
+        raise TaxonomyError(
+            f"{what} need a tree: on a DAG a node may have several parents, and several ancestors at one "
+            "depth; project the DAG, and give labels as nodes of the tree"
+        )
+    return taxonomy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["HierarchicalPrecisionScores"]
 
@@ -41,7 +41,7 @@ class HierarchicalPrecisionScores:
 
     def __init__(
         self,
-        taxonomy: Taxonomy,
+        taxonomy: AnyTaxonomy,
         query_nodes: Tensor,
         key_nodes: Tensor,
         *,

@@ -4,8 +4,8 @@ Throughout, labels are nodes of a taxonomy, -1 where a label is missing; samples
 get NaN with `reduction="none"`, so that they can be counted, and the metric of no sample at all is NaN.
 """
 
+from labeltree.metrics.functional.accuracy_by_depth import accuracy_by_depth
 from labeltree.metrics.functional.classification import (
-    accuracy_by_depth,
     classification_metrics,
     hierarchical_f1,
     mistake_severity,

@@ -1,39 +1,31 @@
-"""Predicted nodes against true nodes: how often, how far and at which depth they differ on the tree.
+"""Predicted nodes against true nodes: how often and how far they differ in the taxonomy.
 
-All functions treat labels alike. A sample without a label (-1), or labelled at the root, says nothing and is
-left out. A leaf label judges a prediction as a whole. An inner-node label judges it only as deep as the label
-goes: a prediction below that depth is cut to its ancestor there (`undecided="ignore"`), or compared as it is,
-so that every finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both are the
-published formulas. A prediction may be an inner node; the root says nothing; -1 is no prediction and an error
-where there is a label.
+Which samples count, and how far an inner-node label judges its prediction, is that of
+`labeltree.metrics.judging`; `undecided` chooses.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_nodes, check_same_length
+from labeltree.metrics.functional.accuracy_by_depth import scores_by_depth
+from labeltree.metrics.judging import Undecided, judged
 from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
-    "accuracy_by_depth",
     "classification_metrics",
     "hierarchical_f1",
     "mistake_severity",
     "tree_accuracy",
 ]
 
-Undecided = Literal["ignore", "negative"]
-
 
 def hierarchical_f1(
     predicted_nodes: Tensor,
     target_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     include_root: bool = False,
     *,
     undecided: Undecided = "ignore",
@@ -44,14 +36,15 @@ def hierarchical_f1(
 
     F1_h = 2 |A_y ∩ A_ŷ| / (|A_y| + |A_ŷ|)  (Section 3.5 of Climbing the Label Tree; Silla & Freitas 2011),
     which on a tree is 2·depth(lca) / (depth(y) + depth(ŷ)), with 1 added to every depth if the root counts.
+    On a DAG the sets hold the ancestors along all paths.
 
     Args:
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         include_root: whether the root is in the sets; the paper does not say, and it only adds a constant
             credit.
-        undecided: "ignore" or "negative", see the module.
+        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
 
     Returns:
@@ -70,17 +63,18 @@ def hierarchical_f1(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = _judged(predicted_nodes, target_nodes, taxonomy, undecided)
-    depth, extra = taxonomy.depth.to(target.device), int(include_root)
-    common = taxonomy.lca_depth(predicted, target) + extra
-    f1 = 2.0 * common.double() / (depth[predicted] + depth[target] + 2 * extra)
+    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    left_out = 0 if include_root else 1
+    sizes = taxonomy.ancestor_count.to(target.device) - left_out
+    common = taxonomy.common_ancestor_count(predicted, target) - left_out
+    f1 = 2.0 * common.double() / (sizes[predicted] + sizes[target])
     return _reduced(f1, counted, reduction)
 
 
 def tree_accuracy(
     predicted_nodes: Tensor,
     target_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     *,
     undecided: Undecided = "ignore",
     reduction: str = "mean",
@@ -90,8 +84,8 @@ def tree_accuracy(
     Args:
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree; L is its maximal depth.
-        undecided: "ignore" or "negative", see the module.
+        taxonomy: a tree or a DAG; L is its maximal depth.
+        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
 
     Returns:
@@ -110,57 +104,15 @@ def tree_accuracy(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = _judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
     credit = 1.0 - taxonomy.path_length(predicted, target).double() / (2 * max(taxonomy.max_depth, 1))
     return _reduced(credit, counted, reduction)
-
-
-def accuracy_by_depth(predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Accuracy after cutting prediction and label to each depth.
-
-    A leaf shallower than a depth continues itself there, so the last entry is the accuracy at the leaves. At
-    each depth, samples whose label is too coarse to decide it are left out; a prediction too coarse for it is
-    wrong.
-
-    Args:
-        predicted_nodes: (n,) nodes.
-        target_nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
-
-    Returns:
-        (L,) float64, coarse to fine; NaN at a depth that no label decides.
-
-    Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
-            prediction.
-
-    Example:
-        >>> from labeltree.taxonomy import Taxonomy
-        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
-        >>> target = taxonomy.encode(["dog", "dog", "mammal"])
-        >>> accuracy_by_depth(taxonomy.encode(["dog", "cat", "cat"]), target, taxonomy)
-        tensor([1.0000, 0.5000], dtype=torch.float64)
-
-    """
-    correct, decided = correct_by_depth(predicted_nodes, target_nodes, taxonomy)
-    return correct.double() / decided.double()
-
-
-def correct_by_depth(
-    predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: Taxonomy
-) -> tuple[Tensor, Tensor]:
-    """(L,) int64 number of samples right at each depth, and of samples whose label decides it."""
-    _, predicted, target = _judged(predicted_nodes, target_nodes, taxonomy, "negative")
-    paths = taxonomy.paths.to(target.device)
-    decided = paths[target] >= 0
-    correct = decided & (paths[predicted] == paths[target])
-    return correct.sum(dim=0), decided.sum(dim=0)
 
 
 def mistake_severity(
     predicted_nodes: Tensor,
     target_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     *,
     undecided: Undecided = "ignore",
     reduction: str = "mean",
@@ -170,8 +122,8 @@ def mistake_severity(
     Args:
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
-        undecided: "ignore" or "negative", see the module.
+        taxonomy: a tree or a DAG.
+        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out or right.
 
     Returns:
@@ -190,27 +142,27 @@ def mistake_severity(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = _judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
     height = taxonomy.lca_height(predicted, target).double()
     return _reduced(torch.where(predicted == target, torch.nan, height), counted, reduction)
 
 
 def classification_metrics(
-    predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: Taxonomy, *, undecided: Undecided = "ignore"
+    predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore"
 ) -> dict[str, Tensor]:
     """All metrics of this module, with the numbers of samples behind them.
 
     Args:
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
-        undecided: "ignore" or "negative", see the module.
+        taxonomy: a tree or a DAG.
+        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
 
     Returns:
-        float64 scalars "accuracy" (at the leaves), "accuracy/depth{l}" for every depth, "hierarchical_f1",
-        "hierarchical_f1/with_root", "tree_accuracy", "mistake_severity"; and int64 counts "samples"
-        (counted), "samples_left_out" (no label, or the root), "mistakes", "samples/depth{l}" (label decides
-        depth l).
+        float64 scalars "accuracy" (at the leaves), "accuracy/depth{l}" for every depth of a tree,
+        "hierarchical_f1", "hierarchical_f1/with_root", "tree_accuracy", "mistake_severity"; and int64 counts
+        "samples" (counted), "samples_left_out" (no label, or the root), "mistakes", "samples/depth{l}" (label
+        decides depth l of a tree).
 
     Raises:
         ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
@@ -227,12 +179,10 @@ def classification_metrics(
     """
     pair = (predicted_nodes, target_nodes, taxonomy)
     severity = mistake_severity(*pair, undecided=undecided, reduction="none")
-    correct, decided = correct_by_depth(*pair)
-    accuracy = correct.double() / decided.double()
     f1 = hierarchical_f1(*pair, undecided=undecided, reduction="none")
-    results = {f"accuracy/depth{depth}": value for depth, value in enumerate(accuracy, start=1)}
-    results |= {f"samples/depth{depth}": value for depth, value in enumerate(decided, start=1)}
-    results["accuracy"] = accuracy[-1] if len(accuracy) else accuracy.new_tensor(torch.nan)
+    results = scores_by_depth(*pair) if isinstance(taxonomy, Taxonomy) else {}
+    leaves = taxonomy.is_leaf.to(target_nodes.device)[target_nodes.clamp(min=0)] & (target_nodes > 0)
+    results["accuracy"] = (predicted_nodes == target_nodes)[leaves].double().mean()
     results["hierarchical_f1"] = mean_of_counted(f1)
     results["hierarchical_f1/with_root"] = hierarchical_f1(*pair, include_root=True, undecided=undecided)
     results["tree_accuracy"] = tree_accuracy(*pair, undecided=undecided)
@@ -241,30 +191,6 @@ def classification_metrics(
     results["samples"] = (~f1.isnan()).sum()
     results["samples_left_out"] = f1.isnan().sum()
     return results
-
-
-def _judged(
-    predicted: Tensor, target: Tensor, taxonomy: Taxonomy, undecided: Undecided
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Which samples count (n,), and for those the prediction, cut as `undecided` asks, and the label."""
-    check_nodes("predicted_nodes", predicted, taxonomy)
-    check_nodes("target_nodes", target, taxonomy)
-    check_same_length("predicted_nodes", predicted, "target_nodes", target)
-    if undecided not in ("ignore", "negative"):
-        raise ValueError(f"undecided is {undecided!r}; expected 'ignore' or 'negative'")
-    counted = target > 0
-    without = counted & (predicted < 0)
-    if bool(without.any()):
-        raise ValueError(
-            f"predicted_nodes holds -1 in row {int(without.nonzero()[0])}, whose label is known; "
-            "expected a node: predict the root (0) to say nothing"
-        )
-    predicted, target = predicted[counted].long(), target[counted].long()
-    if undecided == "ignore":
-        depth, is_leaf = taxonomy.depth.to(target.device), taxonomy.is_leaf.to(target.device)
-        cut = torch.where(is_leaf[target], depth[predicted], torch.minimum(depth[predicted], depth[target]))
-        predicted = taxonomy.ancestors.to(target.device)[predicted, cut]
-    return counted, predicted, target
 
 
 def _reduced(values: Tensor, counted: Tensor, reduction: str) -> Tensor:

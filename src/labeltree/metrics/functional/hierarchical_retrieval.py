@@ -14,7 +14,7 @@ from labeltree.metrics.ranking import ranked_chunks
 from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
 from labeltree.metrics.relevance import RelevanceScores
 from labeltree.metrics.search import Search
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k", "retrieval_metrics"]
 
@@ -22,7 +22,7 @@ __all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k", "ret
 def hierarchical_precision_at_k(
     query_embeddings: Tensor,
     query_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
     *,
@@ -39,7 +39,7 @@ def hierarchical_precision_at_k(
     Args:
         query_embeddings: (n, d) points of the geometry.
         query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree that the labels belong to.
+        taxonomy: the tree or DAG that the labels belong to.
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database; rows without a label are not in it.
@@ -77,7 +77,7 @@ def hierarchical_precision_at_k(
 def average_hierarchical_precision(
     query_embeddings: Tensor,
     query_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
     *,
@@ -91,7 +91,7 @@ def average_hierarchical_precision(
     Args:
         query_embeddings: (n, d) points of the geometry.
         query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree that the labels belong to.
+        taxonomy: the tree or DAG that the labels belong to.
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database; rows without a label are not in it.
@@ -131,7 +131,7 @@ def average_hierarchical_precision(
 def retrieval_metrics(
     query_embeddings: Tensor,
     query_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
     *,
@@ -147,7 +147,7 @@ def retrieval_metrics(
     Args:
         query_embeddings: (n, d) points of the geometry.
         query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree that the labels belong to.
+        taxonomy: the tree or DAG that the labels belong to.
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database; rows without a label are not in it.
@@ -216,7 +216,7 @@ def retrieval_metrics(
 def _search(
     query_embeddings: Tensor,
     query_nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None,
     key_nodes: Tensor | None,
 ) -> Search:
@@ -228,7 +228,7 @@ def _search(
 
 
 def _empty_scores(
-    search: Search, taxonomy: Taxonomy, k: int, ks: Sequence[int]
+    search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]
 ) -> HierarchicalPrecisionScores:
     """Scores to be filled, with HP at each of `ks` and AHP at `k`."""
     for cutoff in ks:
@@ -239,7 +239,7 @@ def _empty_scores(
 
 
 def _scores(
-    search: Search, taxonomy: Taxonomy, geometry: Geometry | None, k: int, ks: Sequence[int]
+    search: Search, taxonomy: AnyTaxonomy, geometry: Geometry | None, k: int, ks: Sequence[int]
 ) -> HierarchicalPrecisionScores:
     """Rank and score."""
     scores = _empty_scores(search, taxonomy, k, ks)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_positive, check_same_length
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["pair_violations"]
 
@@ -18,7 +18,7 @@ _CHUNK_PAIRS = 2**15
 def pair_violations(
     embeddings: Tensor,
     nodes: Tensor,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     geometry: Geometry | None = None,
     *,
     reading: str = "comparisons",
@@ -45,7 +45,7 @@ def pair_violations(
     Args:
         embeddings: (n, d) points of the geometry.
         nodes: (n,) nodes, -1 for a missing label.
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         geometry: gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
         reading: see above.
         ties: "ignore", or "count" equal distances as violations.
@@ -113,7 +113,7 @@ def _choose_pairs(count: int, max_pairs: int, generator: torch.Generator) -> tup
 
 
 def _measure(
-    points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: Taxonomy, geometry: Geometry
+    points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: AnyTaxonomy, geometry: Geometry
 ) -> tuple[Tensor, Tensor]:
     """Distances and LCA depths (p,) of the pairs whose LCA depth is decided."""
     u, v = nodes[first], nodes[second]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length, check_tree
 from labeltree.metrics.functional.prototypes import class_prototypes
 from labeltree.metrics.reduction import check_reduction, mean_of_counted
 from labeltree.taxonomy import Taxonomy
@@ -68,6 +68,7 @@ def parent_violations(
 
     """
     check_reduction(reduction)
+    check_tree("parent violations", taxonomy)
     check_embeddings("embeddings", embeddings)
     check_nodes("nodes", nodes, taxonomy)
     check_same_length("embeddings", embeddings, "nodes", nodes)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length
+from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length, check_tree
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["class_prototypes"]
@@ -46,6 +46,7 @@ def class_prototypes(
 
     """
     check_embeddings("embeddings", embeddings)
+    check_tree("prototypes of inner nodes", taxonomy)
     check_nodes("nodes", nodes, taxonomy)
     check_same_length("embeddings", embeddings, "nodes", nodes)
     geometry = geometry or Sphere()

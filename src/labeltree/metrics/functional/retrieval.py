@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
-from labeltree.metrics.checks import check_nodes, check_positive
+from labeltree.metrics.checks import check_nodes, check_positive, check_tree
 from labeltree.metrics.ranking import ranked_chunks
 from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
 from labeltree.metrics.relevance import RelevanceScores
 from labeltree.metrics.search import Search
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["map_at_r", "mean_average_precision", "nodes_at_depth", "recall_at_k"]
 
 
-def nodes_at_depth(nodes: Tensor, taxonomy: Taxonomy, depth: int) -> Tensor:
+def nodes_at_depth(nodes: Tensor, taxonomy: AnyTaxonomy, depth: int) -> Tensor:
     """Cut labels to one depth: the node of that depth on each label's path.
 
     Args:
@@ -49,10 +49,11 @@ def nodes_at_depth(nodes: Tensor, taxonomy: Taxonomy, depth: int) -> Tensor:
         ['mammal/cat', 'squid', None]
 
     """
-    check_nodes("nodes", nodes, taxonomy)
+    tree = check_tree("labels at one depth", taxonomy)
+    check_nodes("nodes", nodes, tree)
     if not 1 <= depth <= taxonomy.max_depth:
         raise ValueError(f"depth is {depth!r}; expected a depth of the taxonomy, 1 to {taxonomy.max_depth}")
-    paths = taxonomy.paths.to(nodes.device)
+    paths = tree.paths.to(nodes.device)
     return torch.where(nodes >= 0, paths[nodes.clamp(min=0), depth - 1], -1)
 
 
@@ -64,7 +65,7 @@ def recall_at_k(
     *,
     ks: Sequence[int] = (1, 2, 5, 10),
     geometry: Geometry | None = None,
-    taxonomy: Taxonomy | None = None,
+    taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
 ) -> dict[int, Tensor]:
@@ -116,7 +117,7 @@ def map_at_r(
     key_nodes: Tensor | None = None,
     *,
     geometry: Geometry | None = None,
-    taxonomy: Taxonomy | None = None,
+    taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -165,7 +166,7 @@ def mean_average_precision(
     key_nodes: Tensor | None = None,
     *,
     geometry: Geometry | None = None,
-    taxonomy: Taxonomy | None = None,
+    taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -224,7 +225,7 @@ def _search(
     query_nodes: Tensor,
     key_embeddings: Tensor | None,
     key_nodes: Tensor | None,
-    taxonomy: Taxonomy | None,
+    taxonomy: AnyTaxonomy | None,
     depth: int | None,
 ) -> Search:
     """Queries and database, their labels cut to `depth` if one is given."""

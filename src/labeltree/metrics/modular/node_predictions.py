@@ -8,15 +8,16 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from labeltree.metrics.checks import check_tree
+from labeltree.metrics.functional.accuracy_by_depth import correct_by_depth
 from labeltree.metrics.functional.classification import (
-    Undecided,
-    correct_by_depth,
     hierarchical_f1,
     mistake_severity,
     tree_accuracy,
 )
+from labeltree.metrics.judging import Undecided
 from labeltree.metrics.modular.mean import SampleMean
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "TreeAccuracy"]
 
@@ -25,7 +26,7 @@ class HierarchicalF1(SampleMean):
     """HF1 of predicted nodes; see `labeltree.metrics.functional.hierarchical_f1`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         include_root: whether the root is in the ancestor sets.
         undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
         **kwargs: of `torchmetrics.Metric`.
@@ -45,7 +46,7 @@ class HierarchicalF1(SampleMean):
 
     def __init__(
         self,
-        taxonomy: Taxonomy,
+        taxonomy: AnyTaxonomy,
         include_root: bool = False,
         *,
         undecided: Undecided = "ignore",
@@ -72,7 +73,7 @@ class TreeAccuracy(SampleMean):
     """H-Acc of predicted nodes; see `labeltree.metrics.functional.tree_accuracy`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
         **kwargs: of `torchmetrics.Metric`.
 
@@ -87,7 +88,7 @@ class TreeAccuracy(SampleMean):
 
     higher_is_better = True
 
-    def __init__(self, taxonomy: Taxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
+    def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.undecided = taxonomy, undecided
 
@@ -106,7 +107,7 @@ class MistakeSeverity(SampleMean):
     `count` is the number of mistakes; right predictions are in `left_out`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
         **kwargs: of `torchmetrics.Metric`.
 
@@ -121,7 +122,7 @@ class MistakeSeverity(SampleMean):
 
     higher_is_better = False
 
-    def __init__(self, taxonomy: Taxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
+    def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.undecided = taxonomy, undecided
 
@@ -138,7 +139,7 @@ class AccuracyByDepth(Metric):
     """Accuracy at every depth; see `labeltree.metrics.functional.accuracy_by_depth`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -156,9 +157,9 @@ class AccuracyByDepth(Metric):
     correct: Tensor
     decided: Tensor
 
-    def __init__(self, taxonomy: Taxonomy, **kwargs: Any) -> None:
+    def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.taxonomy = taxonomy
+        self.taxonomy = check_tree("accuracies by depth", taxonomy)
         nothing = torch.zeros(taxonomy.max_depth, dtype=torch.int64)
         self.add_state("correct", nothing, dist_reduce_fx="sum")
         self.add_state("decided", nothing.clone(), dist_reduce_fx="sum")

@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.metrics import functional
 from labeltree.metrics.modular.collected import CollectedSamples
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
     "AverageHierarchicalPrecision",
@@ -51,7 +51,7 @@ class RecallAtK(CollectedSamples):
         k: int = 1,
         geometry: Geometry | None = None,
         *,
-        taxonomy: Taxonomy | None = None,
+        taxonomy: AnyTaxonomy | None = None,
         depth: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -70,7 +70,7 @@ class _FlatRetrieval(CollectedSamples):
         self,
         geometry: Geometry | None = None,
         *,
-        taxonomy: Taxonomy | None = None,
+        taxonomy: AnyTaxonomy | None = None,
         depth: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -129,7 +129,7 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     """HP@k for one k; see `labeltree.metrics.functional.hierarchical_precision_at_k`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         k: number of results looked at.
         geometry: default the sphere.
         **kwargs: of `torchmetrics.Metric`.
@@ -145,7 +145,7 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     """
 
     def __init__(
-        self, taxonomy: Taxonomy, k: int = 1, geometry: Geometry | None = None, **kwargs: Any
+        self, taxonomy: AnyTaxonomy, k: int = 1, geometry: Geometry | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.k, self.geometry = taxonomy, k, geometry
@@ -161,7 +161,7 @@ class AverageHierarchicalPrecision(CollectedSamples):
     """AHP@K; see `labeltree.metrics.functional.average_hierarchical_precision`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         k: K, up to which HP@k is averaged.
         rule: "mean" or "trapezoid".
         geometry: default the sphere.
@@ -179,7 +179,7 @@ class AverageHierarchicalPrecision(CollectedSamples):
 
     def __init__(
         self,
-        taxonomy: Taxonomy,
+        taxonomy: AnyTaxonomy,
         k: int = 250,
         rule: str = "mean",
         geometry: Geometry | None = None,
@@ -200,7 +200,7 @@ class RetrievalMetrics(CollectedSamples):
     `labeltree.metrics.functional.retrieval_metrics`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
@@ -223,7 +223,7 @@ class RetrievalMetrics(CollectedSamples):
 
     def __init__(
         self,
-        taxonomy: Taxonomy,
+        taxonomy: AnyTaxonomy,
         *,
         ks: Sequence[int] = (1, 2, 5, 10),
         ahp_k: int = 250,

@@ -10,7 +10,7 @@ from labeltree.geometry import Geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.modular.collected import Collected, CollectedSamples
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["NormalizedMutualInformation", "PairViolations"]
 
@@ -19,7 +19,7 @@ class PairViolations(CollectedSamples):
     """Hierarchy violations among pairs; see `labeltree.metrics.functional.pair_violations`.
 
     Args:
-        taxonomy: the tree.
+        taxonomy: a tree or a DAG.
         geometry: default the sphere.
         reading: "comparisons", "triplets", "pairs" or "finer_pairs".
         ties: "ignore" or "count".
@@ -42,7 +42,7 @@ class PairViolations(CollectedSamples):
 
     def __init__(
         self,
-        taxonomy: Taxonomy,
+        taxonomy: AnyTaxonomy,
         geometry: Geometry | None = None,
         *,
         reading: str = "comparisons",
