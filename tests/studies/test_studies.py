@@ -110,3 +110,15 @@ def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_pa
         "| SupCon | 0.3000 ± 0.1414 |",
         "| HWC (ball) | **0.1000** (one seed) |",
     ]
+
+
+def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, image_folder, trial_seed=0)
+    page = execute(file).read_text("utf-8")
+    folders = sorted(p.parent.name for p in (tmp_path / "runs").glob("*/encoder.safetensors"))
+    assert not [name for name in folders if name.endswith("-seed0")]
+    content = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    trained = [r for r in content["results"] if "train_loss" in r]
+    assert sorted({r["seed"] for r in trained}) == [0, 1]
+    assert all(len(r["train_loss"]) == 1 for r in trained)
+    assert "## Training loss" in page

@@ -78,8 +78,12 @@ def _evaluated(folder: RunFolder) -> dict[str, Any]:
         result = evaluate(table, trainee.source.taxonomy)
         folder.write_json(folder.metrics, result.to_dict())
         print(f"{folder.path.name}: evaluated", flush=True)
-    seconds = sum(row["seconds"] for row in folder.read_history())
-    return {"scores": _scores(folder), "train_seconds": round(seconds, 1)}
+    history = folder.read_history()
+    return {
+        "scores": _scores(folder),
+        "train_seconds": round(sum(row["seconds"] for row in history), 1),
+        "train_loss": [row["train_loss"] for row in history],
+    }
 
 
 def _scores(folder: RunFolder) -> dict[str, float | None]:

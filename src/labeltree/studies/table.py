@@ -41,6 +41,7 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     for role in dict.fromkeys(name.split("/")[0] for name in metrics):
         columns = [name for name in metrics if name.startswith(f"{role}/")]
         lines += [f"## {role.capitalize()}", "", *_rows(methods, columns, results), ""]
+    lines += _losses(results)
     if choices:
         lines += ["## Trials", "", "| method | settings | validation | chosen |", "|---|---|---:|---|"]
     for method, choice in choices.items():
@@ -52,6 +53,26 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     if seconds:
         lines += ["", f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock)."]
     return "\n".join(lines) + "\n"
+
+
+def _losses(results: list[dict[str, Any]]) -> list[str]:
+    """How the training loss went, epoch by epoch, mean over seeds."""
+    curves: dict[str, list[list[float]]] = {}
+    for result in results:
+        if "train_loss" in result:
+            curves.setdefault(result["method"], []).append(result["train_loss"])
+    if not curves:
+        return []
+    lines = [
+        "## Training loss",
+        "",
+        "By epoch, mean over the seeds; losses of different methods do not compare.",
+    ]
+    lines += ["", "| method | loss |", "|---|---|"]
+    for method, runs in curves.items():
+        epochs = zip(*runs, strict=False)  # of runs that stopped early, the epochs that all have
+        lines.append(f"| {method} | {' → '.join(f'{statistics.mean(values):.4g}' for values in epochs)} |")
+    return [*lines, ""]
 
 
 def _choice(study: Study) -> str:
