@@ -112,6 +112,21 @@ def test_sharp_soft_labels_are_cross_entropy_for_labels_of_any_depth(seed):
     same_value_and_gradient(loss(logits, nodes), CrossEntropyLoss(tree)(logits, nodes), logits)
 
 
+@pytest.mark.parametrize("beta", [math.inf, 1e40, 1e5])
+@pytest.mark.parametrize("variant", ["paper", "reference"])
+def test_infinitely_sharp_soft_labels_are_cross_entropy(beta, variant):
+    for seed, tree in enumerate(TREES):
+        logits, nodes = random_logits(tree, seed)
+        logits = logits.detach().float().requires_grad_()
+        expected = CrossEntropyLoss(tree)(logits, nodes)
+        if variant == "reference":
+            expected = expected / tree.num_leaves  # a target of one event has no entropy
+        value = SoftLabelLoss(tree, beta, variant=variant)(logits, nodes)
+        torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
+        (grad,), (wanted,) = (torch.autograd.grad(x, logits) for x in (value, expected))
+        torch.testing.assert_close(grad, wanted, rtol=1e-5, atol=1e-7)
+
+
 def test_flat_soft_labels_are_uniform():
     tree = random_tree(3)
     logits, nodes = random_logits(tree, 3, leaves=True)

@@ -23,13 +23,13 @@ class SoftLabelLoss(ClassifierLoss):
         L = mean over labelled rows of −Σ_c t_c log softmax(x)_c,   t_c ∝ exp(−β·d(y_i, c)) over the leaves c
         d(y, c) = height(lca(y, c)) / H
 
-    β → ∞ is the cross entropy, β = 0 a uniform target. An inner-node label v has the mean of the soft labels
+    β = ∞ is the cross entropy, β = 0 a uniform target. An inner-node label v has the mean of the soft labels
     of its leaves as target, with those leaves merged into one event of probability p(v) = Σ_{c∈v} p_c: how it
     is spread over them is left open.
 
     Args:
         taxonomy: the tree of the labels.
-        beta: β ≥ 0.
+        beta: β ≥ 0, ∞ included.
         variant: `"paper"`: as above. `"reference"`: what the published code trains with, the Kullback-Leibler
             divergence to the targets, averaged over rows *and* classes (1/C of the mean over rows, less the
             entropy of the targets: the gradient is that of `"paper"` divided by C); H is then the largest
@@ -113,7 +113,8 @@ class SoftLabelLoss(ClassifierLoss):
         return self.mean(rows, nodes)
 
     def _decay(self, heights: Tensor, dtype: torch.dtype) -> Tensor:
-        return torch.exp(-self.beta / self._largest * heights.to(dtype))
+        decay = torch.exp(-self.beta / self._largest * heights.to(dtype))
+        return torch.where(heights > 0, decay, 1.0)  # also where β is ∞, or is in this precision
 
 
 def _largest_height(taxonomy: Taxonomy, variant: Variant) -> int:
