@@ -120,3 +120,29 @@ def test_alpha_can_change_while_training():
     loss = HXELoss(tree, 0.1)
     loss.alpha = 0.9
     assert torch.equal(loss(logits, nodes), HXELoss(tree, 0.9)(logits, nodes))
+
+
+@pytest.mark.parametrize("weights", ["depth", "height"])
+def test_weights_are_finite_numbers(weights):
+    tree = random_tree(2)
+    logits, nodes = random_logits(tree, 2)
+    for alpha in (math.inf, -math.inf, math.nan, -1e3):
+        with pytest.raises(ValueError, match="alpha must be finite"):
+            HXELoss(tree, alpha, weights=weights)
+    for dtype in (torch.float32, torch.float64):  # 1e40 is infinite in float32
+        steep = HXELoss(tree, 1e40, weights=weights)(logits.to(dtype), nodes)
+        limit = HXELoss(tree, 1e3, weights=weights)(logits.to(dtype), nodes)
+        assert steep == limit
+    assert (limit > 0) == (weights == "height")  # the step to the leaf alone is left
+
+
+def test_the_published_code_divides_by_the_weights_of_all_nodes():
+    for case in CASES:
+        given = case["inputs"]
+        tree = Taxonomy.from_edges([pair for pair in given["parent"].items() if pair[1] is not None])
+        logits, nodes = random_logits(tree, 0)
+        for figures in case["expected"]["hxe_official"]:
+            alpha = figures["alpha"]
+            published = HXELoss(tree, alpha, variant="reference")
+            ratio = HXELoss(tree, alpha)(logits, nodes) / published(logits, nodes)
+            assert ratio.item() == pytest.approx(figures["weight_sum"], rel=1e-9, abs=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -15,6 +16,8 @@ __all__ = ["HXELoss"]
 StepWeights = Literal["depth", "height"]
 Variant = Literal["paper", "reference"]
 
+_LARGEST_EXPONENT = 80.0  # of a weight that float32 can write
+
 
 class HXELoss(ClassifierLoss):
     """The hierarchical cross entropy (HXE of Bertinetto et al. 2020, Making Better Mistakes).
@@ -26,7 +29,7 @@ class HXELoss(ClassifierLoss):
 
     Args:
         taxonomy: the tree of the labels.
-        alpha: α; how fast the weights of the steps fall.
+        alpha: α, finite; how fast the weights of the steps fall.
         weights: `"depth"`: w(v) = exp(−α·depth(v)), coarse steps weigh most (the published code).
             `"height"`: w(v) = exp(−α·height(v)), a leaf has weight 1 and finer steps weigh most (the paper's
             text). Up to a factor, they fall in opposite directions.
@@ -67,6 +70,9 @@ class HXELoss(ClassifierLoss):
             raise ValueError(f"weights must be 'depth' or 'height'; got {weights!r}")
         if variant not in get_args(Variant):
             raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        steps = taxonomy.depth if weights == "depth" else taxonomy.height
+        if not (math.isfinite(alpha) and -alpha * int(steps.max()) < _LARGEST_EXPONENT):
+            raise ValueError(f"alpha must be finite, and exp(−alpha·{weights}) must be; got {alpha}")
         self.alpha = alpha
         self.weights = weights
         self.variant = variant
@@ -76,7 +82,6 @@ class HXELoss(ClassifierLoss):
         below = taxonomy.ancestors[:, 1:]
         paths = torch.cat([torch.where(below < 0, own, below), torch.full_like(below[:1], -1)])
         self.register_buffer("paths", paths, persistent=False)
-        steps = taxonomy.depth if weights == "depth" else taxonomy.height
         self.register_buffer("steps", steps, persistent=False)
 
     def extra_repr(self) -> str:
@@ -87,6 +92,7 @@ class HXELoss(ClassifierLoss):
         """Evaluate the loss of a batch; see the class."""
         logits, nodes = self.prepare(logits, nodes)
         weight = torch.exp(-self.alpha * self.steps.to(logits.dtype))  # per node
+        weight = torch.where(self.steps > 0, weight, 1.0)  # also where α is ∞ in this precision
         above = rows = torch.zeros_like(logits[:, 0])
         for path in self.paths[nodes].unbind(1):
             here = self.log_likelihood(logits, path)
