@@ -102,6 +102,17 @@ def test_prediction_is_that_of_the_first_classifier():
     assert torch.equal(loss.predict(x), tree.leaves[loss.answers(x).argmax(1)])
 
 
+def test_soft_labels_of_inner_nodes_add_up_to_one_under_autocast():
+    tree = even_tree(3, 5)
+    loss = make(tree).float()
+    generator = torch.Generator().manual_seed(1)
+    answers, teacher = torch.randn(2, 16, 15, generator=generator)
+    nodes = torch.arange(16) - 1
+    with torch.autocast("cpu", torch.bfloat16):
+        value = loss.loss(answers, teacher, nodes)
+    torch.testing.assert_close(value, loss.loss(answers, teacher, nodes), rtol=1e-6, atol=0)
+
+
 def test_options_out_of_range():
     tree = even_tree(2)
     for options in ({"temperature": 0.0}, {"alpha": 1.1}, {"beta": -0.1}, {"head": "deep"}):

@@ -121,5 +121,6 @@ class LabelEmbeddingLoss(ClassifierLoss):
         targets, several = soft[first], end - first > 1
         if bool(several.any()):
             own = self.members(nodes[several]).to(soft.dtype)
-            targets[several] = own @ soft / own.sum(1, keepdim=True)
+            with torch.autocast(soft.device.type, enabled=False):
+                targets[several] = own @ soft / own.sum(1, keepdim=True)
         return targets
