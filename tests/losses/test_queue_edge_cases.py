@@ -108,6 +108,16 @@ def test_an_own_old_key_is_recognised_whatever_its_label():
     assert kept == pytest.approx(everything + 2 * far / (2 + 2 * far))
 
 
+def test_target_temperatures_that_float32_cannot_write_are_zero():
+    queries, keys, queue, nodes, instances = random_queries(TREE, 7)
+    stored = Stored(queue.vectors.float(), queue.nodes, queue.instances)
+    batch = (queries.float(), keys.float(), stored, nodes, instances)
+    nearest = MaskConLoss(TREE, target_temperature=0.0)(*batch)
+    for tau in (1e-30, 1e-40, 1e-50, 1e-310):
+        assert MaskConLoss(TREE, target_temperature=tau)(*batch) == nearest
+        assert ASCLLoss(target_temperature=tau)(*batch) == SelfConLoss()(*batch)  # no entropy
+
+
 def test_the_order_of_the_queue_does_not_matter():
     tree = random_tree(8)
     queries, keys, queue, nodes, instances = random_queries(tree, 5)

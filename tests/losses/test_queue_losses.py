@@ -21,6 +21,9 @@ from labeltree.losses import (
     SelfConLoss,
     SupConLoss,
 )
+from labeltree.losses.queue_contrast import soft_target_contrast
+from labeltree.losses.table import same_label
+from labeltree.pairs import LabelRows, PairRelation
 from labeltree.taxonomy import Taxonomy
 
 CASES = json.loads((Path(__file__).parent / "oracles" / "maskcon.json").read_text())["cases"]
@@ -65,6 +68,33 @@ def test_figures(case):
         close(queries.grad, expected[name]["grad"])
         if name == "coins":
             close(logits.grad, expected["coins"]["grad_class_logits"])
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "soft_relations" in c["expected"]])
+def test_figures_of_the_relations(case):
+    """Each stored key is given an axis of its own besides: a query along it has z' as its attraction."""
+    given = case["inputs"]
+    keys, stored = double(given["k"]), double(given["queue"])
+    b, m = len(keys), len(stored)
+    tree = Taxonomy.from_paths([(str(y),) for y in range(max(given["coarse"] + given["queue_coarse"]) + 1)])
+    rows = (tree.encode([str(y) for y in given[name]]) for name in ("coarse", "queue_coarse"))
+    relation = PairRelation(*(LabelRows.of(tree.paths, nodes, None, None) for nodes in rows), offset=None)
+    same = same_label(relation.space)
+    found = torch.ones(b, 1 + m, dtype=torch.float64)
+    for j, axis in enumerate(torch.eye(m, dtype=torch.float64)):
+        contrast = soft_target_contrast(
+            torch.cat([stored.new_zeros(stored.shape[1]), axis]).expand(b, -1),
+            torch.cat([keys, keys.new_zeros(b, m)], dim=1),
+            torch.cat([stored, torch.eye(m, dtype=torch.float64)], dim=1),  # longer than stored by √2
+            relation,
+            positive=same,
+            members=same[None],
+            temperature=1 / math.sqrt(2),
+            target_temperature=given["T2"] / math.sqrt(2),
+        )
+        found[:, 1 + j] = contrast.attraction
+    close(found, case["expected"]["soft_relations"])
+    torch.testing.assert_close(contrast.mass, found.sum(1))
 
 
 def settings():

@@ -105,7 +105,7 @@ def _targets(near: Tensor, candidate: Tensor, temperature: float) -> tuple[Tenso
     floor = near.new_full((len(near), 1), -torch.inf)
     nearest = torch.cat([near.masked_fill(~candidate, -torch.inf), floor], dim=1).amax(1, keepdim=True)
     behind = torch.where(candidate, nearest - near, 0.0)
-    if temperature > 0:
+    if temperature >= torch.finfo(near.dtype).tiny:
         z = torch.where(candidate, (-behind / temperature).exp(), 0.0)
     else:
         z = (candidate & (behind == 0)).to(near.dtype)
