@@ -151,6 +151,11 @@ def test_wrong_arguments_are_named(name):
         loss(*[x[:, :-1] for x in inputs], nodes)
     with pytest.raises(ValueError, match="floating-point"):
         loss(*inputs[:-1], inputs[-1].long(), nodes)
+    for wrong in range(len(inputs)):
+        with pytest.raises(ValueError, match="NoneType"):
+            loss(*inputs[:wrong], None, *inputs[wrong + 1 :], nodes)
+    with pytest.raises(ValueError, match="NoneType"):
+        loss.predict(None)
 
 
 def test_options_out_of_range():
@@ -158,6 +163,7 @@ def test_options_out_of_range():
     for make_loss, word in [
         (lambda: CrossEntropyLoss(tree, 3), "depth must lie between 1 and 2"),
         (lambda: CrossEntropyLoss(tree, logit_adjustment=-1.0), "logit_adjustment"),
+        (lambda: CrossEntropyLoss(tree, logit_adjustment=float("inf")), "logit_adjustment must be finite"),
         (lambda: CrossEntropyLoss(tree, label_smoothing=1.0), "label_smoothing"),
         (lambda: HXELoss(tree, weights="width"), "weights"),
         (lambda: HXELoss(tree, variant="mine"), "variant"),

@@ -78,11 +78,10 @@ class CenterLoss(ClassifierLoss):
     def forward(self, features: Tensor, logits: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch and, in training mode, move the centres; see the class."""
         logits, nodes = self.prepare(logits, nodes)
-        if features.shape != (len(logits), self.centres.shape[1]):
-            raise ValueError(
-                f"features must have shape ({len(logits)}, {self.centres.shape[1]}), a row for each row of "
-                f"logits; got {tuple(features.shape)}"
-            )
+        expected = (len(logits), self.centres.shape[1])
+        if not isinstance(features, Tensor) or features.shape != expected:
+            got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            raise ValueError(f"features must have shape {expected}, a row for each row of logits; got {got}")
         features = features.to(logits.dtype)
         rows = -self.log_likelihood(logits, nodes)
         first, end = self.ranges[nodes].unbind(1)

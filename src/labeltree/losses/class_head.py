@@ -33,6 +33,9 @@ class ClassHead(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors `(n, width)` of vectors `(n, width)`, widened to float32 at least."""
+        if not isinstance(vectors, Tensor):
+            got = type(vectors).__name__
+            raise ValueError(f"expected a floating-point tensor of shape (n, {self.width}); got {got}")
         if vectors.dim() != 2 or vectors.shape[1] != self.width or not vectors.is_floating_point():
             dtype = str(vectors.dtype).removeprefix("torch.")
             raise ValueError(

@@ -42,8 +42,8 @@ class ClassifierLoss(nn.Module):
     @torch.no_grad()
     def predict(self, logits: Tensor) -> Tensor:
         """The node of the likeliest class of each row, `(n,)` int64; the first one of equals."""
-        follow_device(self, self.classes, logits.device)
         self._check_logits(logits)
+        follow_device(self, self.classes, logits.device)
         return self.classes[logits.argmax(1)]
 
     def log_likelihood(self, logits: Tensor, nodes: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -58,8 +60,8 @@ class CrossEntropyLoss(ClassifierLoss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(taxonomy, depth)
-        if not logit_adjustment >= 0:
-            raise ValueError(f"logit_adjustment must not be negative; got {logit_adjustment}")
+        if not 0 <= logit_adjustment < math.inf:
+            raise ValueError(f"logit_adjustment must be finite and not negative; got {logit_adjustment}")
         if not 0 <= label_smoothing < 1:
             raise ValueError(f"label_smoothing must be at least 0 and below 1; got {label_smoothing}")
         self.logit_adjustment = logit_adjustment

@@ -158,6 +158,9 @@ class GuidedPrototypeLoss(ClassifierLoss):
 
     def _check_embeddings(self, embeddings: Tensor) -> None:
         dim = self.prototypes.shape[1]
+        if not isinstance(embeddings, Tensor):
+            got = type(embeddings).__name__
+            raise ValueError(f"embeddings must be a floating-point tensor of shape (n, {dim}); got {got}")
         if embeddings.dim() != 2 or embeddings.shape[1] != dim or not embeddings.is_floating_point():
             raise ValueError(
                 f"embeddings must be a floating-point tensor of shape (n, {dim}), as dim={dim}; "
