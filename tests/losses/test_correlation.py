@@ -39,6 +39,7 @@ def test_values_and_gradients_of_the_oracle(case: dict) -> None:
     assert nearest == expected["nearest_class"]
     features.grad = None
     logits = torch.tensor(given["class_logits"], dtype=torch.float64, requires_grad=True)
+    close(ce(logits[:, classes.argsort()], nodes), expected["cls"])
     both = loss(features @ turn, nodes) + given["lambda"] * ce(logits[:, classes.argsort()], nodes)
     close(both, expected["corr_cls"]["loss"])
     both.backward()

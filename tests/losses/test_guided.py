@@ -35,6 +35,31 @@ def test_published_figures(case, scale_free):
     assert (loss.prototypes.grad - grad).abs().max() <= 1e-9 * grad.abs().max()
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["inputs"]["taxonomy"])
+def test_published_scales(case):
+    """The scale at which the distortion is least; and the distortions that are not squared."""
+    given, expected = case["inputs"], case["expected"]
+    tree = Taxonomy.from_edges([pair for pair in given["parent"].items() if pair[1] is not None])
+    points = torch.tensor(given["prototypes"], dtype=torch.float64)
+    loss = GuidedPrototypeLoss(tree, points.shape[1]).double()
+    with torch.no_grad():
+        loss.prototypes.copy_(points[tree.encode(given["classes"]).argsort()])
+    distances, steps = -loss.logits(loss.prototypes).detach(), loss.tree.double()
+    scaled = prototype_distortion(expected["scale"] * distances, steps, scale_free=False)
+    assert scaled.item() == pytest.approx(expected["squared_distortion_scale_free"]["loss"], rel=1e-9, abs=0)
+    for factor in (1 - 1e-4, 1 + 1e-4):
+        other = prototype_distortion(factor * expected["scale"] * distances, steps, scale_free=False)
+        assert other > scaled * (1 + 1e-10)
+    apart = ~torch.eye(len(steps), dtype=torch.bool)
+
+    def unsquared(scale):
+        return (scale * distances / steps - 1)[apart].abs().mean().item()
+
+    assert unsquared(1.0) == pytest.approx(expected["distortion"], rel=1e-9, abs=0)
+    least = unsquared(expected["scale_free_distortion_scale"])
+    assert least == pytest.approx(expected["scale_free_distortion"], rel=1e-9, abs=0)
+
+
 def batch(tree, seed, n=7, dim=3):
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(n, dim, generator=generator, dtype=torch.float64)

@@ -59,6 +59,9 @@ def test_figures_of_heads(given, expected):
         value.backward()
         for z, grad in zip(heads, expected[name]["grads"], strict=True):
             close(z.grad, grad)
+        alone = expected["per_head_sum" if reduction == "sum" else "per_head_mean"]
+        for contrast, z, column, figure in zip(loss.contrasts, heads, nodes, alone, strict=True):
+            close(contrast(z, column), figure)
 
 
 def test_figures_of_a_coarse_depth():
@@ -109,6 +112,8 @@ def test_figures_of_aspects(given, expected):
             kind = "aspect_heads_mean" if reduction == "valid" else "aspect_heads_sum"
             close(contrast(heads[aspect], nodes[:, aspect], instances), expected[kind][aspect])
         assert torch.equal(loss.classify(logits), trees[0].leaves[logits.view(n, aspects, 3).argmax(2)])
+        loss.weights = [0.0] * len(heads)  # the cross entropy alone
+        close(loss(heads, nodes, instances, ratings, logits), expected["cross_entropy_mean"])
 
 
 def slow_head(tree, z, nodes, instances, depth, tau, undecided):
