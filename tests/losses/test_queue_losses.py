@@ -10,6 +10,7 @@ import pytest
 import torch
 from slow_losses import even_tree, random_tree
 from slow_queue_losses import Stored, random_queries, slow_queue_rows
+from torch.nn import functional
 
 from labeltree.losses import (
     ASCLLoss,
@@ -177,6 +178,11 @@ def test_special_cases(tree, exclude_self, seed):
         same(GrafitLoss(t, 0.3, 0.0, **masked), SelfConLoss(0.3, **how), batch)
         same(MaskConLoss(t, 0.3, 1e-9, **masked), MaskConLoss(t, 0.3, 0.0, **masked), batch)
     same(MaskConLoss(t, 0.3, 0.0, 1.0, mask=False, **how), NNCLRLoss(0.3, **how), batch)
+    for loss, limit in (
+        (MaskConLoss(t, 0.3, 1e9, 0.6, **how), GrafitLoss(t, 0.3, 0.6, **how)),
+        (MaskConLoss(t, 0.3, 1e-9, 1.0, mask=False, **how), NNCLRLoss(0.3, **how)),
+    ):
+        torch.testing.assert_close(loss(*batch), limit(*batch), rtol=1e-8, atol=0)
     flat = MaskConLoss(t, 0.3, INF, 1.0, mask=False, **how)
     same(ASCLLoss(0.3, INF, **how), flat, batch)
     same(ASCLLoss(0.3, INF, trust="confidence", **how), SelfConLoss(0.3, **how), batch)
@@ -203,6 +209,16 @@ def test_grafit_is_supcon_and_selfcon_is_simclr_of_the_row_with_its_key_and_the_
         torch.testing.assert_close(row, supcon(z, labels, samples)[0])
         samples = torch.cat([instances[i].expand(2), others.instances])
         torch.testing.assert_close(selfcon[i], simclr(z, labels, samples)[0])
+
+
+def test_nnclr_is_half_of_the_own_key_and_half_of_its_nearest_neighbour():
+    queries, keys, queue, nodes, instances = random_queries(TREES["even"], 5)
+    rows = NNCLRLoss(0.3, exclude_self="keep", reduction="none")(queries, keys, queue, nodes, instances)
+    q, k, h = (functional.normalize(x, dim=1) for x in (queries, keys, queue.vectors))
+    log_q = torch.cat([(q * k).sum(1, keepdim=True), q @ h.T], dim=1).div(0.3).log_softmax(1)
+    nearest = 1 + (k @ h.T).argmax(1)
+    expected = -(log_q[:, 0] + log_q[torch.arange(len(q)), nearest]) / 2
+    torch.testing.assert_close(rows, expected, rtol=1e-12, atol=1e-13)
 
 
 def test_coins_is_its_parts():
