@@ -102,6 +102,49 @@ def test_taxonomy_commands(image_folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert "depth" in capsys.readouterr().out
 
 
+def test_a_run_on_another_taxonomy(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = Taxonomy.from_file(RunFolder(trained).taxonomy)
+    leaves = [tree.names[leaf] for leaf in tree.leaves.tolist()]
+    edges = [(leaf, "even" if i % 2 else "odd") for i, leaf in enumerate(leaves)]
+    edges += [("even", "numbers"), ("odd", "numbers"), (leaves[0], "even")]
+    (tmp_path / "dag.csv").write_text("child,parent\n" + "".join(f"{c},{p}\n" for c, p in edges))
+    assert run("evaluate", trained, "--taxonomy", tmp_path / "dag.csv") == 0
+    printed = capsys.readouterr().out
+    metrics = json.loads((trained / "on-dag" / "metrics.json").read_text())
+    assert str(trained / "on-dag") in printed
+    assert any("The taxonomy is a DAG" in note for note in metrics["notes"])
+    assert "measured on dag" in (trained / "on-dag" / "report.html").read_text("utf-8")
+    (tmp_path / "less.csv").write_text("child,parent\nx,y\n")
+    assert run("evaluate", trained, "--taxonomy", tmp_path / "less.csv") == 2
+    assert "5 of 5 labels are not in" in capsys.readouterr().err
+
+
+def test_dags_are_shown_checked_and_projected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "dag.csv").write_text("child,parent\na,r\nb,r\nx,a\nx,b\ny,b\n")
+    assert run("taxonomy", "show", tmp_path / "dag.csv") == 0
+    assert "x  (see a/x)" in capsys.readouterr().out
+    assert run("taxonomy", "check", tmp_path / "dag.csv") == 0
+    assert "1 node has several parents" in capsys.readouterr().out
+    assert run("taxonomy", "project", tmp_path / "dag.csv", "--out", tmp_path / "tree.nwk") == 0
+    assert Taxonomy.from_file(tmp_path / "tree.nwk").path_name(3) == "b"
+    words = [
+        "taxonomy",
+        "project",
+        tmp_path / "dag.csv",
+        "--rule",
+        "yolo9000",
+        "--out",
+        tmp_path / "tree.csv",
+    ]
+    assert run(*words) == 0
+    assert "1 node on no chosen path fell out" in capsys.readouterr().out
+    assert Taxonomy.from_file(tmp_path / "tree.csv").names == ["r", "b", "x", "y"]
+    assert run("taxonomy", "project", tmp_path / "tree.csv", "--out", tmp_path / "same.json") == 0
+    assert "a tree already" in capsys.readouterr().out
+    assert run("taxonomy", "convert", tmp_path / "dag.csv", tmp_path / "dag.yaml") == 2
+    assert "cannot save a DAG" in capsys.readouterr().err
+
+
 def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("train", "--list-objectives") == 0
     assert "HWC" in capsys.readouterr().out.upper()

@@ -21,10 +21,17 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--embeddings", metavar="FILE", help=".npz or .parquet with embeddings and labels or nodes"
     )
-    parser.add_argument("--taxonomy", metavar="FILE", help="the taxonomy of those labels")
+    parser.add_argument(
+        "--taxonomy",
+        metavar="FILE",
+        help="the taxonomy of those labels; for a run, another one to be measured on (tree or DAG), in which "
+        "its labels are found by path or by name",
+    )
     parser.add_argument("--split", default="test", help="the split that is measured (default test)")
     parser.add_argument(
-        "--out", metavar="FOLDER", help="where to write; default: the run, or FILE without its suffix"
+        "--out",
+        metavar="FOLDER",
+        help="where to write; default: the run (with --taxonomy: RUN/on-FILE), or FILE without its suffix",
     )
     parser.add_argument(
         "--feature-geometry",
@@ -36,9 +43,7 @@ def run(arguments: list[str]) -> None:
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
     if options.embeddings is not None and options.taxonomy is None:
-        raise ValueError("--embeddings needs --taxonomy FILE: the tree that its labels belong to")
-    if options.run is not None and options.taxonomy is not None:
-        raise ValueError("a run has its own taxonomy; leave --taxonomy out")
+        raise ValueError("--embeddings needs --taxonomy FILE: the taxonomy that its labels belong to")
     if options.embeddings is not None and options.beside:
         raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
@@ -48,7 +53,12 @@ def run(arguments: list[str]) -> None:
     settings = EvaluationSettings(feature_geometry=options.feature_geometry)
     if options.run is not None:
         done = evaluate_run(
-            options.run, beside=options.beside, split=options.split, out=options.out, settings=settings
+            options.run,
+            taxonomy=options.taxonomy,
+            beside=options.beside,
+            split=options.split,
+            out=options.out,
+            settings=settings,
         )
     else:
         out = options.out or Path(options.embeddings).with_suffix("")

@@ -1,4 +1,4 @@
-"""``labeltree taxonomy``: look at a taxonomy, check it, or write it in another form."""
+"""``labeltree taxonomy``: look at a taxonomy, check it, write it in another form, make a tree of a DAG."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from labeltree.taxonomy import Taxonomy
+    from labeltree.taxonomy import AnyTaxonomy
+    from labeltree.taxonomy.projection import ProjectionRule
 
 
 def run(arguments: list[str]) -> None:
-    """Show, check or convert the taxonomy that the arguments name."""
+    """Show, check, convert or project the taxonomy that the arguments name."""
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
-        "column per depth, a text file with one a/b/c path a line, nested folders, or a data set's name.",
+        "column per depth, a text file with one a/b/c path a line, Newick, nested folders, or a data set's "
+        "name. Edges may give a child several parents: such a DAG can be shown, checked, evaluated on, and "
+        "projected to a tree to train on.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
@@ -32,7 +35,21 @@ def run(arguments: list[str]) -> None:
         "convert", help="write it in another form", description="Convert a taxonomy."
     )
     convert.add_argument("taxonomy", help="a file, a folder or the name of a data set")
-    convert.add_argument("out", help="the file to write: .json, .yaml or .csv")
+    convert.add_argument("out", help="the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk")
+    project = actions.add_parser(
+        "project",
+        help="make a tree of a DAG, to train on",
+        description="Choose one parent for every node of a DAG.",
+    )
+    project.add_argument("taxonomy", help="a .csv or .tsv of edges (child,parent), or a .json of a DAG")
+    project.add_argument(
+        "--rule",
+        choices=("odir", "yolo9000"),
+        default="odir",
+        help="odir: the parent nearest the root, all nodes stay (default); yolo9000: the paths that add the "
+        "fewest nodes, the others fall out",
+    )
+    project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
     options = parser.parse_args(arguments)
 
     taxonomy = _open(options.taxonomy)
@@ -41,18 +58,35 @@ def run(arguments: list[str]) -> None:
     elif options.action == "check":
         print(repr(taxonomy))
         print("\n".join(f"- {line}" for line in taxonomy.check()) or "nothing unusual")
+    elif options.action == "project":
+        _project(taxonomy, options.rule, options.out)
     else:
         taxonomy.save(options.out)
         print(f"{taxonomy.num_nodes} nodes: {options.out}")
 
 
-def _open(name: str) -> Taxonomy:
+def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
+    from labeltree.taxonomy import TaxonomyDAG
+
+    if not isinstance(taxonomy, TaxonomyDAG):
+        taxonomy.save(out)
+        print(f"this is a tree already: {out}")
+        return
+    tree, nodes = taxonomy.project(rule)
+    tree.save(out)
+    lost = int((nodes < 0).sum())
+    print(f"{tree.num_nodes} nodes, {tree.num_leaves} leaves: {out}")
+    if lost:
+        print(f"{lost} {'node' if lost == 1 else 'nodes'} on no chosen path fell out")
+
+
+def _open(name: str) -> AnyTaxonomy:
     from labeltree.data import folder_taxonomy, list_datasets, open_source
-    from labeltree.taxonomy import Taxonomy
+    from labeltree.taxonomy import load_taxonomy
 
     path = Path(name)
     if path.is_dir():
         return folder_taxonomy(path)
     if not path.exists() and name in list_datasets():
         return open_source(name).taxonomy
-    return Taxonomy.from_file(path)
+    return load_taxonomy(path)

@@ -1,6 +1,7 @@
 """Protocols that turn embeddings into honest numbers, and the result that holds them."""
 
 from labeltree.evaluation.evaluate import evaluate
+from labeltree.evaluation.ground import Ground, translate
 from labeltree.evaluation.reading import ROLES, Reading, read
 from labeltree.evaluation.result import (
     Confusion,
@@ -19,6 +20,7 @@ __all__ = [
     "Confusion",
     "EvaluationResult",
     "EvaluationSettings",
+    "Ground",
     "MethodResult",
     "NodeErrors",
     "Reading",
@@ -28,5 +30,6 @@ __all__ = [
     "choose_samples",
     "evaluate",
     "read",
+    "translate",
     "tree_errors",
 ]

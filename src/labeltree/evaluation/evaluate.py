@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 
 from labeltree.errors import DataError
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.notes import different_samples, reading_notes
 from labeltree.evaluation.own_answers import OwnAnswers, own_answers
 from labeltree.evaluation.probe import linear_probe
 from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
@@ -18,7 +20,7 @@ from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["evaluate"]
 
@@ -27,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 def evaluate(
     table: EmbeddingTable,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     *,
     name: str = "trained",
     baselines: Mapping[str, EmbeddingTable] | None = None,
@@ -46,7 +48,9 @@ def evaluate(
 
     Args:
         table: the embeddings to evaluate.
-        taxonomy: of their labels; it may be another than the one they were trained with.
+        taxonomy: of their labels; it may be another than the one they were trained with, and a DAG, by which
+            everything is judged that is defined on one. What needs a tree then is that of its projection by
+            the ODIR rule, whose nodes the result names; `Ground` has it for the report.
         name: of the evaluated method in the result.
         baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
@@ -72,11 +76,15 @@ def evaluate(
         raise ValueError(
             f"name is '{name}', which is also the name of a baseline; give one of them another name"
         )
+    ground = Ground.of(taxonomy)
     roles = ["embeddings"] if table.features is None else ["features", "embeddings"]
-    chosen = {key: _choose(key, entry, taxonomy, split, settings) for key, entry in tables.items()}
+    for key, entry in tables.items():
+        _check_nodes(key, entry, taxonomy)
+    tables = {key: ground.table(entry) for key, entry in tables.items()}
+    chosen = {key: _choose(key, entry, ground, split, settings) for key, entry in tables.items()}
     samples = chosen[name]
     measured = {
-        key: _measure(key, entry, roles, chosen[key], taxonomy, settings) for key, entry in tables.items()
+        key: _measure(key, entry, roles, chosen[key], ground, settings) for key, entry in tables.items()
     }
     methods = {key: entry.method for key, entry in measured.items()}
     prototypes = measured[name].prototypes
@@ -90,12 +98,13 @@ def evaluate(
             "test samples judged for parent violations": prototypes.judged,
         },
         notes=[
-            *_reading_notes(methods, name, roles),
+            *reading_notes(methods, name, roles),
+            *ground.notes(),
             *samples.notes,
             *_parent_notes(prototypes),
             *_probe_notes(measured),
             *_silent_notes(measured),
-            *_different_samples(tables, chosen, name),
+            *different_samples(tables, chosen, name),
         ],
         settings=settings,
     )
@@ -108,9 +117,7 @@ class _Measured(NamedTuple):
     own: OwnAnswers | None
 
 
-def _choose(
-    name: str, table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
-) -> Samples:
+def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:
     if len(table) and not -1 <= int(table.nodes.min()) <= int(table.nodes.max()) < taxonomy.num_nodes:
         raise DataError(
             f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
@@ -122,8 +129,13 @@ def _choose(
             f"table '{name}' has predictions from {int(answers.min())} to {int(answers.max())}, but the "
             f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no answer)"
         )
+
+
+def _choose(
+    name: str, table: EmbeddingTable, ground: Ground, split: str, settings: EvaluationSettings
+) -> Samples:
     try:
-        return choose_samples(table, taxonomy, split, settings)
+        return choose_samples(table, ground.tree, split, settings)
     except DataError as error:
         raise DataError(f"table '{name}': {error}") from error
 
@@ -133,23 +145,23 @@ def _measure(
     table: EmbeddingTable,
     roles: list[str],
     samples: Samples,
-    taxonomy: Taxonomy,
+    ground: Ground,
     settings: EvaluationSettings,
 ) -> _Measured:
     readings = {role: read(table, role, settings.feature_geometry) for role in roles}
     nodes = table.nodes
     with torch.no_grad():
         _log.info("%s: linear probe", name)
-        probe = linear_probe(readings[roles[0]], nodes, samples, taxonomy, settings)
+        probe = linear_probe(readings[roles[0]], nodes, samples, ground, settings)
         _log.info("%s: prototypes and violations", name)
-        prototypes = prototype_scores(readings["embeddings"], nodes, samples, taxonomy, settings)
-        own = own_answers(table.predictions, nodes, samples, taxonomy)
+        prototypes = prototype_scores(readings["embeddings"], nodes, samples, ground, settings)
+        own = own_answers(table.predictions, nodes, samples, ground)
         retrieval: dict[str, RetrievalResult] = {}
         for role, reading in readings.items():
             same = [other for other in retrieval if _same(readings[other], reading)]
             _log.info("%s: retrieval by %s", name, role)
             retrieval[role] = (
-                retrieval[same[0]] if same else retrieval_scores(reading, nodes, samples, taxonomy, settings)
+                retrieval[same[0]] if same else retrieval_scores(reading, nodes, samples, ground, settings)
             )
     scores: dict[str, dict[str, float]] = {role: {} for role in roles}
     scores[roles[0]] |= probe.scores
@@ -173,27 +185,6 @@ def _measure(
 
 def _same(a: Reading, b: Reading) -> bool:
     return a.representation == b.representation
-
-
-def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[str]) -> list[str]:
-    main = methods[name].representations
-    if len(roles) == 1:
-        notes = [f"Every number reads {main['embeddings']}: the table holds no other representation."]
-    else:
-        notes = [
-            f"The linear probe reads {main['features']}; "
-            f"prototypes and violations read {main['embeddings']}; retrieval is measured on both."
-        ]
-    for key, method in methods.items():
-        if key != name and len(roles) == 2 and method.representations["features"].source == "embeddings":
-            notes.append(
-                f"'{key}' has one representation only ({method.representations['features']}), read for both."
-            )
-    if any(r.geometry == "poincare" for method in methods.values() for r in method.representations.values()):
-        notes.append(
-            "Of points of the Poincaré ball, the linear probe reads the tangent vectors at its centre."
-        )
-    return notes
 
 
 def _parent_notes(prototypes: PrototypeResult) -> list[str]:
@@ -223,21 +214,3 @@ def _silent_notes(measured: Mapping[str, _Measured]) -> list[str]:
         for name, entry in measured.items()
         if entry.own is not None and entry.own.silent
     ]
-
-
-def _different_samples(
-    tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
-) -> list[str]:
-    """A note for every baseline that was tested on other samples than the evaluated method."""
-    own = _tested(tables[name], chosen[name])
-    return [
-        f"'{key}' was not tested on the same samples as '{name}': compare the two with care."
-        for key in tables
-        if key != name and not torch.equal(own, _tested(tables[key], chosen[key]))
-    ]
-
-
-def _tested(table: EmbeddingTable, samples: Samples) -> torch.Tensor:
-    rows = samples.test
-    instances = rows if table.instances is None else table.instances[rows]
-    return torch.stack([instances, table.nodes[rows]], dim=1)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.samples import Samples
-from labeltree.taxonomy import Taxonomy
 
 __all__ = ["OwnAnswers", "own_answers"]
 
@@ -29,7 +29,7 @@ class OwnAnswers:
 
 
 def own_answers(
-    predictions: Tensor | None, nodes: Tensor, samples: Samples, taxonomy: Taxonomy
+    predictions: Tensor | None, nodes: Tensor, samples: Samples, ground: Ground
 ) -> OwnAnswers | None:
     """Score the answers for the test samples; None where there are none.
 
@@ -40,12 +40,12 @@ def own_answers(
         predictions: ``(n,)`` nodes of all rows of the table, −1 for no answer; or None.
         nodes: ``(n,)`` labels.
         samples: which rows are tested.
-        taxonomy: of the nodes.
+        ground: of the nodes.
     """
     if predictions is None or not bool((predictions[samples.test] >= 0).any()):
         return None
     predicted, target = predictions[samples.test], nodes[samples.test]
     decided = samples.finest[target]
-    scores, by_depth = classification_scores(predicted.clamp(min=0), target, decided, taxonomy)
+    scores, by_depth = classification_scores(predicted.clamp(min=0), target, decided, ground)
     found = {f"own_{name}": value for name, value in scores.items()}
     return OwnAnswers(found, by_depth, int((predicted < 0).sum()))

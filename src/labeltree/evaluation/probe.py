@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.result import TreeErrors
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.tree_errors import tree_errors
 from labeltree.metrics.probe import LinearProbe
-from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ProbeResult", "linear_probe"]
 
@@ -37,7 +37,7 @@ class ProbeResult:
 
 
 def linear_probe(
-    reading: Reading, nodes: Tensor, samples: Samples, taxonomy: Taxonomy, settings: EvaluationSettings
+    reading: Reading, nodes: Tensor, samples: Samples, ground: Ground, settings: EvaluationSettings
 ) -> ProbeResult:
     """Learn the finest labels from the training samples and name those of the test samples.
 
@@ -45,7 +45,7 @@ def linear_probe(
         reading: the representation that is read.
         nodes: ``(n,)`` labels of all rows of the table.
         samples: which rows are used for what.
-        taxonomy: of the labels.
+        ground: of the labels.
         settings: whether the columns are standardized, and how many confusions are kept.
     """
     learn = samples.train[samples.finest[nodes[samples.train]]]
@@ -53,8 +53,8 @@ def linear_probe(
     predicted, gap = fit_and_predict(vectors[learn], nodes[learn], vectors[samples.test], settings)
     target = nodes[samples.test]
     decided = samples.finest[target]
-    scores, by_depth = classification_scores(predicted, target, decided, taxonomy)
-    errors = tree_errors(predicted[decided], target[decided], taxonomy, confusions=settings.confusions)
+    scores, by_depth = classification_scores(predicted, target, decided, ground)
+    errors = tree_errors(predicted[decided], target[decided], ground.tree, confusions=settings.confusions)
     return ProbeResult(scores, by_depth, errors, gap)
 
 

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import class_prototypes, pair_violations, parent_metrics
-from labeltree.taxonomy import Taxonomy
 
 __all__ = ["PrototypeResult", "nearest_prototype", "prototype_scores"]
 
@@ -38,7 +38,7 @@ class PrototypeResult:
 
 
 def prototype_scores(
-    reading: Reading, nodes: Tensor, samples: Samples, taxonomy: Taxonomy, settings: EvaluationSettings
+    reading: Reading, nodes: Tensor, samples: Samples, ground: Ground, settings: EvaluationSettings
 ) -> PrototypeResult:
     """Classify the test samples by the nearest class mean of the training samples, and count violations.
 
@@ -46,17 +46,22 @@ def prototype_scores(
     its label and for the nodes above it.
     """
     points, geometry = reading.points.double(), reading.geometry
-    prototypes = class_prototypes(points[samples.train], nodes[samples.train], taxonomy, geometry)
+    prototypes = class_prototypes(points[samples.train], nodes[samples.train], ground.tree, geometry)
     learned = nodes[samples.train]
     classes = torch.unique(learned[samples.finest[learned]])
     predicted = nearest_prototype(points[samples.test], prototypes, classes, geometry)
     target = nodes[samples.test]
     decided = samples.finest[target]
-    scores, by_depth = classification_scores(predicted, target, decided, taxonomy)
+    scores, by_depth = classification_scores(predicted, target, decided, ground)
     tested = samples.test[decided]
-    order = parent_metrics(points[tested], nodes[tested], taxonomy, prototypes, geometry=geometry)
+    order = parent_metrics(points[tested], nodes[tested], ground.tree, prototypes, geometry=geometry)
     pairs = pair_violations(
-        points[tested], nodes[tested], taxonomy, geometry, max_pairs=settings.max_pairs, seed=settings.seed
+        points[tested],
+        ground.in_judge(nodes[tested]),
+        ground.judge,
+        geometry,
+        max_pairs=settings.max_pairs,
+        seed=settings.seed,
     )
     found = {f"prototype_{name}": value for name, value in scores.items()}
     found["parent_violations"] = float(order["parent_violations"])

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RetrievalResult", "retrieval_scores"]
 
@@ -24,14 +24,14 @@ class RetrievalResult:
 
 
 def retrieval_scores(
-    reading: Reading, nodes: Tensor, samples: Samples, taxonomy: Taxonomy, settings: EvaluationSettings
+    reading: Reading, nodes: Tensor, samples: Samples, ground: Ground, settings: EvaluationSettings
 ) -> RetrievalResult:
     """Rank all searched samples for each of them, itself left out, by the similarity of the geometry."""
     rows = samples.search
     found = retrieval_metrics(
         reading.points[rows],
-        nodes[rows],
-        taxonomy,
+        ground.in_judge(nodes[rows]),
+        ground.judge,
         ks=settings.recall_ks,
         ahp_k=settings.hp_k,
         geometry=reading.geometry,

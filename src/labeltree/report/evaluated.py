@@ -11,10 +11,10 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.errors import RunError
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, Ground, evaluate, translate
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 from labeltree.training.embed import run_tables
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
@@ -44,6 +44,7 @@ class Evaluated:
 def evaluate_run(
     path: str | Path,
     *,
+    taxonomy: str | Path | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -53,39 +54,48 @@ def evaluate_run(
 
     Args:
         path: the run folder.
+        taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG, in which the labels are found
+            by path or by name; None = the run's own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
-        out: where the files go; None = the run folder.
+        out: where the files go; None = the run folder, and for another taxonomy a folder in it.
         settings: default `EvaluationSettings()`.
 
     Raises:
         RunError: if a run is not finished, or another run has other samples or another taxonomy.
+        DataError: if a label is not in the other taxonomy.
     """
     trainee, tables = run_tables(path)
-    taxonomy, recipe = trainee.source.taxonomy, trainee.module.recipe
+    own, recipe = trainee.source.taxonomy, trainee.module.recipe
     name = recipe.objective
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
         theirs, their_tables = run_tables(other, ["trained"])
         mine, yours = tables["trained"], their_tables["trained"]
-        if theirs.source.taxonomy != taxonomy or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
+        if theirs.source.taxonomy != own or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
             raise RunError(
                 f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
             )
         label = theirs.module.recipe.objective
         others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
     baselines = {**others, "untrained encoder": tables["untrained"], "raw pixels": tables["pixels"]}
-    result = evaluate(
-        tables["trained"], taxonomy, name=name, baselines=baselines, split=split, settings=settings
-    )
+    table, title = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
+    judge: AnyTaxonomy = own
     folder = RunFolder(path)
+    if taxonomy is not None:
+        judge, where = load_taxonomy(taxonomy), f"'{taxonomy}'"
+        table = translate(table, own, judge, where)
+        baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
+        title += f", measured on {Path(taxonomy).stem}"
+        out = Path(path) / f"on-{Path(taxonomy).stem}" if out is None else out
+    result = evaluate(table, judge, name=name, baselines=baselines, split=split, settings=settings)
     return _write(
         result,
-        tables["trained"],
-        taxonomy,
+        table,
+        judge,
         RunFolder(out) if out is not None else folder,
         images=_images_of(trainee.source),
-        title=f"{Path(recipe.data).stem}: {recipe.objective}",
+        title=title,
         history=folder.read_history(),
         recipe=recipe.to_dict(),
     )
@@ -103,22 +113,22 @@ def evaluate_embeddings(
 
     Args:
         embeddings: ``.npz`` or ``.parquet``; see `EmbeddingTable.load`.
-        taxonomy: a taxonomy file.
+        taxonomy: a taxonomy file, a tree or a DAG.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
     """
-    tree = Taxonomy.from_file(taxonomy)
-    table = EmbeddingTable.load(embeddings, tree)
+    judge = load_taxonomy(taxonomy)
+    table = EmbeddingTable.load(embeddings, judge)
     name = Path(embeddings).stem
-    result = evaluate(table, tree, name=name, split=split, settings=settings)
-    return _write(result, table, tree, RunFolder(out), images=None, title=name, history=None, recipe=None)
+    result = evaluate(table, judge, name=name, split=split, settings=settings)
+    return _write(result, table, judge, RunFolder(out), images=None, title=name, history=None, recipe=None)
 
 
 def _write(
     result: EvaluationResult,
     table: EmbeddingTable,
-    taxonomy: Taxonomy,
+    taxonomy: AnyTaxonomy,
     folder: RunFolder,
     *,
     images: Callable[[Tensor], Tensor] | None,
@@ -127,8 +137,16 @@ def _write(
     recipe: dict[str, object] | None,
 ) -> Evaluated:
     folder.write_json(folder.metrics, result.to_dict())
+    ground = Ground.of(taxonomy)
     write_report(
-        result, table, taxonomy, folder.report, images=images, title=title, history=history, recipe=recipe
+        result,
+        ground.table(table),
+        ground.tree,
+        folder.report,
+        images=images,
+        title=title,
+        history=history,
+        recipe=recipe,
     )
     return Evaluated(result, headline(result), folder.metrics, folder.report)
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_nodes"]
 
 
-def read_nodes(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor:
+def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor:
     """The labels of a file, from its column of nodes or of names; see `EmbeddingTable.load`."""
     if "nodes" in raw:
         return _known(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
@@ -26,7 +26,7 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Te
     return _encoded(raw["labels"], taxonomy)
 
 
-def read_answers(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> Tensor | None:
+def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
     """The model's own answers, where the file has them, as nodes or as names."""
     if "predictions" not in raw:
         return None
@@ -36,12 +36,12 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: Taxonomy | None) -> 
     return _known(path, as_integers(path, "predictions", answers), taxonomy)
 
 
-def _encoded(labels: Any, taxonomy: Taxonomy) -> Tensor:
+def _encoded(labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
     given = np.asarray(labels).tolist()
     return taxonomy.encode([None if v is None or v != v or str(v) == "" else str(v) for v in given])
 
 
-def _known(path: Path, nodes: Tensor, taxonomy: Taxonomy | None) -> Tensor:
+def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
     if taxonomy is not None and len(nodes) and (nodes.min() < -1 or nodes.max() >= taxonomy.num_nodes):
         bad = int(nodes[(nodes < -1) | (nodes >= taxonomy.num_nodes)][0])
         raise DataError(

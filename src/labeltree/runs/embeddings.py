@@ -14,7 +14,7 @@ from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs.columns import as_floats, as_integers, read_answers, read_columns, read_nodes
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["EmbeddingTable"]
 
@@ -125,7 +125,7 @@ class EmbeddingTable:
         pq.write_table(table.replace_schema_metadata(note), path)
 
     @classmethod
-    def load(cls, path: str | Path, taxonomy: Taxonomy | None = None) -> EmbeddingTable:
+    def load(cls, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> EmbeddingTable:
         """Read a table that labeltree, or anybody else, wrote.
 
         Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``

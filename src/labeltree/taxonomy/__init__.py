@@ -2,17 +2,20 @@
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.graph import TaxonomyDAG
+from labeltree.taxonomy.matching import Matching, match_nodes
 from labeltree.taxonomy.opening import AnyTaxonomy, load_taxonomy
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = [
     "AnyTaxonomy",
+    "Matching",
     "RelationTable",
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
     "load_taxonomy",
+    "match_nodes",
     "num_relations",
     "relation_code",
     "relation_from_paths",

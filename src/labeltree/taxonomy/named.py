@@ -1,6 +1,6 @@
 """Nodes with names: labels as people write them, to nodes and back."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -46,6 +46,10 @@ class NamedNodes:
             TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
         """
         return self._labels.find(label)
+
+    def follow(self, path: Sequence[str]) -> int | None:
+        """The node at the end of a path of names from depth 1, or None if there is none."""
+        return self._labels.follow(path)
 
     def encode(self, labels: Iterable[object]) -> Tensor:
         """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).

@@ -1,0 +1,53 @@
+"""The nodes of one taxonomy in another: by their paths, else by their names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from labeltree.taxonomy.opening import AnyTaxonomy
+
+__all__ = ["Matching", "match_nodes"]
+
+
+class Matching(NamedTuple):
+    """Where the nodes of one taxonomy are in another.
+
+    Attributes:
+        nodes: (N,) int64, the node there of each node here, -1 where there is none that is certain.
+        ambiguous: nodes whose name several nodes have there, none of them at the same path.
+    """
+
+    nodes: Tensor
+    ambiguous: list[int]
+
+
+def match_nodes(source: AnyTaxonomy, target: AnyTaxonomy) -> Matching:
+    """Find the nodes of a taxonomy in another one; the root is the root whatever it is called.
+
+    A node is the one at the same path (of a DAG: at its shortest one), or else the only one of its name.
+
+    Args:
+        source: whose nodes are looked for.
+        target: where they are looked for.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> source = Taxonomy.from_paths(["pet/dog", "pet/other", "farm/other"])
+        >>> target = Taxonomy.from_paths(["mammal/canine/dog", "mammal/other", "fish/other"])
+        >>> match_nodes(source, target)
+        Matching(nodes=tensor([ 0, -1,  3, -1, -1, -1]), ambiguous=[3, 5])
+    """
+    named: dict[str, list[int]] = {}
+    for node in range(1, len(target)):
+        named.setdefault(target.names[node], []).append(node)
+    found, ambiguous = [0], []
+    for node in range(1, len(source)):
+        there = target.follow(source.path(node))
+        alike = named.get(source.names[node], [])
+        if there is None and len(alike) > 1:
+            ambiguous.append(node)
+        found.append(there if there is not None else alike[0] if len(alike) == 1 else -1)
+    return Matching(torch.tensor(found), ambiguous)
