@@ -172,7 +172,7 @@ def test_every_objective_trains_on_a_nested_folder(
     name: str, recipe_of: Callable[..., Recipe], word_vectors: dict[str, Any], tmp_path: Path
 ) -> None:
     settings = word_vectors if name == "devise" else {}
-    recipe = recipe_of(name, epochs=1, queue__size=16, encoder="test-tiny", **settings)
+    recipe = recipe_of(name, epochs=1, encoder="test-tiny", **settings)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
     trainee = load_run(folder.path)
     table = embed_source(trainee.module, trainee.source, trainee.labels)

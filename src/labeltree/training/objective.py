@@ -20,6 +20,7 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.fitness import check_terms, check_use, chosen_geometry
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, objective_terms
 from labeltree.training.term import Term
@@ -67,8 +68,8 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         entries = objective_terms(recipe.objective)
-        _check_options(recipe, entries)
-        self.geometry = get_geometry(_geometry(recipe, entries), recipe.curvature)
+        check_terms(recipe, entries)
+        self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
         self.feature_dim = feature_dim
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
@@ -96,6 +97,8 @@ class Objective(nn.Module):
         self.dim = feature_dim if self.head is None else dim
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
+        has_head = self.head is not None
+        check_use(recipe, self._terms, head=has_head, num_views=self.num_views, aspects=bool(aspects))
 
     @property
     def _terms(self) -> list[Term]:
@@ -179,31 +182,6 @@ class Objective(nn.Module):
             else partial(_SAMPLERS[self.sampler_name], self._taxonomy)
         )
         return make(labels, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
-
-
-def _check_options(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
-    if recipe.term_weights and len(recipe.term_weights) != len(entries):
-        raise ValueError(
-            f"term_weights has {len(recipe.term_weights)} numbers but objective '{recipe.objective}' has "
-            f"{len(entries)} terms"
-        )
-    stray = sorted(set(recipe.options) - {entry.name for entry in entries})
-    if stray:
-        raise ValueError(
-            f"there are options for '{stray[0]}', which objective '{recipe.objective}' does not use"
-        )
-
-
-def _geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
-    if recipe.geometry != "auto":
-        return recipe.geometry
-    wanted = {entry.geometry for entry in entries if entry.geometry is not None}
-    if len(wanted) > 1:
-        raise ValueError(
-            f"the terms of objective '{recipe.objective}' want different geometries: "
-            f"{', '.join(sorted(wanted))}; say which with geometry"
-        )
-    return wanted.pop() if wanted else "sphere"
 
 
 def _build(

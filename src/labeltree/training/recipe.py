@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
+from labeltree.training.checks import check_recipe
 
 __all__ = ["HeadRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
@@ -218,41 +219,7 @@ class Recipe:
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checks = [
-            ("epochs", self.epochs >= 1, "1 or more"),
-            ("batch_size", self.batch_size >= 2, "2 or more"),
-            ("curvature", self.curvature < 0, "below 0"),
-            ("val", 0 < self.val < 1, "between 0 and 1"),
-            ("test", 0 < self.test < 1, "between 0 and 1"),
-            ("ema", 0 <= self.ema < 1, "in [0, 1)"),
-            ("limit", self.limit is None or self.limit >= 2, "2 or more"),
-            ("patience", self.patience is None or self.patience >= 1, "1 or more"),
-            ("workers", self.workers >= 0, "0 or more"),
-            ("checkpoint_minutes", self.checkpoint_minutes >= 0, "0 or more"),
-            ("optimizer.lr", self.optimizer.lr is None or self.optimizer.lr > 0, "above 0"),
-            ("optimizer.warmup_epochs", self.optimizer.warmup_epochs >= 0, "0 or more"),
-            ("seed", 0 <= self.seed < 2**32, "from 0 to 2^32 - 1"),
-            ("ema_evaluate", not self.ema_evaluate or self.ema > 0, "false where ema is 0"),
-            ("head.gain", self.head.gain > 0, "above 0"),
-            ("head.dim", self.head.dim is None or self.head.dim >= 1, "1 or more"),
-            ("queue.size", self.queue.size >= 1, "1 or more"),
-            ("queue.momentum", 0 <= self.queue.momentum <= 1, "between 0 and 1"),
-            ("coarsen", self.coarsen is None or self.coarsen >= 1, "1 or more"),
-            ("inner_share", 0 <= self.inner_share < 1, "in [0, 1)"),
-            ("num_views", self.num_views is None or self.num_views >= 1, "1 or more"),
-            ("devices", self.devices >= 1, "1 or more"),
-            ("batch_size", self.batch_size % self.devices == 0, f"a multiple of the {self.devices} devices"),
-            ("optimizer.cycle_epochs", self.optimizer.cycle_epochs >= 1, "1 or more"),
-            ("optimizer.cycle_factor", self.optimizer.cycle_factor >= 1, "1 or more"),
-        ]
-        for name, holds, expected in checks:
-            if not holds:
-                value: Any = self
-                for part in name.split("."):
-                    value = getattr(value, part)
-                raise ValueError(f"{name} is {value}; it must be {expected}")
-        if self.coarsen is not None and self.train_taxonomy is not None:
-            raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
+        check_recipe(self)
 
     @property
     def learning_rates(self) -> tuple[float, float]:

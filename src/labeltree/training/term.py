@@ -31,6 +31,7 @@ class Term(nn.Module):
         asks: the names of what the loss is called with.
         classifier: linear, from features or embeddings to ``loss.classes``; None unless the loss asks for
             ``logits``.
+        of_aspects: as given.
         heads: ``loss.num_heads`` projection heads; empty unless the loss asks for ``heads``.
 
     Raises:
@@ -59,7 +60,7 @@ class Term(nn.Module):
             key for key in self.asks if parameters[key].default is inspect.Parameter.empty
         )
         self._reads = classifier
-        self._of_aspects = of_aspects
+        self.of_aspects = of_aspects
         if of_aspects:
             self._needs |= {"aspects"}
         self.classifier: nn.Linear | None = None
@@ -82,15 +83,19 @@ class Term(nn.Module):
         for key in ("keys", "queue", "aspects", "ratings"):
             if key in self._needs and offered.get(key) is None:
                 raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
-        if self._of_aspects:
+        if self.of_aspects:
             offered = {**offered, "nodes": offered["aspects"]}
         loss: Tensor = self.loss(**self._feed(self.asks, offered))
+        if loss.ndim:
+            raise ValueError(
+                f"the loss of objective '{self.name}' has shape {tuple(loss.shape)}; expected one number"
+            )
         return loss
 
     def predict(self, offered: Mapping[str, Any]) -> Tensor | None:
         """The nodes ``(n,)`` that the loss itself would answer; None if it does not answer."""
         answer = getattr(self.loss, "predict", None)
-        if answer is None or self._of_aspects:
+        if answer is None or self.of_aspects:
             return None
         nodes: Tensor = answer(**self._feed(_asked(self.name, answer), offered))
         return nodes

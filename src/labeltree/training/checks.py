@@ -1,0 +1,132 @@
+"""Checks of a recipe by itself: every value is in its range, and none stands where nothing reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labeltree.training.recipe import Recipe
+
+__all__ = ["check_idle", "check_ranges", "check_recipe", "value_of"]
+
+_SGDR = ("cycle_epochs", "cycle_factor", "min_lr")
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Check all that can be told without the data and the objective.
+
+    Raises:
+        ValueError: naming the setting, its value and what it must be.
+    """
+    check_ranges(recipe)
+    if recipe.coarsen is not None and recipe.train_taxonomy is not None:
+        raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
+    optimizer = recipe.optimizer
+    check_idle(recipe, ["projection"], recipe.train_taxonomy is None, "without train_taxonomy")
+    check_idle(recipe, ["inner"], recipe.inner_share == 0, "while inner_share is 0")
+    for name, settings, wanted in (
+        ("name", ("momentum", "nesterov"), "sgd"),
+        ("schedule", ("milestones", "decay"), "step"),
+        ("schedule", _SGDR, "sgdr"),
+    ):
+        given = getattr(optimizer, name)
+        names = [f"optimizer.{setting}" for setting in settings]
+        check_idle(recipe, names, given != wanted, f"while optimizer.{name} is '{given}', not '{wanted}'")
+    if optimizer.schedule == "step" and not optimizer.milestones:
+        raise ValueError("optimizer.schedule is 'step', so optimizer.milestones must say at which epochs")
+    if optimizer.nesterov and optimizer.momentum == 0:
+        raise ValueError("optimizer.nesterov needs optimizer.momentum above 0")
+
+
+def check_ranges(recipe: Recipe) -> None:
+    """Check every number by itself; see `check_recipe`."""
+    r, o = recipe, recipe.optimizer
+    checks = [
+        ("epochs", r.epochs >= 1, "1 or more"),
+        ("batch_size", r.batch_size >= 2, "2 or more"),
+        ("curvature", r.curvature < 0, "below 0"),
+        ("val", 0 < r.val < 1, "between 0 and 1"),
+        ("test", 0 < r.test < 1, "between 0 and 1"),
+        ("erasing", 0 <= r.erasing <= 1, "a probability, 0 to 1"),
+        ("ema", 0 <= r.ema < 1, "in [0, 1)"),
+        ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
+        ("limit", r.limit is None or r.limit >= 2, "2 or more"),
+        ("patience", r.patience is None or r.patience >= 1, "1 or more"),
+        ("workers", r.workers >= 0, "0 or more"),
+        ("checkpoint_minutes", r.checkpoint_minutes >= 0, "0 or more"),
+        ("seed", 0 <= r.seed < 2**32, "from 0 to 2^32 - 1"),
+        ("coarsen", r.coarsen is None or r.coarsen >= 1, "1 or more"),
+        ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
+        ("num_views", r.num_views is None or r.num_views >= 1, "1 or more"),
+        ("devices", r.devices >= 1, "1 or more"),
+        (
+            "batch_size",
+            r.devices < 1 or r.batch_size % r.devices == 0,
+            f"a multiple of the {r.devices} devices",
+        ),
+        (
+            "term_weights",
+            all(math.isfinite(w) and w >= 0 for w in r.term_weights),
+            "numbers of 0 or more",
+        ),
+        ("head.dim", r.head.dim is None or r.head.dim >= 1, "1 or more"),
+        ("head.hidden", r.head.hidden is None or r.head.hidden >= 1, "1 or more"),
+        ("head.layers", r.head.layers >= 1, "1 or more"),
+        ("head.gain", r.head.gain > 0, "above 0"),
+        ("queue.size", r.queue.size >= 1, "1 or more"),
+        ("queue.momentum", 0 <= r.queue.momentum <= 1, "between 0 and 1"),
+        ("optimizer.lr", o.lr is None or o.lr > 0, "above 0"),
+        ("optimizer.head_lr_factor", o.head_lr_factor is None or o.head_lr_factor >= 0, "0 or more"),
+        ("optimizer.weight_decay", o.weight_decay >= 0, "0 or more"),
+        ("optimizer.momentum", 0 <= o.momentum < 1, "in [0, 1)"),
+        ("optimizer.warmup_epochs", o.warmup_epochs >= 0, "0 or more"),
+        ("optimizer.decay", o.decay > 0, "above 0"),
+        ("optimizer.milestones", sorted(set(o.milestones)) == o.milestones, "epochs that ascend"),
+        ("optimizer.cycle_epochs", o.cycle_epochs >= 1, "1 or more"),
+        ("optimizer.cycle_factor", o.cycle_factor >= 1, "1 or more"),
+        (
+            "optimizer.min_lr",
+            o.min_lr >= 0 and (o.schedule != "sgdr" or o.min_lr <= r.learning_rates[0]),
+            f"from 0 to the learning rate, {r.learning_rates[0]:g}",
+        ),
+        ("optimizer.clip_norm", o.clip_norm is None or o.clip_norm > 0, "above 0"),
+    ]
+    for name, holds, expected in checks:
+        if not holds:
+            raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
+
+
+def check_idle(recipe: Recipe, names: list[str], idle: bool, because: str) -> None:
+    """Refuse settings that would be read by nothing: whoever gives one expects it to matter.
+
+    Args:
+        recipe: of the run.
+        names: of the settings, dotted.
+        idle: whether nothing reads them.
+        because: completes the sentence "it has no effect …".
+    """
+    if not idle:
+        return
+    for name in names:
+        group, _, field = name.rpartition(".")
+        owner = getattr(recipe, group) if group else recipe
+        default = _default(type(owner), field)
+        if getattr(owner, field) != default:
+            raise ValueError(
+                f"{name} is {value_of(recipe, name)}, which has no effect {because}; leave it at {default}"
+            )
+
+
+def value_of(recipe: Recipe, name: str) -> Any:
+    """The value of a setting, dotted as in ``optimizer.lr``."""
+    value: Any = recipe
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _default(owner: type, name: str) -> Any:
+    field = next(f for f in dataclasses.fields(owner) if f.name == name)
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
