@@ -89,7 +89,7 @@ BROKEN_EDGES: dict[str, tuple[Pairs, str]] = {
     "two parents": (
         [("poodle", "dog"), ("dog", "r"), ("pet", "r"), ("poodle", "pet")],
         "node 'poodle' has two parents, 'dog' (pair 1) and 'pet' (pair 4); a tree has one path to each node: "
-        "remove one of the edges, or make a TaxonomyDAG of them, whose project() chooses",
+        "remove one of the edges, or let 'labeltree taxonomy project' (TaxonomyDAG.project) choose",
     ),
     "duplicate edge": (
         [("a", "b"), ("c", "b"), ("a", "b")],

@@ -92,7 +92,7 @@ BROKEN = {
     "cycle.json": (SAVED % (1, '["a", "b"]', "[1, 0]"), "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),
     "parent.json": (SAVED % (1, '["a", "b"]', "[-1, 5]"), "node 'b' has the unknown parent 5: there are 2 nodes"),
     "cycle.csv": ("child,parent\na,b\nb,a\n", "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),
-    "parents.csv": ("child,parent\n\na,b\na,c\n", "node 'a' has two parents, 'b' (line 3) and 'c' (line 4); a tree has one path to each node: remove one of the edges, or make a TaxonomyDAG of them, whose project() chooses"),
+    "parents.csv": ("child,parent\n\na,b\na,c\n", "node 'a' has two parents, 'b' (line 3) and 'c' (line 4); a tree has one path to each node: remove one of the edges, or let 'labeltree taxonomy project' (TaxonomyDAG.project) choose"),
     "edge.csv": ("child,parent\na,b\na,b\n", "the edge from 'a' to its parent 'b' is given twice, by line 2 and line 3; remove one"),
     "unknown.csv": ("child,parent\nroot,\na,rot\n", "line 3 has the unknown parent 'rot': nothing says what is above it (nearest: 'root')"),
     "child.csv": ("child,parent\n,b\n", "line 2, ('', 'b'), has an empty name; every node needs one"),

@@ -28,6 +28,7 @@ HEADLINE = (
     ("map_at_r", "features"),
     ("ahp", "embeddings"),
     ("parent_violations", "embeddings"),
+    ("own_top1", "predictions"),
 )
 
 
@@ -153,13 +154,18 @@ def _write(
 
 def headline(result: EvaluationResult) -> str:
     """The main numbers of every method as a plain-text table."""
-    names = [f"{metric.replace('_', ' ')}" for metric, _ in HEADLINE]
+    shown = [
+        (metric, role)
+        for metric, role in HEADLINE
+        if role != "predictions" or any(role in method.scores for method in result.methods.values())
+    ]
+    names = [f"{metric.replace('_', ' ')}" for metric, _ in shown]
     width = max(len(name) for name in result.methods)
     lines = [" " * width + "  " + "  ".join(names)]
     for name, method in result.methods.items():
         cells = [
             f"{method.score(metric, role):>{len(title)}.4f}"
-            for (metric, role), title in zip(HEADLINE, names, strict=True)
+            for (metric, role), title in zip(shown, names, strict=True)
         ]
         lines.append(f"{name:<{width}}  " + "  ".join(cells))
     return "\n".join(lines)

@@ -123,8 +123,8 @@ def _refuse_second_edge(child: Hashable, first: Hashable, second: Hashable, wher
         )
     raise TaxonomyError(
         f"node {name} has two parents, {str(first)!r} ({where}) and {str(second)!r} ({again}); "
-        "a tree has one path to each node: remove one of the edges, or make a TaxonomyDAG of them, whose "
-        "project() chooses"
+        "a tree has one path to each node: remove one of the edges, or let 'labeltree taxonomy project' "
+        "(TaxonomyDAG.project) choose"
     )
 
 

@@ -52,7 +52,9 @@ def entries_from_json(text: str, root_name: str | None = "root") -> Entries:
     if isinstance(data, Pairs) and ("format", FORMAT) in data:
         return entries_from_document(dict(data))
     if isinstance(data, Pairs) and ("format", GRAPH_FORMAT) in data:
-        raise TaxonomyError("this is a DAG, not a tree: read it as TaxonomyDAG, whose project() makes a tree")
+        raise TaxonomyError(
+            "this is a DAG, not a tree: 'labeltree taxonomy project' (TaxonomyDAG.project) makes a tree of it"
+        )
     return entries_from_nested(data, root_name)
 
 
