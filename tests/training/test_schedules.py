@@ -44,6 +44,13 @@ def test_straight_lines_between_points(objective: Objective) -> None:
         ({"supcon.temperature": []}, "must be a list"),
         ({"supcon.temperature": [[0.0, 1.0, 2.0]]}, "must be a list"),
         ({"supcon.temperature": [[1, 1.0], [0, 2.0]]}, "must ascend"),
+        (
+            {"supcon.temperature": [[0, 1.0], [9, 0.0]]},
+            r"supcon.temperature goes to 0.0: temperature must be",
+        ),
+        ({"simclr.temperature": [[0, -0.1]]}, r"simclr.temperature goes to -0.1: temperature must be"),
+        ({"weights.simclr": [[0, -1.0]]}, r"weights.simclr goes to -1.0: a weight must be 0 or more"),
+        ({"weights.simclr": [[0, float("nan")]]}, "expected a finite number"),
     ],
 )
 def test_what_cannot_be_scheduled(
@@ -51,6 +58,17 @@ def test_what_cannot_be_scheduled(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Schedules(points, objective)
+
+
+def test_values_are_tried_without_touching_random_numbers(recipe_of: Recipes) -> None:
+    """A loss with weights of its own is built again to try a value; training must not see it."""
+    taxonomy = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d", "e")])
+    objective = Objective(recipe_of("guided"), taxonomy, 6)
+    state = torch.get_rng_state()
+    Schedules({"guided.distortion_weight": [[0, 0.0], [1, 1.0]]}, objective)
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(ValueError, match="nothing of 'lam' can change"):
+        Schedules({"lam.temperature": [[0, 1.0]]}, Objective(recipe_of("lam"), taxonomy, 6))
 
 
 def test_a_run_follows_its_schedule_and_resumes_on_it(recipe_of: Recipes, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from labeltree.training.term import Term
 
 __all__ = ["Objective"]
 
+Builder = Callable[[dict[str, Any]], nn.Module]
+
 _DIM = 128
 _SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
     "hierarchical": HierarchicalBatchSampler,
@@ -73,9 +75,10 @@ class Objective(nn.Module):
         self.feature_dim = feature_dim
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
+        self._options = recipe.options
 
         given = {"taxonomy": taxonomy, "geometry": self.geometry, "feature_dim": feature_dim}
-        dim, losses = _build(entries, recipe, given, aspects)
+        dim, losses, self._builders = _build(entries, recipe, given, aspects)
         make_head = partial(_projection, recipe, feature_dim, dim)
         widths = {"features": feature_dim, "embeddings": dim}
         weights = recipe.term_weights or [entry.weight for entry in entries]
@@ -162,6 +165,11 @@ class Objective(nn.Module):
             (nodes for term in reversed(self._terms) if (nodes := term.predict(offered)) is not None), None
         )
 
+    def check_option(self, name: str, option: str, value: float) -> None:
+        """Let the loss of that name refuse a value of an option, with its own `ValueError`."""
+        with torch.random.fork_rng(devices=[]):
+            self._builders[name]({**self._options.get(name, {}), option: value})
+
     def observe_labels(self, nodes: Tensor) -> None:
         """Show all labels of training to the losses that want them, before training begins."""
         for term in self._terms:
@@ -186,16 +194,17 @@ class Objective(nn.Module):
 
 def _build(
     entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any], aspects: Sequence[Taxonomy]
-) -> tuple[int, list[nn.Module]]:
-    """The width of the embeddings that all terms agree on, and their losses."""
+) -> tuple[int, list[nn.Module], dict[str, Builder]]:
+    """The width of the embeddings that all terms agree on, their losses, and what builds each anew."""
     losses: dict[str, nn.Module] = {}
+    builders: dict[str, Builder] = {}
     dim, chosen_by = recipe.head.dim, "head.dim"
     free = {e.name for e in entries if _leaves_dim_open(e)}
     for entry in sorted(entries, key=lambda e: e.name not in free):
         width = dim if entry.name in free else (dim or _DIM)
         taxonomy = aspects if _of_aspects(entry, aspects) else given["taxonomy"]
-        loss = entry.build(given | {"dim": width, "taxonomy": taxonomy}, recipe.options.get(entry.name, {}))
-        losses[entry.name] = loss
+        builders[entry.name] = partial(entry.build, given | {"dim": width, "taxonomy": taxonomy})
+        loss = losses[entry.name] = builders[entry.name](recipe.options.get(entry.name, {}))
         wish = getattr(loss, "dim", None) if entry.name in free else None
         if wish is not None and dim is not None and wish != dim:
             raise ValueError(
@@ -203,7 +212,7 @@ def _build(
             )
         if wish is not None:
             dim, chosen_by = wish, f"'{entry.name}'"
-    return dim or _DIM, [losses[entry.name] for entry in entries]
+    return dim or _DIM, [losses[entry.name] for entry in entries], builders
 
 
 def _of_aspects(entry: ObjectiveEntry, aspects: Sequence[Taxonomy]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable
 
 from labeltree.training.objective import Objective
@@ -20,7 +21,8 @@ class Schedules:
         objective: whose numbers change.
 
     Raises:
-        ValueError: if a name is unknown or cannot change, or points are not pairs in order of the epoch.
+        ValueError: if a name is unknown or cannot change, points are not pairs in order of the epoch, or the
+            loss does not take a value.
     """
 
     def __init__(self, points: dict[str, list[list[float]]], objective: Objective) -> None:
@@ -31,7 +33,9 @@ class Schedules:
             epochs, values = [p[0] for p in line], [p[1] for p in line]
             if sorted(set(epochs)) != epochs:
                 raise ValueError(f"the epochs of schedules.{name} are {epochs}; they must ascend")
-            self._schedules.append((_setter(name, objective), epochs, values))
+            setter = _setter(name, objective)
+            _check_values(name, values, objective)
+            self._schedules.append((setter, epochs, values))
 
     def __call__(self, epoch: float) -> None:
         """Set everything to its value at an epoch, which may be a fraction."""
@@ -55,10 +59,26 @@ def _setter(name: str, objective: Objective) -> Callable[[float], None]:
         if isinstance(getattr(loss, o, 0), float)
     ]
     if option not in able or not hasattr(loss, option):
-        raise ValueError(
-            f"schedules has '{name}'; of '{group}' only {', '.join(able) or 'nothing'} can change"
+        can = (
+            f"of '{group}' only {', '.join(able)} can change" if able else f"nothing of '{group}' can change"
         )
+        raise ValueError(f"schedules has '{name}'; {can}")
     return lambda value: setattr(loss, option, value)
+
+
+def _check_values(name: str, values: list[float], objective: Objective) -> None:
+    """What the loss itself would refuse as an option, it cannot be set to later."""
+    group, _, option = name.rpartition(".")
+    for value in values:
+        try:
+            if not math.isfinite(value):
+                raise ValueError("expected a finite number")
+            if group != "weights":
+                objective.check_option(group, option, value)
+            elif value < 0:
+                raise ValueError("a weight must be 0 or more")
+        except ValueError as error:
+            raise ValueError(f"schedules.{name} goes to {value}: {error}") from error
 
 
 def _interpolate(x: float, xs: list[float], ys: list[float]) -> float:
