@@ -39,6 +39,29 @@ def test_coarsening_that_hides_nothing_is_an_error(recipe_of: Recipes) -> None:
         recipe_of("supcon", coarsen=1, train_taxonomy="x.csv")
 
 
+def test_terms_on_other_labels_do_not_add_up(recipe_of: Recipes) -> None:
+    full = open_recipe_source(recipe_of("supcon")).taxonomy
+    with pytest.raises(ValueError, match="'supfine' trains on the finest labels, and all terms"):
+        training_labels(recipe_of("supfine+lam", coarsen=1), full)
+    assert training_labels(recipe_of("supfine", coarsen=1), full).taxonomy == full
+
+
+def test_labels_that_cannot_be_cut(recipe_of: Recipes) -> None:
+    with pytest.raises(ValueError, match=r"inner_share is 0\.3, but no label of training could be cut"):
+        prepare(recipe_of("supcon", coarsen=1, inner_share=0.3))
+
+
+def test_namesakes_are_told_apart_by_their_paths(recipe_of: Recipes, tmp_path: Path) -> None:
+    """Two leaves of one name are two classes: one node of the other taxonomy cannot stand for both."""
+    full = Taxonomy.from_paths([("a", "other"), ("a", "x"), ("b", "other")])
+    recipe = recipe_of("supcon", train_taxonomy=str(tmp_path / "tree.json"))
+    full.save(tmp_path / "tree.json")
+    assert training_labels(recipe, full).to_training.tolist() == list(range(full.num_nodes))
+    Taxonomy.from_paths([("c", "other"), ("c", "x")]).save(tmp_path / "tree.json")
+    with pytest.raises(TaxonomyError, match=r"2 leaves are not in .* such as 'a/other'"):
+        training_labels(recipe, full)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_inner_labels_are_ancestors(recipe_of: Recipes, seed: int, share: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy import TaxonomyDAG
 
 __all__ = ["TrainingLabels", "training_labels"]
 
@@ -44,6 +48,11 @@ class TrainingLabels:
         if recipe.inner_share == 0:
             return labelled
         ancestors, changed = _random_ancestors(self.taxonomy, nodes, recipe.inner_share, recipe.seed)
+        if not bool(changed.any()):
+            raise ValueError(
+                f"inner_share is {recipe.inner_share}, but no label of training could be cut to an ancestor: "
+                "none has one below the root, or there are too few labels"
+            )
         if recipe.inner == "drop":
             return labelled.subset((~changed).nonzero()[:, 0])
         return dataclasses.replace(labelled, nodes=ancestors)
@@ -53,10 +62,17 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
     """What the recipe lets training see of labels of this taxonomy.
 
     Raises:
-        ValueError: if the labels have no depth to be coarsened to.
+        ValueError: if the labels have no depth to be coarsened to, or some terms train on the finest labels.
         TaxonomyError: if the taxonomy of training cannot be read.
     """
-    if recipe.coarsen is not None and not all(e.finest for e in objective_terms(recipe.objective)):
+    entries = objective_terms(recipe.objective)
+    finest = [entry.name for entry in entries if entry.finest]
+    if recipe.coarsen is not None and 0 < len(finest) < len(entries):
+        raise ValueError(
+            f"coarsen is {recipe.coarsen}, but '{finest[0]}' trains on the finest labels, and all terms of "
+            f"'{recipe.objective}' train on the same; leave one of the two out"
+        )
+    if recipe.coarsen is not None and not finest:
         if recipe.coarsen >= taxonomy.max_depth:
             raise ValueError(
                 f"coarsen is {recipe.coarsen}, but the labels of '{recipe.data}' end at depth "
@@ -75,13 +91,8 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
 
     dag = TaxonomyDAG.from_file(str(recipe.train_taxonomy))
     tree, to_tree = dag.project(recipe.projection)
-    nodes: list[int] = []
-    for node in range(taxonomy.num_nodes):
-        try:
-            found = int(to_tree[dag.find(taxonomy.names[node])])
-        except TaxonomyError:
-            found = -1
-        nodes.append(found)
+    known = [_namesake(dag, taxonomy, node) for node in range(taxonomy.num_nodes)]
+    nodes = [-1 if node is None else int(to_tree[node]) for node in known]
     mapping = torch.tensor(nodes)
     missing = [n for n in taxonomy.leaves.tolist() if nodes[n] < 0]
     if missing:
@@ -90,6 +101,22 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
             f"'{taxonomy.path_name(missing[0])}'; add them, or train on the data's own taxonomy"
         )
     return TrainingLabels(tree, mapping, _first_of_each(mapping, tree.num_nodes))
+
+
+def _namesake(dag: TaxonomyDAG, taxonomy: Taxonomy, node: int) -> int | None:
+    """The node of ``dag`` with the same path or, where only one node is called so in each, the same name."""
+    labels: list[str | tuple[str, ...]] = [taxonomy.path(node)]
+    try:
+        taxonomy.find(taxonomy.names[node])
+        labels.append(taxonomy.names[node])
+    except TaxonomyError:  # several are called so: which one a single node stands for cannot be told
+        pass
+    for label in labels:
+        try:
+            return dag.find(label)
+        except TaxonomyError:
+            continue
+    return None
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
