@@ -73,19 +73,17 @@ def test_a_hundred_thousand_nodes(tmp_path: Path) -> None:
     assert torch.equal(tree.lca_depth(u, v), agree)
 
 
-def test_a_hundred_thousand_nodes_with_several_parents(tmp_path: Path) -> None:
-    edges = [(f"s{i}", f"f{i // 20}") for i in range(95_000)] + [
-        (f"f{i}", f"g{i // 15}") for i in range(4_750)
-    ]
-    edges += [(f"g{i}", "all") for i in range(317)] + [
-        (f"s{i}", f"f{i // 20 + 1}") for i in range(0, 94_000, 7)
+def test_many_nodes_with_several_parents(tmp_path: Path) -> None:
+    edges = [(f"s{i}", f"f{i // 20}") for i in range(19_000)] + [(f"f{i}", f"g{i // 15}") for i in range(950)]
+    edges += [(f"g{i}", "all") for i in range(64)] + [
+        (f"s{i}", f"f{i // 20 + 1}") for i in range(0, 18_900, 7)
     ]
     dag = TaxonomyDAG.from_edges(edges)
     dag.save(tmp_path / "large.csv")
     assert load_taxonomy(tmp_path / "large.csv") == dag
     for rule in ("odir", "yolo9000"):
         tree, nodes = dag.project(rule)  # type: ignore[arg-type]
-        assert tree.num_leaves == dag.num_leaves == 95_000
-        u, v = dag.leaves[torch.randint(95_000, (2, 50_000), generator=torch.Generator().manual_seed(0))]
+        assert tree.num_leaves == dag.num_leaves == 19_000
+        u, v = dag.leaves[torch.randint(19_000, (2, 50_000), generator=torch.Generator().manual_seed(0))]
         lower = dag.lca_height(u, v) <= tree.lca_height(nodes[u], nodes[v])
         assert lower.all(), "a tree of the DAG's paths keeps no more than what classes share"
