@@ -83,6 +83,16 @@ def test_centres_approach_the_means_of_their_classes():
     torch.testing.assert_close(loss.centres, torch.stack([x[::2].mean(0), x[1::2].mean(0)]).detach())
 
 
+def test_a_missing_label_is_not_drawn_to_the_only_centre():
+    tree = even_tree(1)  # all labels stand for its one class
+    x, logits, _ = batch(tree, 1)
+    loss = CenterLoss(tree, 3).double()
+    assert loss(x, logits, torch.full((10,), -1)) == 0
+    assert not loss.centres.any()
+    assert loss(x, logits, tree.leaves.repeat(10)) > 0
+    assert loss.centres.all()
+
+
 def test_features_that_do_not_fit():
     tree = even_tree(2)
     with pytest.raises(ValueError, match=r"features must have shape \(4, 3\)"):

@@ -48,6 +48,13 @@ def test_the_words_that_are_wanted(vector_file: Path) -> None:
     assert read_word_vectors(vector_file, ["unheard"]) == {}
 
 
+def test_a_word_with_blanks_is_not_its_first_part(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_text("the 0 0 1\nboot camp 4 4 4\nboot 0 2 0\n", "utf-8")
+    found = read_word_vectors(path, ["boot"])
+    assert {word: vector.tolist() for word, vector in found.items()} == {"boot": [0, 2, 0]}
+
+
 def test_forms_of_a_name() -> None:
     assert name_forms("T-shirt") == (["T-shirt", "t-shirt", "t_shirt"], ["t", "shirt"])
     assert name_forms("aquatic_mammals") == (["aquatic_mammals", "aquatic-mammals"], ["aquatic", "mammals"])
