@@ -102,3 +102,17 @@ def test_another_taxonomy_of_training(recipe_of: Recipes, tmp_path: Path) -> Non
     Taxonomy.from_paths([("x", name) for name in names[:-1]]).save(tmp_path / "small.csv")
     with pytest.raises(TaxonomyError, match="1 leaves are not in the taxonomy of training"):
         training_labels(recipe_of("supcon", train_taxonomy=str(tmp_path / "small.csv")), full)
+
+
+@pytest.mark.parametrize("rule", ["odir", "yolo9000"])
+def test_a_dag_is_projected_for_training(rule: str, recipe_of: Recipes, tmp_path: Path) -> None:
+    """A leaf with two parents, of which the rule keeps one; by odir the branch with more samples."""
+    full = Taxonomy.from_paths([("x", "dog"), ("x", "cat"), ("y", "rose")])
+    edges = ["child,parent", "pet,thing", "wild,thing", "dog,pet", "dog,wild", "cat,wild", "rose,wild"]
+    (tmp_path / "dag.csv").write_text("\n".join(edges) + "\n", "utf-8")
+    recipe = recipe_of("supcon", train_taxonomy=str(tmp_path / "dag.csv"), projection=rule)
+    nodes = full.encode(["dog", "cat", "cat", "rose"])
+    labels = training_labels(recipe, full, nodes)
+    dog = int(labels.to_training[full.find("dog")])
+    assert labels.taxonomy.path(dog) == ("wild", "dog")
+    assert torch.equal(labels.from_training[labels.to_training[full.leaves]], full.leaves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ class Matching(NamedTuple):
 
     Attributes:
         nodes: (N,) int64, the node there of each node here, -1 where there is none that is certain.
-        ambiguous: nodes whose name several nodes have there, none of them at the same path.
+        ambiguous: nodes whose name several nodes have, here or there, none of them there at the same path.
     """
 
     nodes: Tensor
@@ -27,7 +28,8 @@ class Matching(NamedTuple):
 def match_nodes(source: AnyTaxonomy, target: AnyTaxonomy) -> Matching:
     """Find the nodes of a taxonomy in another one; the root is the root whatever it is called.
 
-    A node is the one at the same path (of a DAG: at its shortest one), or else the only one of its name.
+    A node is the one at the same path (of a DAG: at its shortest one), or else that of its name, if only one
+    node is called so here, and only one there.
 
     Args:
         source: whose nodes are looked for.
@@ -44,10 +46,13 @@ def match_nodes(source: AnyTaxonomy, target: AnyTaxonomy) -> Matching:
     for node in range(1, len(target)):
         named.setdefault(target.names[node], []).append(node)
     found, ambiguous = [0], []
+    here = Counter(source.names[1:])
     for node in range(1, len(source)):
         there = target.follow(source.path(node))
         alike = named.get(source.names[node], [])
-        if there is None and len(alike) > 1:
-            ambiguous.append(node)
-        found.append(there if there is not None else alike[0] if len(alike) == 1 else -1)
+        if there is None and alike:
+            certain = len(alike) == 1 and here[source.names[node]] == 1
+            there = alike[0] if certain else None
+            ambiguous += [] if certain else [node]
+        found.append(-1 if there is None else there)
     return Matching(torch.tensor(found), ambiguous)

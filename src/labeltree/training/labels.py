@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy import TaxonomyDAG
 
 __all__ = ["TrainingLabels", "training_labels"]
 
@@ -58,8 +54,13 @@ class TrainingLabels:
         return dataclasses.replace(labelled, nodes=ancestors)
 
 
-def training_labels(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
+def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = None) -> TrainingLabels:
     """What the recipe lets training see of labels of this taxonomy.
+
+    Args:
+        recipe: of the run.
+        taxonomy: of the data.
+        nodes: `(n,)` labels of the training samples; the projection of ``odir`` prefers frequent branches.
 
     Raises:
         ValueError: if the labels have no depth to be coarsened to, or some terms train on the finest labels.
@@ -81,42 +82,32 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
         coarse, mapping = taxonomy.cut(recipe.coarsen)
         return TrainingLabels(coarse, mapping, _first_of_each(mapping, coarse.num_nodes))
     if recipe.train_taxonomy is not None:
-        return _by_name(recipe, taxonomy)
+        return _by_name(recipe, taxonomy, nodes)
     same = torch.arange(taxonomy.num_nodes)
     return TrainingLabels(taxonomy, same, same)
 
 
-def _by_name(recipe: Recipe, taxonomy: Taxonomy) -> TrainingLabels:
-    from labeltree.taxonomy import TaxonomyDAG
-
-    dag = TaxonomyDAG.from_file(str(recipe.train_taxonomy))
-    tree, to_tree = dag.project(recipe.projection)
-    known = [_namesake(dag, taxonomy, node) for node in range(taxonomy.num_nodes)]
-    nodes = [-1 if node is None else int(to_tree[node]) for node in known]
-    mapping = torch.tensor(nodes)
-    missing = [n for n in taxonomy.leaves.tolist() if nodes[n] < 0]
+def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
+    target = load_taxonomy(str(recipe.train_taxonomy))
+    matched = match_nodes(taxonomy, target).nodes
+    missing = [node for node in taxonomy.leaves.tolist() if int(matched[node]) < 0]
     if missing:
         raise TaxonomyError(
-            f"{len(missing)} leaves are not in the taxonomy of training '{recipe.train_taxonomy}', such as "
-            f"'{taxonomy.path_name(missing[0])}'; add them, or train on the data's own taxonomy"
+            f"{len(missing)} leaves are not in the taxonomy of training '{recipe.train_taxonomy}', or not "
+            f"for certain, such as '{taxonomy.path_name(missing[0])}'; add them, or train on the data's own"
         )
+    if isinstance(target, Taxonomy):
+        return TrainingLabels(target, matched, _first_of_each(matched, target.num_nodes))
+    if recipe.projection == "odir":
+        counts = None
+        if nodes is not None:
+            seen = matched[nodes[nodes >= 0]]
+            counts = seen[seen >= 0].bincount(minlength=len(target))
+        tree, to_tree = target.project("odir", frequencies=counts)
+    else:
+        tree, to_tree = target.project("yolo9000", classes=matched[taxonomy.leaves])
+    mapping = torch.where(matched >= 0, to_tree[matched], -1)
     return TrainingLabels(tree, mapping, _first_of_each(mapping, tree.num_nodes))
-
-
-def _namesake(dag: TaxonomyDAG, taxonomy: Taxonomy, node: int) -> int | None:
-    """The node of ``dag`` with the same path or, where only one node is called so in each, the same name."""
-    labels: list[str | tuple[str, ...]] = [taxonomy.path(node)]
-    try:
-        taxonomy.find(taxonomy.names[node])
-        labels.append(taxonomy.names[node])
-    except TaxonomyError:  # several are called so: which one a single node stands for cannot be told
-        pass
-    for label in labels:
-        try:
-            return dag.find(label)
-        except TaxonomyError:
-            continue
-    return None
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
