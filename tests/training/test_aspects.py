@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
+from labeltree.errors import RunError
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.embed import load_run, open_other
 from labeltree.training.fit import prepare, train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
@@ -92,3 +94,18 @@ def test_class_balanced_batches_by_name(recipe_of: Callable[..., Recipe]) -> Non
     sampler = Objective(recipe_of("supcon", sampler="class-balanced"), tree, 6).sampler(nodes, 16, seed=0)
     assert isinstance(sampler, ClassBalancedBatchSampler)
     assert torch.bincount(nodes[torch.from_numpy(sampler.epoch_order(0).ravel())]).tolist() == [0, 16, 16]
+
+
+def test_a_run_with_aspects_embeds_tables_without_and_notices_other_ones(
+    recipe_of: Callable[..., Recipe], table: Path, tmp_path: Path
+) -> None:
+    frame = pd.read_csv(table)
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    recipe = recipe_of("mlcl", data=str(tmp_path / "own.csv"), table__aspect_columns=ASPECTS, epochs=1)
+    folder = train(recipe, tmp_path / "run", progress_bar=False)
+    frame[["image", "label"]].to_csv(tmp_path / "plain.csv", index=False)
+    assert len(open_other(load_run(folder.path), str(tmp_path / "plain.csv"))) == len(frame)
+    frame["region"] = frame["region"].iloc[::-1].to_list()
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(RunError, match="have changed since the run"):
+        load_run(folder.path)

@@ -12,6 +12,7 @@ import torch
 from labeltree.cli.main import main
 from labeltree.errors import RunError, TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
 from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run, open_other
 from labeltree.training.fit import train
@@ -105,3 +106,38 @@ def test_start_weights_are_not_needed_afterwards(
     train(recipe, tmp_path / "run", progress_bar=False)
     (tmp_path / "start.safetensors").unlink()
     assert len(embed_source(load_run(tmp_path / "run").module, load_run(tmp_path / "run").source)) == 60
+
+
+def test_a_first_step_that_fails_leaves_no_run(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    """Whoever corrects a setting gives the same folder again."""
+    bad = recipe_of("mlcl", epochs=1, mlcl__global_head="true")
+    with pytest.raises(ValueError, match="needs ratings"):
+        train(bad, tmp_path / "run", progress_bar=False)
+    assert not RunFolder(tmp_path / "run").recipe.exists()
+    train(recipe_of("mlcl", epochs=1), tmp_path / "run", progress_bar=False)
+
+
+def test_a_taxonomy_of_training_that_changed(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    """The columns of a classifier would be other classes."""
+    leaves = ["poodle", "beagle", "tabby", "rose", "fern"]
+    file = tmp_path / "other.json"
+    Taxonomy.from_paths([("x", leaf) for leaf in leaves]).save(file)
+    recipe = recipe_of("ce", epochs=1, train_taxonomy=str(file))
+    folder = train(recipe, tmp_path / "run", progress_bar=False)
+    load_run(folder.path)
+    Taxonomy.from_paths([("x", leaf) for leaf in reversed(leaves)]).save(file)
+    with pytest.raises(RunError, match=r"restore it, it was 'training_taxonomy\.json' there"):
+        load_run(folder.path)
+    folder.encoder.unlink()
+    with pytest.raises(RunError, match=r"taxonomy of training .* has changed"):
+        train(recipe, folder.path, progress_bar=False)
+    assert folder.recipe.is_file()
+
+
+def test_an_accelerator_that_is_not_there(
+    tmp_path: Path, recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match="accelerator 'gpu' with devices 1 is not to be had here"):
+        train(recipe_of("supcon", accelerator="gpu"), tmp_path / "run", progress_bar=False)
+    assert not (tmp_path / "run").exists()

@@ -41,6 +41,11 @@ class RunFolder:
         return self.path / "taxonomy.json"
 
     @property
+    def training_taxonomy(self) -> Path:
+        """The taxonomy of the labels that training saw, where the recipe names another one."""
+        return self.path / "training_taxonomy.json"
+
+    @property
     def samples(self) -> Path:
         """Which sample is in which split: the instances, nodes and splits that the run used."""
         return self.path / "samples.npz"

@@ -18,7 +18,7 @@ from labeltree.training.fit import Trainee, open_recipe_source, prepare
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
-from labeltree.training.record import check_samples
+from labeltree.training.record import check_labels, check_samples
 
 TableName = Literal["trained", "untrained", "pixels"]
 
@@ -37,6 +37,7 @@ def load_run(path: str | Path) -> Trainee:
     source = open_recipe_source(recipe)
     check_samples(folder, recipe, source)
     trainee = prepare(recipe, source, start_weights=False)
+    check_labels(folder, recipe, trainee.labels)
     _load(trainee.module.evaluated_encoder, weights, "encoder.")
     _load(trainee.module.objective, weights, "objective.")
     return trainee
@@ -56,8 +57,9 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
     recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
     channels, height, _ = trainee.source.image_shape
     named = spec in list_datasets()
-    columns = recipe.table.columns
-    if unlabelled and not named and not Path(spec).is_dir():
+    # Aspects are for training alone; a table to be embedded need not have them.
+    columns = {} if named or Path(spec).is_dir() else recipe.table.columns | {"aspect_columns": None}
+    if unlabelled and columns:
         columns |= {"label_columns": None}
     try:
         source = open_source(

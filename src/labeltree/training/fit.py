@@ -10,6 +10,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -25,7 +26,7 @@ from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import begin_run
+from labeltree.training.record import abandon_run, begin_run
 
 # What published weights expect of pixels in [0, 1], per channel.
 IMAGENET_MEAN = [0.485, 0.456, 0.406]
@@ -80,7 +81,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     if recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     set_trainable(encoder, recipe.trainable)
-    labels = training_labels(recipe, source.taxonomy)
+    labels = training_labels(recipe, source.taxonomy, source.of_split("train").nodes)
     training = labels.source(source.of_split("train"), recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.observe_labels(training.nodes)
@@ -143,9 +144,6 @@ def train(
         if folder.encoder.is_file():
             return folder
     trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
-    if is_first_rank():
-        begin_run(folder, recipe, trainee.source)
-        folder.clear_unfinished()
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
@@ -153,21 +151,11 @@ def train(
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
     hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
-    trainer = L.Trainer(
-        accelerator=recipe.accelerator,
-        devices=recipe.devices,
-        strategy="ddp" if recipe.devices > 1 else "auto",
-        precision="bf16-mixed" if recipe.precision == "bf16" else "32-true",
-        max_epochs=recipe.epochs,
-        gradient_clip_val=recipe.optimizer.clip_norm,
-        callbacks=hooks,
-        logger=False,
-        enable_model_summary=False,
-        enable_progress_bar=progress_bar,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        default_root_dir=folder.path,
-    )
+    trainer = _trainer(recipe, folder, hooks, progress_bar)
+    begun = False
+    if is_first_rank():
+        begun = begin_run(folder, recipe, trainee.source, trainee.labels)
+        folder.clear_unfinished()
     last = folder.last_checkpoint
     try:
         trainer.fit(
@@ -180,10 +168,37 @@ def train(
         raise TrainingInterrupted(
             f"stopped at once; the same command continues the run in '{folder.path}' from its last state"
         ) from stop
+    except Exception:
+        if begun and not last.is_file():  # a first step that fails leaves no run that bars the way
+            abandon_run(folder)
+        raise
     if trainer.is_global_zero:
         _keep_best(folder, trainee.module)
     trainer.strategy.barrier()
     return folder
+
+
+def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool) -> L.Trainer:
+    try:
+        return L.Trainer(
+            accelerator=recipe.accelerator,
+            devices=recipe.devices,
+            strategy="ddp" if recipe.devices > 1 else "auto",
+            precision="bf16-mixed" if recipe.precision == "bf16" else "32-true",
+            max_epochs=recipe.epochs,
+            gradient_clip_val=recipe.optimizer.clip_norm,
+            callbacks=hooks,
+            logger=False,
+            enable_model_summary=False,
+            enable_progress_bar=progress_bar,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            default_root_dir=folder.path,
+        )
+    except MisconfigurationException as error:
+        raise ValueError(
+            f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not to be had here: {error}"
+        ) from error
 
 
 class _Patience(EarlyStopping):
@@ -232,5 +247,6 @@ def _quiet() -> None:
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
         ".*sync_dist=True.*",  # every rank validates all samples
         ".*LeafSpec.*",
+        ".*module\\(s\\) in eval mode at the start of training.*",  # what is frozen is meant to be
     ):
         warnings.filterwarnings("ignore", message=message)

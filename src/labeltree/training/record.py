@@ -5,29 +5,59 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.data import Source
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.labels import TrainingLabels
 from labeltree.training.recipe import Recipe
 
-__all__ = ["begin_run", "check_samples"]
+__all__ = ["abandon_run", "begin_run", "check_labels", "check_samples"]
 
 
-def begin_run(folder: RunFolder, recipe: Recipe, source: Source) -> None:
-    """Write the taxonomy, which sample is in which split, and last the recipe: from then on it is a run.
+def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: TrainingLabels) -> bool:
+    """Write the taxonomies, which sample is in which split, and last the recipe: from then on it is a run.
 
     A run that has begun is checked instead.
+
+    Returns:
+        Whether the run has begun now.
     """
     if folder.recipe.is_file():
         check_samples(folder, recipe, source)
-        return
+        check_labels(folder, recipe, labels)
+        return False
     folder.path.mkdir(parents=True, exist_ok=True)
     source.taxonomy.save(folder.taxonomy)
+    if recipe.train_taxonomy is not None:
+        labels.taxonomy.save(folder.training_taxonomy)
     with atomic_write(folder.samples) as temporary:
         np.savez(temporary, allow_pickle=False, **_samples(source))
     recipe.save(folder.recipe)
+    return True
+
+
+def abandon_run(folder: RunFolder) -> None:
+    """Take back what `begin_run` has written."""
+    for file in (folder.recipe, folder.samples, folder.training_taxonomy, folder.taxonomy):
+        file.unlink(missing_ok=True)
+
+
+def check_labels(folder: RunFolder, recipe: Recipe, labels: TrainingLabels) -> None:
+    """Make sure that the taxonomy of training is the one that the run began with.
+
+    Raises:
+        RunError: if it is not. Otherwise a classifier's columns would be other classes than it learned.
+    """
+    known = folder.training_taxonomy
+    if known.is_file() and Taxonomy.from_file(known) != labels.taxonomy:
+        raise RunError(
+            f"the taxonomy of training '{recipe.train_taxonomy}' has changed since the run in "
+            f"'{folder.path}' began; restore it, it was '{known.name}' there, or train into another --out"
+        )
 
 
 def check_samples(folder: RunFolder, recipe: Recipe, source: Source) -> None:
@@ -40,7 +70,7 @@ def check_samples(folder: RunFolder, recipe: Recipe, source: Source) -> None:
         raise RunError(f"the taxonomy of '{recipe.data}' is no longer that of the run in '{folder.path}'")
     samples = _samples(source)
     with np.load(folder.samples) as known:
-        if all(np.array_equal(known[name], samples[name]) for name in samples):
+        if set(known) == set(samples) and all(np.array_equal(known[n], samples[n]) for n in samples):
             return
     raise RunError(
         f"the samples of '{recipe.data}' have changed since the run in '{folder.path}' began; "
@@ -49,8 +79,7 @@ def check_samples(folder: RunFolder, recipe: Recipe, source: Source) -> None:
 
 
 def _samples(source: Source) -> dict[str, Any]:
-    return {
-        "instances": source.instances.numpy(),
-        "nodes": source.nodes.numpy(),
-        "split": np.asarray(source.split, dtype=str),
-    }
+    columns: dict[str, Tensor | None] = {"instances": source.instances, "nodes": source.nodes}
+    columns |= {"aspects": source.aspects, "ratings": source.ratings}
+    known = {name: column.numpy() for name, column in columns.items() if column is not None}
+    return {**known, "split": np.asarray(source.split, dtype=str)}
