@@ -1,10 +1,12 @@
 """Recipes: one schema for files, flags and Python; and errors that name the nearest valid key."""
 
+import doctest
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from labeltree.training import explaining
 from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
 from labeltree.training.recipe import Recipe
 
@@ -72,7 +74,7 @@ def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
             "data: x\nobjective: hwc\nhwc:\n  alpah: 3\n",
             r"unknown setting 'hwc.alpah'; did you mean 'hwc.alpha'",
         ),
-        ("data: x\nepochs: many\n", "epochs.*int.*many"),
+        ("data: x\nepochs: many\n", "epochs: expected a whole number; got many"),
         ("- a\n- b\n", "must hold settings by name"),
         ("data: [x\n", "not a YAML file"),
         ("epochs: 3\n", "data"),
@@ -83,6 +85,31 @@ def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
     path.write_text(content)
     with pytest.raises(RecipeError, match=message):
         read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--channels=2", "channels: expected 1 or 3 or null; got 2"),
+        ("--views=foo", "views: expected 'simclr' or 'randaugment' or 'crop' or 'identity'; got foo"),
+        ("--patience=x", "patience: expected a whole number or null; got x"),
+        ("--flip=maybe", "flip: expected true or false; got maybe"),
+        ("--optimizer.lr=x", "optimizer.lr: expected a number or null; got x"),
+        ("--table.aspect_columns=a", "table.aspect_columns: expected a list such as [a, b] or null; got a"),
+        ("--term_weights=2", "term_weights: expected a list; got 2"),
+        ("--lam.margins=[a]", "lam.margins: expected a number or a list such as [1, 2] or null; got ['a']"),
+        ("--head=foo", "'head' is a group of settings; set head.dim or head.hidden instead"),
+        ("--alpha=1", "unknown setting 'alpha'; did you mean 'hwc.alpha'?"),
+    ],
+)
+def test_values_of_the_wrong_kind(flag: str, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        RecipeParser("hwc+lam").recipe(["--data", "x", flag])
+    assert str(caught.value) == message
+
+
+def test_the_example_of_an_explanation() -> None:
+    assert doctest.testmod(explaining) == (0, 2)
 
 
 def test_bad_flags() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import inspect
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +12,7 @@ from typing import Any, NoReturn
 from jsonargparse import ArgumentParser, Namespace
 
 from labeltree.errors import LabeltreeError
+from labeltree.training.explaining import explain
 from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, QueueRecipe, Recipe, TableRecipe
 from labeltree.training.registry import GIVEN, objective_terms
 
@@ -74,20 +73,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         return Recipe(**settings, options=options)
 
     def _explain(self, message: str) -> str:
-        message = " ".join(message.split())
-        unknown = re.search(r"unrecognized arguments: --([\w.-]+)", message)
-        group = re.search(r"Group '([\w.+-]+)' does not accept option '([\w.-]+)'", message)
-        option = re.search(r"Option '([\w.+-]+)' is not accepted", message)
-        if group is not None:
-            name = ".".join(group.groups())
-        elif (found := unknown or option) is not None:
-            name = found.group(1)
-        else:
-            return re.sub(r"<class '(\w+)'>", r"\1", message)
-        known = [action.dest for action in self._actions if action.dest not in ("help", "config")]
-        near = difflib.get_close_matches(name.replace("-", "_"), known, 1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
-        return f"unknown setting '{name}'; {hint}"
+        return explain(message, [a.dest for a in self._actions if a.dest not in ("help", "config")])
 
 
 def _key(name: str) -> str:
