@@ -75,8 +75,12 @@ def test_unknown_and_double_names() -> None:
         objective_terms("hwc+hwc")
     with pytest.raises(ValueError, match="taken"):
         register_objective("hwc", summary="", source="")(nn.Identity)
-    with pytest.raises(ValueError, match="contains"):
-        register_objective("a+b", summary="", source="")(nn.Identity)
+    for name in ("soft_labels", "head", "epochs", "loss", "weights", "out", "quiet"):
+        with pytest.raises(ValueError, match="taken"):
+            register_objective(name, summary="", source="")(nn.Identity)
+    for name in ("a+b", "a.b", "", "a b"):
+        with pytest.raises(ValueError, match="contains"):
+            register_objective(name, summary="", source="")(nn.Identity)
 
 
 def test_an_objective_of_ones_own(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from torch import nn
+
+from labeltree.training.recipe import Recipe
 
 __all__ = [
     "GIVEN",
@@ -90,12 +94,15 @@ def register_objective(
     ``forward(embeddings, nodes, instances)``. The other arguments are the attributes of `ObjectiveEntry`.
 
     Raises:
-        ValueError: if the name is taken, or contains ``+``.
+        ValueError: if the name is taken, also by a setting of recipes, or is not made of letters, digits,
+            ``-`` and ``_``.
     """
-    if "+" in name or name in _entries:
+    if not re.fullmatch(r"[A-Za-z][\w-]*", name):
         raise ValueError(
-            f"cannot register objective '{name}': " + ("it contains '+'" if "+" in name else "taken")
+            f"cannot register objective '{name}': it contains more than letters, digits, - and _"
         )
+    if name.replace("-", "_") in {known.replace("-", "_") for known in (*_entries, *_reserved())}:
+        raise ValueError(f"cannot register objective '{name}': taken")
 
     def add(loss: Loss) -> Loss:
         _entries[name] = ObjectiveEntry(
@@ -104,6 +111,18 @@ def register_objective(
         return loss
 
     return add
+
+
+def _reserved() -> set[str]:
+    """Names that mean something else where those of objectives stand: in recipes, schedules, histories."""
+    return {field.name for field in dataclasses.fields(Recipe)} | {
+        "config",
+        "help",
+        "loss",
+        "out",
+        "quiet",
+        "weights",
+    }
 
 
 def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
