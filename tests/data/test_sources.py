@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.data import ArrayStore, MappedStore, Source, ViewGenerator, channel_statistics
+from labeltree.data import ArrayStore, MappedStore, Source, ViewGenerator, channel_statistics, open_source
 from labeltree.data.stores import ChainedStore, reshaped
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -160,3 +160,10 @@ def test_channel_statistics():
     assert few == pytest.approx((array[[0, 299]] / 255).mean((0, 2, 3)))
     with pytest.raises(DataError, match="has no samples"):
         channel_statistics(source.subset([]))
+
+
+def test_columns_are_for_tables(tmp_path):
+    with pytest.raises(DataError, match="is a folder and has no columns; leave aspect_columns out"):
+        open_source(tmp_path, aspect_columns=["stars"])
+    with pytest.raises(DataError, match="'fashion-mnist' is a data set and has no columns"):
+        open_source("fashion-mnist", label_columns=["label"])

@@ -141,3 +141,10 @@ def test_an_accelerator_that_is_not_there(
     with pytest.raises(ValueError, match="accelerator 'gpu' with devices 1 is not to be had here"):
         train(recipe_of("supcon", accelerator="gpu"), tmp_path / "run", progress_bar=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_0_throughout_is_not_passed_over(
+    tmp_path: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    with pytest.warns(UserWarning, match="exactly 0 in the whole first epoch"):
+        train(recipe_of("simclr", epochs=1, num_views=1), tmp_path / "run", progress_bar=False)

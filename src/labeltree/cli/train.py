@@ -22,8 +22,9 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.registry import list_objectives
 
     if "--list-objectives" in arguments:
+        width = max(len(entry.name) for entry in list_objectives())
         for entry in list_objectives():
-            print(f"{entry.name:<12} {entry.summary} ({entry.source})")
+            print(f"{entry.name:<{width}} {entry.summary} ({entry.source})")
         return
     if "--list-encoders" in arguments:
         from labeltree.models import list_encoders
@@ -55,8 +56,8 @@ def run(arguments: list[str]) -> None:
     history = folder.read_history()
     best = best_row(history, f"val_{recipe.monitor}")
     print(
-        f"trained {recipe.objective} on {recipe.data}: {len(history)} epochs, best after "
-        f"{best['epoch'] + 1:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
+        f"trained {recipe.objective} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
+        f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from labeltree.data.awaited import not_available
 from labeltree.data.downloads import Progress
@@ -65,6 +66,17 @@ def open_source(
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
     name, path = str(spec), Path(spec).expanduser()
+    columns: dict[str, Any] = {
+        "image_column": image_column,
+        "label_columns": label_columns,
+        "aspect_columns": aspect_columns,
+        "group_column": group_column,
+        "split_column": split_column,
+    }
+    given = [column for column, value in columns.items() if value is not None]
+    if given and (name in list_datasets() or path.is_dir()):
+        what = "data set" if name in list_datasets() else "folder"
+        raise DataError(f"'{name}' is a {what} and has no columns; leave {given[0]} out, or name a table")
     if name in list_datasets():
         if taxonomy is not None:
             raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
@@ -85,14 +97,10 @@ def open_source(
             image_size=image_size,
             channels=channels,
             taxonomy=taxonomy,
-            image_column=image_column,
-            label_columns=label_columns,
-            aspect_columns=aspect_columns,
-            group_column=group_column,
-            split_column=split_column,
             on_error=on_error,
             cache=cache,
             progress=progress,
+            **columns,
         )
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")

@@ -6,6 +6,7 @@ import math
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,12 @@ class Checkpoints(Checkpoint):
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Add the epoch to the history and save."""
         now = time.monotonic()
+        if not self.rows and self.sums.get("loss") == 0 and trainer.is_global_zero:
+            warnings.warn(
+                "the loss was exactly 0 in the whole first epoch, so nothing is learned: are there labels, "
+                "do they meet in batches, has each sample the views that its loss compares (num_views)?",
+                stacklevel=1,
+            )
         row: dict[str, float | int] = {"epoch": trainer.current_epoch, "step": trainer.global_step}
         metrics = trainer.callback_metrics
         row |= {f"train_{name}": total / _steps_per_epoch(trainer) for name, total in self.sums.items()}
