@@ -57,7 +57,8 @@ def run(arguments: list[str]) -> None:
     best = best_row(history, f"val_{recipe.monitor}")
     print(
         f"trained {recipe.objective} on {recipe.data}: {len(history)} epoch{'s' * (len(history) > 1)}, "
-        f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} {best[f'val_{recipe.monitor}']:.4f}\n"
+        f"best after {best['epoch'] + 1:.0f} with validation {recipe.monitor} "
+        f"{best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
 
