@@ -180,7 +180,7 @@ def test_without_timm_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'labeltree\[timm\]'"):
         build_encoder("timm:resnet18")
-    with pytest.raises(ValueError, match="'resnet18', which is unknown; did you mean .*'resnet18-small'"):
+    with pytest.raises(ValueError, match=r"'resnet18', which is unknown; did you mean .*'resnet18-small'"):
         build_encoder("resnet18")
     assert list_encoders("timm:*") == []
 

@@ -71,6 +71,28 @@ def test_values_are_tried_without_touching_random_numbers(recipe_of: Recipes) ->
         Schedules({"lam.temperature": [[0, 1.0]]}, Objective(recipe_of("lam"), taxonomy, 6))
 
 
+def test_numbers_of_a_list(recipe_of: Recipes) -> None:
+    taxonomy = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d", "e")])
+    objective = Objective(recipe_of("mlcl"), taxonomy, 6)
+    loss = objective.terms["mlcl"].loss
+    batch = (torch.randn(6, 6), taxonomy.leaves.repeat(2), torch.arange(6))
+    before = objective(*batch)["loss"]
+    schedules = Schedules(
+        {"mlcl.temperatures.2": [[0, 0.1], [4, 0.5]], "mlcl.weights.1": [[0, 0.5]]}, objective
+    )
+    schedules(0)
+    assert objective(*batch)["loss"].item() == pytest.approx(before.item())
+    schedules(2)
+    assert loss.temperatures == pytest.approx([0.5, 0.3])
+    assert objective(*batch)["loss"].item() != pytest.approx(before.item())
+    with pytest.raises(
+        ValueError, match=r"only temperatures\.1, temperatures\.2, weights\.1, weights\.2 can"
+    ):
+        Schedules({"mlcl.temperatures.3": [[0, 0.1]]}, objective)
+    with pytest.raises(ValueError, match=r"schedules\.mlcl\.temperatures\.1 goes to 0"):
+        Schedules({"mlcl.temperatures.1": [[0, 0.0]]}, objective)
+
+
 def test_a_run_follows_its_schedule_and_resumes_on_it(recipe_of: Recipes, tmp_path: Path) -> None:
     recipe = recipe_of("supcon", schedules='{"supcon.temperature": [[0, 0.5], [2, 0.1]]}')
     train(recipe, tmp_path / "run", progress_bar=False)

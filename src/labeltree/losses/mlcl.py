@@ -75,6 +75,7 @@ class MLCLLoss(nn.Module):
     """
 
     takes_aspects: ClassVar[bool] = True
+    schedulable: ClassVar[tuple[str, ...]] = ("temperatures", "weights")
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class MLCLLoss(nn.Module):
         self.plan = plan_heads(taxonomies, depths, temperatures, weights, global_head=global_head, ce=ce)
         self.num_heads = len(self.plan)
         self.num_aspects = len(taxonomies)
+        self.temperatures = [head.temperature for head in self.plan]
         self.weights = [head.weight for head in self.plan]
 
         def contrast(head: HeadPlan) -> nn.Module:
@@ -159,9 +161,11 @@ class MLCLLoss(nn.Module):
             )
         columns = self._columns(nodes)
         total: Tensor | None = None
-        for head, weight, contrast, outputs in zip(
-            self.plan, self.weights, self.contrasts, heads, strict=True
+        for head, temperature, weight, contrast, outputs in zip(
+            self.plan, self.temperatures, self.weights, self.contrasts, heads, strict=True
         ):
+            assert isinstance(contrast, SupConLoss | JaccardSupConLoss)
+            contrast.temperature = temperature
             check_batch(outputs, None, instances, None)
             if head.aspect is None and ratings is None:
                 raise ValueError("the global head needs ratings (n, A); give them, or set global_head=False")

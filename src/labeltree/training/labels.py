@@ -93,8 +93,8 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> Traini
     missing = [node for node in taxonomy.leaves.tolist() if int(matched[node]) < 0]
     if missing:
         raise TaxonomyError(
-            f"{len(missing)} leaves are not in the taxonomy of training '{recipe.train_taxonomy}', or not "
-            f"for certain, such as '{taxonomy.path_name(missing[0])}'; add them, or train on the data's own"
+            f"leaves of the data are not in the taxonomy of training '{recipe.train_taxonomy}', or not for "
+            f"certain: {len(missing)}, such as '{taxonomy.path_name(missing[0])}'; add them, or leave it out"
         )
     if isinstance(target, Taxonomy):
         return TrainingLabels(target, matched, _first_of_each(matched, target.num_nodes))

@@ -165,7 +165,7 @@ class Objective(nn.Module):
             (nodes for term in reversed(self._terms) if (nodes := term.predict(offered)) is not None), None
         )
 
-    def check_option(self, name: str, option: str, value: float) -> None:
+    def check_option(self, name: str, option: str, value: float | list[float]) -> None:
         """Let the loss of that name refuse a value of an option, with its own `ValueError`."""
         with torch.random.fork_rng(devices=[]):
             self._builders[name]({**self._options.get(name, {}), option: value})

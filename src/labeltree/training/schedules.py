@@ -17,7 +17,8 @@ class Schedules:
     Args:
         points: by name, ``weights.NAME`` or ``NAME.OPTION``, a list of ``[epoch, value]``; before the first
             and after the last the value is constant. What can change of a loss is its ``temperature`` and
-            whatever its attribute ``schedulable`` names.
+            whatever its attribute ``schedulable`` names. Of an option that is a list, ``NAME.OPTION.2`` is
+            the second number.
         objective: whose numbers change.
 
     Raises:
@@ -43,8 +44,17 @@ class Schedules:
             setter(_interpolate(epoch, epochs, values))
 
 
-def _setter(name: str, objective: Objective) -> Callable[[float], None]:
+def _parts(name: str) -> tuple[str, str, int | None]:
+    """Group, option, and the place in a list, counted from 0."""
+    name, _, place = name.rpartition(".")
+    if not place.isdecimal():
+        return name, place, None
     group, _, option = name.rpartition(".")
+    return group, option, int(place) - 1
+
+
+def _setter(name: str, objective: Objective) -> Callable[[float], None]:
+    group, option, place = _parts(name)
     if group == "weights" and option in objective.terms:
         return lambda value: setattr(objective.terms[option], "weight", value)
     if group not in objective.terms:
@@ -53,28 +63,36 @@ def _setter(name: str, objective: Objective) -> Callable[[float], None]:
             f"{', '.join(objective.terms)}"
         )
     loss = objective.terms[group].loss
-    able = [
-        o
-        for o in ("temperature", *getattr(loss, "schedulable", ()))
-        if isinstance(getattr(loss, o, 0), float)
-    ]
-    if option not in able or not hasattr(loss, option):
+    able: list[str] = []
+    for known in ("temperature", *getattr(loss, "schedulable", ())):
+        value = getattr(loss, known, None)
+        if isinstance(value, float):
+            able.append(known)
+        elif isinstance(value, list):
+            able += [f"{known}.{number}" for number in range(1, len(value) + 1)]
+    if (option if place is None else f"{option}.{place + 1}") not in able:
         can = (
             f"of '{group}' only {', '.join(able)} can change" if able else f"nothing of '{group}' can change"
         )
         raise ValueError(f"schedules has '{name}'; {can}")
+    if place is not None:
+        return lambda value: getattr(loss, option).__setitem__(place, value)
     return lambda value: setattr(loss, option, value)
 
 
 def _check_values(name: str, values: list[float], objective: Objective) -> None:
     """What the loss itself would refuse as an option, it cannot be set to later."""
-    group, _, option = name.rpartition(".")
+    group, option, place = _parts(name)
     for value in values:
+        given: float | list[float] = value
+        if place is not None:
+            given = list(getattr(objective.terms[group].loss, option))
+            given[place] = value
         try:
             if not math.isfinite(value):
                 raise ValueError("expected a finite number")
             if group != "weights":
-                objective.check_option(group, option, value)
+                objective.check_option(group, option, given)
             elif value < 0:
                 raise ValueError("a weight must be 0 or more")
         except ValueError as error:
