@@ -8,7 +8,7 @@ from torch import Tensor
 from labeltree.geometry.precision import answer_dtype
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["class_members", "class_nodes", "class_ranges", "node_log_likelihood"]
+__all__ = ["class_members", "class_nodes", "class_ranges", "label_paths", "node_log_likelihood"]
 
 
 def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
@@ -97,3 +97,22 @@ def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor
     logits = logits - logits.detach().amax(1, keepdim=True)  # digits are kept where logits are large
     outside = ~class_members(nodes, ranges, logits.shape[1])
     return logits.masked_fill(outside, -torch.inf).logsumexp(1) - logits.logsumexp(1)
+
+
+def label_paths(taxonomy: Taxonomy) -> Tensor:
+    """The path of every label from the root, continued by the label itself below its depth.
+
+    Args:
+        taxonomy: the tree of the labels.
+
+    Returns:
+        `(N + 1, L + 1)` int64; the last row, all −1, is that of a missing label.
+
+    Example:
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("plant",)])
+        >>> label_paths(taxonomy).tolist()
+        [[0, 0, 0], [0, 1, 1], [0, 1, 2], [0, 3, 3], [-1, -1, -1]]
+    """
+    ancestors = taxonomy.ancestors
+    own = torch.arange(len(taxonomy))[:, None]
+    return torch.cat([torch.where(ancestors < 0, own, ancestors), torch.full_like(ancestors[:1], -1)])

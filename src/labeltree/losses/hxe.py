@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from labeltree.losses.classes import label_paths
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -76,12 +77,8 @@ class HXELoss(ClassifierLoss):
         self.alpha = alpha
         self.weights = weights
         self.variant = variant
-        # (N + 1, L): a label's path, then the label itself, of which a further step has probability 1; the
-        # last row is that of a missing label
-        own = torch.arange(len(taxonomy))[:, None]
-        below = taxonomy.ancestors[:, 1:]
-        paths = torch.cat([torch.where(below < 0, own, below), torch.full_like(below[:1], -1)])
-        self.register_buffer("paths", paths, persistent=False)
+        # a further step below the label has probability 1
+        self.register_buffer("paths", label_paths(taxonomy)[:, 1:], persistent=False)
         self.register_buffer("steps", steps, persistent=False)
 
     def extra_repr(self) -> str:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.losses.classes import class_members
+from labeltree.losses.classes import class_members, label_paths
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.soft_targets import merge_targets, soft_cross_entropy
 from labeltree.taxonomy import Taxonomy
@@ -64,17 +64,14 @@ class SoftLabelLoss(ClassifierLoss):
             raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
         self.beta = beta
         self.variant = variant
-        # (N + 1, L + 1): root, …, label, and the label again below its depth; then a row for missing labels
-        own = torch.arange(len(taxonomy))[:, None]
-        paths = torch.where(taxonomy.ancestors < 0, own, taxonomy.ancestors)
+        paths = label_paths(taxonomy)
         self._largest = _largest_height(taxonomy, variant)
         size = self.ranges[:-1, 1] - self.ranges[:-1, 0]
         leaf_sizes = size[paths[taxonomy.leaves]]
         nearer = torch.cat([leaf_sizes[:, 1:], torch.zeros_like(leaf_sizes[:, :1])], dim=1)
-        heights = taxonomy.height[paths]
-        missing = torch.full_like(paths[:1], -1)
-        self.register_buffer("paths", torch.cat([paths, missing])[:, 1:], persistent=False)
-        self.register_buffer("heights", torch.cat([heights, missing + 1]), persistent=False)
+        heights = torch.where(paths < 0, 0, taxonomy.height[paths])
+        self.register_buffer("paths", paths[:, 1:], persistent=False)
+        self.register_buffer("heights", heights, persistent=False)
         # (C, L + 1): how many leaves share just so much of a leaf's path
         self.register_buffer("rings", leaf_sizes - nearer, persistent=False)
 
