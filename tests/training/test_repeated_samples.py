@@ -1,7 +1,6 @@
 """A sample that comes again within an epoch is seen in another view, also after resuming."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ def batches(recipe: Recipe) -> list[Batch]:
 
 
 def test_turns_count_up_within_batches_and_over_the_epoch(recipe_of: Callable[..., Recipe]) -> None:
-    """Three classes of very different sizes would come in turn; here each sample is numbered as it comes."""
+    """Every sample is numbered as it comes."""
     recipe = recipe_of("ce", sampler="class-balanced", batch_size=20)
     module = prepare(recipe)
     loader = module.batches.train_dataloader()
@@ -65,5 +64,5 @@ def test_turns_after_resuming_are_those_of_an_undisturbed_epoch(recipe_of: Calla
         assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_samplers_that_repeat_nothing_have_no_turns(recipe_of: Callable[..., Recipe], tmp_path: Path) -> None:
+def test_samplers_that_repeat_nothing_have_no_turns(recipe_of: Callable[..., Recipe]) -> None:
     assert all("turns" not in batch for batch in batches(recipe_of("supcon")))

@@ -11,7 +11,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine, Source, ViewGenerator, make_splits, open_source
@@ -24,6 +24,7 @@ from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
+from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import abandon_run, begin_run
@@ -81,8 +82,9 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     if recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     set_trainable(encoder, recipe.trainable)
-    labels = training_labels(recipe, source.taxonomy, source.of_split("train").nodes)
-    training = labels.source(source.of_split("train"), recipe)
+    training = source.of_split("train")
+    labels = training_labels(recipe, source.taxonomy, training.nodes)
+    training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.observe_labels(training.nodes)
     batches = SourceDataModule(training, source.of_split("val"), recipe, objective)
@@ -147,7 +149,7 @@ def train(
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
-        hooks.append(_Patience(recipe))
+        hooks.append(Patience(recipe))
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
     hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
@@ -199,24 +201,6 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
         raise ValueError(
             f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not to be had here: {error}"
         ) from error
-
-
-class _Patience(EarlyStopping):
-    """Early stopping that remembers, when a finished run is continued, that it was finished."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(
-            monitor=f"val_{recipe.monitor}",
-            mode="max",
-            patience=recipe.patience or 1,
-            check_on_train_epoch_end=True,
-            check_finite=False,  # an undefined value is an epoch without progress, not a failure
-        )
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        super().on_train_start(trainer, pl_module)
-        if self.wait_count >= self.patience:
-            trainer.should_stop = True
 
 
 def is_first_rank() -> bool:

@@ -94,14 +94,15 @@ class RepresentationModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of the views of every sample of the batch, stacked view by view."""
         views = self.objective.num_views
-        images = torch.cat([self._view(batch, view) for view in range(views)])
+        # The second view is the key's, whether or not the encoder learns from it as well.
+        made = [self._view(batch, view) for view in range(views if self.momentum is None else max(views, 2))]
+        images = torch.cat(made[:views])
         nodes, instances = batch["nodes"], batch["instances"]
         extra: dict[str, Any] = {
             name: batch[name].repeat(views, 1) for name in ("aspects", "ratings") if name in batch
         }
         if self.momentum is not None:
-            # The second view is the key's, whether or not the encoder learns from it as well.
-            keys = self._keys(self._view(batch, 1))
+            keys = self._keys(made[1])
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
         losses: dict[str, Tensor] = self.objective(
             self.encoder(images),

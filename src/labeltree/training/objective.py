@@ -72,7 +72,6 @@ class Objective(nn.Module):
         entries = objective_terms(recipe.objective)
         check_terms(recipe, entries)
         self.geometry = get_geometry(chosen_geometry(recipe, entries), recipe.curvature)
-        self.feature_dim = feature_dim
         self.sampler_name = entries[0].sampler if recipe.sampler == "auto" else recipe.sampler
         self._taxonomy = taxonomy
         self._options = recipe.options

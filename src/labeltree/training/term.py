@@ -73,7 +73,8 @@ class Term(nn.Module):
     @property
     def reads_embeddings(self) -> bool:
         """Whether the shared head takes part in this term."""
-        return _needs_embeddings(self.asks, self._reads)
+        classifies_them = "logits" in self.asks and self._reads == "embeddings"
+        return classifies_them or bool(self.asks & {"embeddings", "queries"})
 
     def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
         """The loss of a batch, from everything that is offered by name."""
@@ -107,11 +108,6 @@ class Term(nn.Module):
         if "heads" in asked:
             made["heads"] = [head(offered["features"]) for head in self.heads]
         return {key: made[key] if key in made else offered[key] for key in asked}
-
-
-def _needs_embeddings(asks: frozenset[str], classifier: str) -> bool:
-    """Whether a loss that asks for these needs the shared head."""
-    return bool(asks & {"embeddings", "queries"}) or ("logits" in asks and classifier == "embeddings")
 
 
 def _wish(name: str, loss: nn.Module, asked: str, attribute: str) -> Any:
