@@ -15,9 +15,10 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
+from labeltree.training.groups import OptimizerRecipe
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
-from labeltree.training.recipe import OptimizerRecipe, Recipe
+from labeltree.training.recipe import Recipe
 from labeltree.training.registry import get_objective, list_objectives, objective_terms, register_objective
 
 NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc", "lam"]

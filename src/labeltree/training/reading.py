@@ -13,7 +13,8 @@ from jsonargparse import ArgumentParser, Namespace
 
 from labeltree.errors import LabeltreeError
 from labeltree.training.explaining import explain
-from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, QueueRecipe, Recipe, TableRecipe
+from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, TableRecipe
+from labeltree.training.recipe import Recipe
 from labeltree.training.registry import GIVEN, objective_terms
 
 __all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe"]
