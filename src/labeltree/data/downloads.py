@@ -1,13 +1,13 @@
-"""The cache folder, and files that are what they claim to be: sizes, digests, and no half-written ones."""
+"""Files that are what they claim to be: sizes, digests, and no half-written ones."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeltree.cache import data_home
 from labeltree.errors import DataError
 
 __all__ = ["Expected", "Progress", "check_files", "data_home", "sha256", "silent"]
@@ -25,16 +25,6 @@ class Expected:
 
     size: int
     sha256: str
-
-
-def data_home() -> Path:
-    """The cache folder: ``LABELTREE_DATA``, or else the platform's cache for labeltree. It need not exist."""
-    chosen = os.environ.get("LABELTREE_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("labeltree", appauthor=False)
 
 
 def sha256(path: Path) -> str:
