@@ -77,7 +77,7 @@ def test_aspects_and_ratings_go_with_the_samples():
         ),
         ({"aspects": None}, "has 1 aspect_taxonomies but no aspects"),
         ({"aspect_taxonomies": ()}, "has 0 aspect_taxonomies but some aspects"),
-        ({"ratings": torch.zeros(6, 3).long()}, r"ratings has shape \(6, 3\), expected \(6, 1\)"),
+        ({"ratings": torch.zeros(6).long()}, r"ratings has shape \(6,\), expected a column each"),
         ({"ratings": torch.full((6, 1), -2)}, "ratings hold -2, expected 0 or more, or -1"),
     ],
 )

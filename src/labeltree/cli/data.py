@@ -1,12 +1,13 @@
-"""``labeltree data``: which data sets there are, and getting one."""
+"""``labeltree data``: which data sets there are, getting one, checking one."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 
 def run(arguments: list[str]) -> None:
-    """List the data sets, or bring one into the cache."""
+    """List the data sets, bring one into the cache, or look whether one is complete."""
     parser = argparse.ArgumentParser(
         prog="labeltree data",
         description="Data sets are kept in a cache folder: that of the environment variable LABELTREE_DATA, "
@@ -20,12 +21,54 @@ def run(arguments: list[str]) -> None:
         "get", help="bring one into the cache", description="Bring a data set into the cache."
     )
     get.add_argument("name", help="as 'labeltree data list' has it")
+    check = actions.add_parser(
+        "check",
+        help="whether one is complete",
+        description="Say what a folder holds of a data set: what is missing, how many samples a split and "
+        "how many classes a depth there are, and whether that is what its authors published. Every image is "
+        "read once.",
+    )
+    check.add_argument("name", help="as 'labeltree data list' has it")
+    check.add_argument("path", nargs="?", type=Path, help="its folder; by default that in the cache")
     options = parser.parse_args(arguments)
 
-    from labeltree.data import ProgressLine, fetch, get_dataset, list_datasets
-
     if options.action == "list":
-        for entry in map(get_dataset, list_datasets()):
-            print(f"{entry.name:<16} {entry.summary} [{entry.licence}]")
-    else:
+        _list()
+    elif options.action == "get":
+        from labeltree.data import ProgressLine, fetch
+
         print(f"{options.name}: {fetch(options.name, progress=ProgressLine())}")
+    else:
+        _check(options.name, options.path)
+
+
+def _list() -> None:
+    from labeltree.data import get_dataset, list_datasets
+
+    entries = [get_dataset(name) for name in list_datasets()]
+    for title, chosen in (
+        ("labeltree data get NAME fetches", [e for e in entries if e.fetch is not None]),
+        ("you bring the files, labeltree data check NAME PATH", [e for e in entries if e.fetch is None]),
+    ):
+        print(f"{title}:")
+        for entry in chosen:
+            print(f"  {entry.name:<18} {entry.summary} [{entry.licence}]")
+
+
+def _check(name: str, path: Path | None) -> None:
+    from labeltree.data import ProgressLine, check_layout, get_dataset
+    from labeltree.errors import DataError
+
+    entry = get_dataset(name)
+    folder = path or entry.folder
+    inventory = check_layout(entry, folder, progress=ProgressLine())
+    if inventory.samples:
+        print("samples: " + ", ".join(f"{count:,} {split}" for split, count in inventory.samples.items()))
+        print("classes: " + ", ".join(f"{n:,} at depth {d}" for d, n in enumerate(inventory.labels, 1)))
+    if inventory.unlabelled:
+        print(f"without a label: {inventory.unlabelled:,}")
+    if inventory.problems:
+        listed = "".join(f"\n  {problem}" for problem in inventory.problems)
+        raise DataError(f"'{folder}' is not all of '{name}':{listed}")
+    against = " and as published" if entry.published is not None else ""
+    print(f"'{folder}' is complete{against}")

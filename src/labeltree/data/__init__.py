@@ -1,11 +1,21 @@
-"""Sources of images with labels of a taxonomy: named data sets, folders, tables; splits; views."""
+"""Sources of images or texts with labels of a taxonomy: named data sets, folders, tables; splits; views."""
 
 from labeltree.data.downloads import data_home
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
+from labeltree.data.layout import Inventory, check_layout
+from labeltree.data.listed import open_listed
 from labeltree.data.opening import open_source
 from labeltree.data.progress import ProgressLine
-from labeltree.data.registry import DatasetEntry, fetch, get_dataset, list_datasets, register_dataset
+from labeltree.data.registry import (
+    DatasetEntry,
+    Needed,
+    Published,
+    fetch,
+    get_dataset,
+    list_datasets,
+    register_dataset,
+)
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics
@@ -17,11 +27,15 @@ __all__ = [
     "ArrayStore",
     "DatasetEntry",
     "ImageStore",
+    "Inventory",
     "MappedStore",
+    "Needed",
     "ProgressLine",
+    "Published",
     "Source",
     "ViewGenerator",
     "channel_statistics",
+    "check_layout",
     "data_home",
     "fashion_mnist_taxonomy",
     "fetch",
@@ -30,6 +44,7 @@ __all__ = [
     "glove_file",
     "list_datasets",
     "make_splits",
+    "open_listed",
     "open_source",
     "register_dataset",
     "split_by_group",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,7 +95,7 @@ def _is_gray(image: PilImage) -> bool:
     return image.mode in _GRAY or image.mode.startswith("I;")
 
 
-def decode(path: Path, size: int, channels: int) -> np.ndarray[Any, Any]:
+def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = None) -> np.ndarray[Any, Any]:
     """Read an image as ``(channels, size, size)``, uint8.
 
     The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
@@ -105,6 +106,8 @@ def decode(path: Path, size: int, channels: int) -> np.ndarray[Any, Any]:
         path: The file.
         size: Side in pixels.
         channels: 1 or 3.
+        box: Left, top, width and height in pixels of the part that counts: the square around it, as far as
+            the image goes; None = the image.
 
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
@@ -115,21 +118,32 @@ def decode(path: Path, size: int, channels: int) -> np.ndarray[Any, Any]:
         with _open(path) as opened:
             # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to
             # resizing.
-            opened.draft(None, (2 * size, 2 * size))
+            if box is None:
+                opened.draft(None, (2 * size, 2 * size))
             opened.load()
             image = ImageOps.exif_transpose(opened)
             image = _flat(image, "L" if channels == 1 else "RGB")
-            if image.size != (size, size):
-                side = min(image.size)
-                left, top = (image.width - side) / 2, (image.height - side) / 2
-                box = (left, top, left + side, top + side)
-                image = image.resize((size, size), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
+            if image.size != (size, size) or box is not None:
+                square = _square(image.size, box)
+                image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
             pixels = np.asarray(image)
     except MemoryError:
         raise
     except Exception as error:  # Pillow's readers raise whatever a broken file makes them stumble over
         raise DataError(_reason(error)) from error
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _square(size: tuple[int, int], box: Sequence[float] | None) -> tuple[float, float, float, float]:
+    """The largest centred square of an image, or the one around a box, moved and reduced to fit."""
+    width, height = size
+    left, top, across, down = (0.0, 0.0, float(width), float(height)) if box is None else box
+    if not (across > 0 and down > 0 and left < width and top < height and left + across > 0 < top + down):
+        raise DataError(f"its box {tuple(box or ())} lies outside its {width} x {height} pixels")
+    side = min(min(across, down) if box is None else max(across, down), width, height)
+    x = min(max(left + (across - side) / 2, 0), width - side)
+    y = min(max(top + (down - side) / 2, 0), height - side)
+    return (x, y, x + side, y + side)
 
 
 def _flat(image: PilImage, mode: str) -> PilImage:

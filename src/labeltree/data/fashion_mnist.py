@@ -200,16 +200,16 @@ def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
     size="31 MB to download, 55 MB on disk",
     fetch=fetch_fashion_mnist,
 )
-def open_fashion_mnist(*, image_size: int | None = None, channels: int | None = None) -> Source:
-    """Open Fashion-MNIST from the cache folder.
+def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: int | None = None) -> Source:
+    """Open Fashion-MNIST from a folder.
 
     Raises:
         DataError: If it is not there, with the command that gets it.
     """
-    folder = data_home() / NAME
     try:
-        check_files(folder, FILES)
+        check_files(path, FILES)
     except DataError as error:
         raise DataError(f"{error}; 'labeltree data get {NAME}' fetches the data set") from error
-    source = read_fashion_mnist(folder)
+    source = read_fashion_mnist(path)
+    assert source.store is not None
     return dataclasses.replace(source, store=reshaped(source.store, image_size, channels))

@@ -44,10 +44,14 @@ class FileStore:
         files: Their paths.
         size: Side in pixels.
         channels: 1 or 3.
+        boxes: ``(n, 4)``, see `open_images`.
     """
 
-    def __init__(self, files: Sequence[str], size: int, channels: int) -> None:
+    def __init__(
+        self, files: Sequence[str], size: int, channels: int, boxes: np.ndarray[Any, Any] | None = None
+    ) -> None:
         self._files = list(files)
+        self._boxes = boxes
         self.image_shape: tuple[int, int, int] = (channels, size, size)
 
     def __len__(self) -> int:
@@ -66,7 +70,7 @@ class FileStore:
     def _decode(self, row: int) -> np.ndarray[Any, Any]:
         channels, size, _ = self.image_shape
         try:
-            return decode(Path(self._files[row]), size, channels)
+            return decode(Path(self._files[row]), size, channels, _box(self._boxes, row))
         except DataError as error:
             name = printable(self._files[row])
             raise DataError(f"the image '{name}' cannot be read any more: {error}") from error
@@ -109,6 +113,7 @@ def open_images(
     *,
     size: int,
     channels: int,
+    boxes: np.ndarray[Any, Any] | None = None,
     on_error: OnError = "raise",
     cache: bool | None = None,
     progress: Progress | None = None,
@@ -125,6 +130,8 @@ def open_images(
         names: What identifies each file in the key, usually the path below the folder.
         size: Side in pixels.
         channels: 1 or 3.
+        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
+            NaN is the whole image.
         on_error: ``raise`` if a file cannot be read, or ``skip`` it with a warning. Either way the decision
             falls here, before the first epoch.
         cache: Keep the pixels; None = if there is room.
@@ -134,24 +141,36 @@ def open_images(
         DataError: Names the unreadable files and why.
     """
     shape = (len(files), channels, size, size)
-    folder = data_home() / "images" / _key(files, names, size, channels)
+    folder = data_home() / "images" / _key(files, names, size, channels, boxes)
     keep = _has_room(int(np.prod(shape))) if cache is None else cache
     failures = _read_failures(folder, shape, keep)
     if failures is None:
         try:
-            failures = _decode_all(files, folder, shape, keep, progress or silent)
+            failures = _decode_all(files, boxes, folder, shape, keep, progress or silent)
         except OSError as error:
             raise DataError(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
     _report(files, failures, on_error)
-    store = MappedStore(folder / "images.bin", shape) if keep else FileStore(files, size, channels)
+    store = MappedStore(folder / "images.bin", shape) if keep else FileStore(files, size, channels, boxes)
     return OpenedImages(store, failures)
 
 
-def _key(files: Sequence[str], names: Sequence[str], size: int, channels: int) -> str:
+def _box(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | None:
+    return None if boxes is None or np.isnan(boxes[row]).any() else boxes[row].tolist()
+
+
+def _key(
+    files: Sequence[str],
+    names: Sequence[str],
+    size: int,
+    channels: int,
+    boxes: np.ndarray[Any, Any] | None,
+) -> str:
     digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n".encode())
+    if boxes is not None:
+        digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     for file, name in zip(files, names, strict=True):
         try:
             status = os.stat(file)
@@ -181,14 +200,19 @@ def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int
 
 
 def _decode_all(
-    files: Sequence[str], folder: Path, shape: tuple[int, ...], keep: bool, progress: Progress
+    files: Sequence[str],
+    boxes: np.ndarray[Any, Any] | None,
+    folder: Path,
+    shape: tuple[int, ...],
+    keep: bool,
+    progress: Progress,
 ) -> dict[int, str]:
     """Decode every file and write what was found to ``folder``, all at once by renaming it."""
     _, channels, size, _ = shape
 
     def attempt(row: int) -> np.ndarray[Any, Any] | str:
         try:
-            return decode(Path(files[row]), size, channels)
+            return decode(Path(files[row]), size, channels, _box(boxes, row))
         except DataError as error:
             return str(error)
 

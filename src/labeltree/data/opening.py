@@ -11,6 +11,7 @@ from labeltree.data.awaited import not_available
 from labeltree.data.downloads import Progress
 from labeltree.data.files import OnError
 from labeltree.data.folders import open_folder
+from labeltree.data.layout import require_files
 from labeltree.data.registry import get_dataset, list_datasets
 from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_table
@@ -26,9 +27,11 @@ def open_source(
     image_size: int | None = None,
     channels: int | None = None,
     taxonomy: Taxonomy | str | Path | None = None,
+    data_path: str | Path | None = None,
     on_error: OnError = "raise",
     cache: bool | None = None,
-    image_column: str | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
     label_columns: Sequence[str] | str | None = None,
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
@@ -43,10 +46,12 @@ def open_source(
         image_size: Side in pixels; None = as the data set has them, or 32 where images differ in size.
         channels: 1 or 3; None = as the data set has them.
         taxonomy: A taxonomy, or its file, for folders and tables.
+        data_path: Where a named data set lies; None = in the cache folder.
         on_error: ``raise`` or ``skip`` unreadable images. Skipping is decided when opening: it never
             changes which samples an epoch sees.
         cache: Keep decoded images in the cache folder; None = if there is room.
-        image_column: Tables: column of the image files.
+        image_column: Tables: column of the image files, or several columns, an image in each.
+        text_column: Tables: column of texts.
         label_columns: Tables: one column, or one per depth, coarse to fine.
         aspect_columns: Tables: further labels of the same samples, each with a taxonomy of its own.
         group_column: Tables: rows with equal value never part.
@@ -68,6 +73,7 @@ def open_source(
     name, path = str(spec), Path(spec).expanduser()
     columns: dict[str, Any] = {
         "image_column": image_column,
+        "text_column": text_column,
         "label_columns": label_columns,
         "aspect_columns": aspect_columns,
         "group_column": group_column,
@@ -80,7 +86,12 @@ def open_source(
     if name in list_datasets():
         if taxonomy is not None:
             raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
-        return get_dataset(name).open(image_size=image_size, channels=channels)
+        return _open_named(name, data_path, image_size, channels, on_error, cache, progress)
+    if data_path is not None:
+        raise DataError(
+            f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or name "
+            f"one of {', '.join(list_datasets())}"
+        )
     if path.is_dir():
         return open_folder(
             path,
@@ -100,7 +111,7 @@ def open_source(
             on_error=on_error,
             cache=cache,
             progress=progress,
-            **columns,
+            **{column: value for column, value in columns.items() if value is not None},
         )
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
@@ -109,3 +120,25 @@ def open_source(
     near = difflib.get_close_matches(name, list_datasets(), 1)
     hint = f"did you mean '{near[0]}'?" if near else f"data sets are {', '.join(list_datasets())}"
     raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
+
+
+def _open_named(
+    name: str,
+    data_path: str | Path | None,
+    image_size: int | None,
+    channels: int | None,
+    on_error: OnError,
+    cache: bool | None,
+    progress: Progress | None,
+) -> Source:
+    entry = get_dataset(name)
+    path = entry.folder if data_path is None else Path(data_path).expanduser()
+    require_files(entry, path)
+    return entry.open(
+        path=path,
+        image_size=image_size,
+        channels=channels,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+    )

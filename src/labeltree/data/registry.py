@@ -4,20 +4,58 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeltree.data.downloads import Progress
+from labeltree.data.downloads import Progress, data_home
+from labeltree.data.files import OnError
 from labeltree.data.source import Source
 from labeltree.errors import DataError
 
-__all__ = ["DatasetEntry", "fetch", "get_dataset", "list_datasets", "register_dataset"]
+__all__ = [
+    "DatasetEntry",
+    "Needed",
+    "Published",
+    "fetch",
+    "get_dataset",
+    "list_datasets",
+    "register_dataset",
+]
 
 Opener = Callable[..., Source]
 Fetcher = Callable[..., Path]
 
 _entries: dict[str, DatasetEntry] = {}
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A file or folder that a data set needs.
+
+    Attributes:
+        paths: Relative to the data set's folder, with ``*`` and ``?``; one of several is enough.
+        what: It is, and which official archive it comes from, for people.
+    """
+
+    paths: str | tuple[str, ...]
+    what: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the authors of a data set say that it holds.
+
+    Attributes:
+        splits: Samples of each split; a split that they do not give is left out.
+        classes: Nodes of each depth, coarse to fine; None where they do not say.
+        source: Where the figures are from.
+    """
+
+    splits: Mapping[str, int]
+    classes: tuple[int | None, ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -29,22 +67,75 @@ class DatasetEntry:
         summary: One line for people.
         licence: Of the data.
         size: What a download comes to, for people.
-        open: ``open(*, image_size=None, channels=None) -> Source``.
+        opener: Function that opens it; `open` calls it with those of its arguments that it names.
         fetch: ``fetch(*, progress=None, force=False) -> Path``, or None where the user brings the files.
+        files: What must be in the folder.
+        published: What should be in the data set.
+        home: The name of the folder in the cache, where several data sets share one.
     """
 
     name: str
     summary: str
     licence: str
     size: str
-    open: Opener
+    opener: Opener
     fetch: Fetcher | None
+    files: tuple[Needed, ...] = ()
+    published: Published | None = None
+    home: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where the data set lies unless the user says otherwise: in the cache, under its name."""
+        return data_home() / (self.home or self.name)
+
+    def open(
+        self,
+        *,
+        path: Path | None = None,
+        image_size: int | None = None,
+        channels: int | None = None,
+        on_error: OnError = "raise",
+        cache: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Source:
+        """Open the data set.
+
+        Args:
+            path: Its folder; None = that in the cache.
+            image_size: As for `open_source`, and so are the others.
+            channels: 1 or 3.
+            on_error: ``raise`` or ``skip`` unreadable images.
+            cache: Keep decoded images.
+            progress: Is told how decoding proceeds.
+
+        Raises:
+            DataError: If it is not there or unreadable.
+        """
+        given = {
+            "path": self.folder if path is None else path,
+            "image_size": image_size,
+            "channels": channels,
+            "on_error": on_error,
+            "cache": cache,
+            "progress": progress,
+        }
+        asked = inspect.signature(self.opener).parameters
+        return self.opener(**{key: value for key, value in given.items() if key in asked})
 
 
 def register_dataset(
-    name: str, *, summary: str, licence: str, size: str = "", fetch: Fetcher | None = None
+    name: str,
+    *,
+    summary: str,
+    licence: str,
+    size: str = "",
+    fetch: Fetcher | None = None,
+    files: tuple[Needed, ...] = (),
+    published: Published | None = None,
+    home: str = "",
 ) -> Callable[[Opener], Opener]:
-    """Register the decorated function as the one that opens a data set.
+    """Register the decorated function as the one that opens a data set; for the rest see `DatasetEntry`.
 
     Raises:
         ValueError: If the name is taken by another function.
@@ -52,12 +143,14 @@ def register_dataset(
 
     def register(opener: Opener) -> Opener:
         known = _entries.get(name)
-        if known is not None and (known.open.__module__, known.open.__qualname__) != (
+        if known is not None and (known.opener.__module__, known.opener.__qualname__) != (
             opener.__module__,
             opener.__qualname__,
         ):
-            raise ValueError(f"data set '{name}' is already registered by {known.open.__module__}")
-        _entries[name] = DatasetEntry(name, summary, licence, size, opener, fetch)
+            raise ValueError(f"data set '{name}' is already registered by {known.opener.__module__}")
+        _entries[name] = DatasetEntry(
+            name, summary, licence, size, opener, fetch, tuple(files), published, home
+        )
         return opener
 
     return register
@@ -97,7 +190,13 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
     """
     entry = get_dataset(name)
     if entry.fetch is None:
-        raise DataError(f"data set '{name}' cannot be downloaded by labeltree; {entry.summary}")
+        if not entry.files:
+            raise DataError(f"data set '{name}' cannot be downloaded by labeltree; {entry.summary}")
+        wanted = "".join(f"\n  {needed.what}" for needed in entry.files)
+        raise DataError(
+            f"data set '{name}' cannot be downloaded by labeltree; get it from its authors and unpack it "
+            f"into '{entry.folder}', or anywhere and name that folder as data_path. It needs{wanted}"
+        )
     folder = entry.fetch(progress=progress, force=force)
     if progress is not None:
         progress(f"licence of {name}: {entry.licence}", 0, 0)

@@ -1,4 +1,4 @@
-"""What every data set is to the rest of the library: images, nodes, instances, groups and splits."""
+"""What every data set is to the rest of the library: images or texts, nodes, instances, groups, splits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["SPLITS", "ImageStore", "Source", "printable"]
+__all__ = ["SPLITS", "ImageStore", "Modality", "Source", "printable"]
 
 SPLITS = ("train", "val", "test")
+
+Modality = Literal["image", "text"]
 
 
 def printable(path: str) -> str:
@@ -47,25 +49,26 @@ class Source:
         taxonomy: Of the labels.
         nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
         instances: Stable ids ``(n,)`` int64: the position in the whole data set. A subset keeps them.
-        store: The images.
-        rows: Row of each sample in the store, ``(n,)`` int64.
+        store: The images; None where there are none.
+        rows: Row of each sample in the store, and in the texts, ``(n,)`` int64.
         groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
             its own.
         split: ``train``, ``val`` or ``test`` of each sample, or an empty string; None where nothing is
             decided.
         files: File of each row of the store, where there are files.
+        texts: Text of each row; None where there are none. A source has images, texts or both.
         aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
         aspects: Those labels ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing; None where
             there are no aspects.
-        ratings: Ordinal numbers ``(n, A)`` int64 that go with the aspects, -1 where there is none; None where
-            no aspect is a rating.
+        ratings: Ordinal numbers ``(n, R)`` int64 by which samples are alike, -1 where there is none: one per
+            aspect, or any other numbers, such as 0 and 1 for the tags of a sample; None where there are none.
     """
 
     name: str
     taxonomy: Taxonomy
     nodes: Tensor
     instances: Tensor
-    store: ImageStore
+    store: ImageStore | None
     rows: Tensor
     groups: Tensor | None = None
     split: np.ndarray[Any, Any] | None = None
@@ -73,9 +76,12 @@ class Source:
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     aspects: Tensor | None = None
     ratings: Tensor | None = None
+    texts: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
+        if self.store is None and self.texts is None:
+            raise DataError(f"source '{self.name}' has neither images nor texts")
         for column in ("instances", "rows", "groups", "split", "aspects", "ratings"):
             values = getattr(self, column)
             if values is not None and len(values) != n:
@@ -96,15 +102,18 @@ class Source:
             raise DataError(
                 f"source '{self.name}' has {width} aspect_taxonomies but {'no' if width else 'some'} aspects"
             )
-        for column, values in (("aspects", self.aspects), ("ratings", self.ratings)):
-            if values is not None and values.shape != (len(self), width):
+        if self.aspects is not None:
+            if self.aspects.shape != (len(self), width):
                 raise DataError(
-                    f"source '{self.name}': {column} has shape {tuple(values.shape)}, expected "
+                    f"source '{self.name}': aspects has shape {tuple(self.aspects.shape)}, expected "
                     f"{(len(self), width)}: a column for each of {width} aspect_taxonomies"
                 )
-        if self.aspects is not None:
             for number, taxonomy in enumerate(self.aspect_taxonomies):
                 self._check_nodes(f"aspects[:, {number}]", self.aspects[:, number], taxonomy)
+        if self.ratings is not None and self.ratings.ndim != 2:
+            raise DataError(
+                f"source '{self.name}': ratings has shape {tuple(self.ratings.shape)}, expected a column each"
+            )
         if self.ratings is not None and self.ratings.numel() and int(self.ratings.min()) < -1:
             raise DataError(
                 f"source '{self.name}': ratings hold {int(self.ratings.min())}, expected 0 or more, or -1 "
@@ -115,22 +124,51 @@ class Source:
         return len(self.nodes)
 
     def __repr__(self) -> str:
-        return (
-            f"Source({self.name!r}, {len(self)} samples, image_shape={self.image_shape}, {self.taxonomy!r})"
+        what = " and ".join(
+            f"image_shape={self.image_shape}" if kind == "image" else "texts" for kind in self.modalities
         )
+        return f"Source({self.name!r}, {len(self)} samples, {what}, {self.taxonomy!r})"
+
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """What every sample has: ``image``, ``text`` or both."""
+        found: dict[Modality, Any] = {"image": self.store, "text": self.texts}
+        return tuple(kind for kind, samples in found.items() if samples is not None)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """``(c, h, w)`` of every image."""
-        return self.store.image_shape
+        """``(c, h, w)`` of every image.
+
+        Raises:
+            DataError: If the samples have no images.
+        """
+        return self._images.image_shape
 
     def load(self, indices: Tensor | Sequence[int]) -> Tensor:
         """Images ``(b, c, h, w)``, uint8, of the samples ``indices``.
 
         Raises:
-            DataError: If a file has become unreadable since the source was opened.
+            DataError: If the samples have no images, or a file has become unreadable since the source was
+                opened.
         """
-        return self.store.load(self.rows[torch.as_tensor(indices, dtype=torch.int64)])
+        return self._images.load(self.rows[torch.as_tensor(indices, dtype=torch.int64)])
+
+    def read(self, indices: Tensor | Sequence[int]) -> list[str]:
+        """Texts of the samples ``indices``.
+
+        Raises:
+            DataError: If the samples have no texts.
+        """
+        if self.texts is None:
+            raise DataError(f"source '{self.name}' has images, no texts")
+        rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
+        return [self.texts[row] for row in rows.tolist()]
+
+    @property
+    def _images(self) -> ImageStore:
+        if self.store is None:
+            raise DataError(f"source '{self.name}' has texts, no images")
+        return self.store
 
     def paths(self, indices: Tensor | Sequence[int]) -> list[str]:
         """Files of the samples ``indices``, printable; an empty list where the images are not files."""

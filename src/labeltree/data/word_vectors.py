@@ -122,5 +122,5 @@ def _write(folder: Path, path: Path) -> None:
     size="76 MB to download, 107 MB on disk",
     fetch=fetch_glove,
 )
-def _open(*, image_size: int | None = None, channels: int | None = None) -> Source:
+def _open() -> Source:
     raise DataError(f"'{NAME}' is a file of word vectors, not images; the objective devise reads it")
