@@ -22,6 +22,7 @@ from labeltree.data.statistics import channel_statistics
 from labeltree.data.stores import ArrayStore, MappedStore
 from labeltree.data.views import ViewGenerator
 from labeltree.data.word_vectors import glove_file
+from labeltree.data.wordnet_base import fetch_wordnet, wordnet_folder
 
 __all__ = [
     "ArrayStore",
@@ -39,6 +40,7 @@ __all__ = [
     "data_home",
     "fashion_mnist_taxonomy",
     "fetch",
+    "fetch_wordnet",
     "folder_taxonomy",
     "get_dataset",
     "glove_file",
@@ -48,4 +50,5 @@ __all__ = [
     "open_source",
     "register_dataset",
     "split_by_group",
+    "wordnet_folder",
 ]
