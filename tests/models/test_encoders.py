@@ -187,7 +187,7 @@ def test_without_timm_the_error_names_the_extra(monkeypatch):
 
 def test_listing_by_pattern():
     assert set(OWN) <= set(list_encoders())
-    assert list_encoders("small-*") == ["small-conv", "small-resnet"]
+    assert list_encoders("small-*") == ["small-conv", "small-resnet", "small-text"]
     assert "timm:resnet18" in list_encoders("timm:resnet1*")
     assert list_encoders("torchvision:resnet18") == ["torchvision:resnet18"]
     assert list_encoders("none-such*") == []

@@ -1,16 +1,20 @@
-"""Encoders by name, projection heads, and policies for what is trained."""
+"""Encoders of images and texts by name, projection heads, and policies for what is trained."""
 
-import labeltree.models.bottleneck  # these five register the encoders of our own
+import labeltree.models.bottleneck  # these register the encoders that have a name of their own
 import labeltree.models.cifar_resnet
+import labeltree.models.efficientnet_lite
+import labeltree.models.minilm
 import labeltree.models.plain
 import labeltree.models.pyramidnet
-import labeltree.models.small  # noqa: F401
-from labeltree.models.build import build_encoder, list_encoders
+import labeltree.models.small
+import labeltree.models.small_text  # noqa: F401
+from labeltree.models.build import build_encoder, encoder_modality, list_encoders, usually_pretrained
 from labeltree.models.encoder import Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
 from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.queue import KeyQueue
 from labeltree.models.registry import register_encoder
+from labeltree.models.text import TextEncoder, TokenizedTexts
 from labeltree.models.weights import load_weights, save_weights
 
 __all__ = [
@@ -18,10 +22,14 @@ __all__ = [
     "KeyQueue",
     "MomentumEncoder",
     "ProjectionHead",
+    "TextEncoder",
+    "TokenizedTexts",
     "build_encoder",
+    "encoder_modality",
     "list_encoders",
     "load_weights",
     "register_encoder",
     "save_weights",
     "set_trainable",
+    "usually_pretrained",
 ]

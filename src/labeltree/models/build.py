@@ -4,12 +4,13 @@ import difflib
 import fnmatch
 from pathlib import Path
 
-from labeltree.models.encoder import Encoder
+from labeltree.models.encoder import Encoder, Modality
 from labeltree.models.registry import registered_encoders
+from labeltree.models.text_transformer import PREFIX, load_text_encoder
 from labeltree.models.weights import load_weights
 from labeltree.models.wrapped import LIBRARIES, library_names, wrap_timm, wrap_torchvision
 
-__all__ = ["build_encoder", "list_encoders"]
+__all__ = ["build_encoder", "encoder_modality", "list_encoders", "usually_pretrained"]
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
@@ -23,27 +24,49 @@ def list_encoders(pattern: str = "*") -> list[str]:
     return sorted(fnmatch.filter(registered_encoders(), pattern))
 
 
+def encoder_modality(name: str) -> Modality:
+    """What the encoder called `name` reads, "image" or "text", without building it."""
+    entry = registered_encoders().get(name)
+    if entry is not None:
+        return entry.modality
+    return "text" if name.startswith(PREFIX) else "image"
+
+
+def usually_pretrained(name: str) -> bool:
+    """Whether the encoder called `name` starts from pretrained weights unless the user says otherwise.
+
+    Example:
+        >>> from labeltree.models import usually_pretrained
+        >>> usually_pretrained("minilm"), usually_pretrained("small-conv")
+        (True, False)
+    """
+    entry = registered_encoders().get(name)
+    return name.startswith(PREFIX) if entry is None else entry.usually_pretrained
+
+
 def build_encoder(
     name: str,
     *,
     channels: int = 3,
     image_size: int = 32,
-    pretrained: bool = False,
+    pretrained: bool | None = None,
     weights: str | Path | None = None,
 ) -> Encoder:
     """Build the encoder called `name`.
 
     Args:
-        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", or a bare name of timm.
-        channels: channels of the images.
-        image_size: height and width of the images in pixels.
-        pretrained: start from the library's published weights (timm and torchvision).
+        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", a bare name of timm, or
+            "text:NAME", a model of sentence-transformers or transformers, or the folder of one.
+        channels: channels of the images; text encoders ignore it.
+        image_size: height and width of the images in pixels; text encoders ignore it.
+        pretrained: start from published weights: the library's, or those that `labeltree data get NAME`
+            brings. None = what is usual for the encoder (`usually_pretrained`).
         weights: start from this file, `.safetensors` or a PyTorch state dict; read safely.
 
     Raises:
         ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
-        ImportError: the name is timm's, and timm is not installed.
-        DataError: published weights could not be fetched.
+        ImportError: the library that the name belongs to is not installed.
+        DataError: published weights could not be fetched, or were not yet.
 
     Example:
         >>> from labeltree.models import build_encoder
@@ -53,13 +76,16 @@ def build_encoder(
     """
     if channels < 1 or image_size < 1:
         raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
+    if pretrained is None:
+        pretrained = weights is None and usually_pretrained(name)
     entry = registered_encoders().get(name)
     if entry is not None:
-        if pretrained:
+        factory = entry.pretrained if pretrained else entry.factory
+        if factory is None:
             raise ValueError(
                 f"encoder {name!r} has no pretrained weights; use weights=FILE, or a name of timm"
             )
-        encoder = entry.factory(channels, image_size)
+        encoder = factory(channels, image_size)
     else:
         encoder = _from_library(name, channels, image_size, pretrained)
     if weights is not None:
@@ -68,6 +94,8 @@ def build_encoder(
 
 
 def _from_library(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
+    if name.startswith(PREFIX):
+        return load_text_encoder(name, name.removeprefix(PREFIX), pretrained)
     library, _, rest = name.rpartition(":")
     if library == "torchvision" and rest in library_names("torchvision"):
         return wrap_torchvision(rest, channels, image_size, pretrained)
@@ -88,4 +116,6 @@ def _nearest(name: str) -> str:
     )
     if near:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?"
-    return f"expected one of {', '.join(map(repr, sorted(own)))}, 'timm:NAME' or 'torchvision:NAME'"
+    return (
+        f"expected one of {', '.join(map(repr, sorted(own)))}, 'timm:NAME', 'torchvision:NAME' or 'text:NAME'"
+    )

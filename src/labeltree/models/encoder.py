@@ -1,23 +1,35 @@
-"""An encoder: images in, features out, in stages that a policy can freeze."""
+"""An encoder: images or texts in, features out, in stages that a policy can freeze."""
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Literal, Self
 
 from torch import Tensor, nn
 
-__all__ = ["Encoder", "set_trainable"]
+__all__ = ["Encoder", "Modality", "set_trainable"]
+
+Modality = Literal["image", "text"]
 
 
 class Encoder(nn.Module):
     """An image encoder: `forward` maps images (b, c, h, w) to features (b, feature_dim).
 
     Subclasses implement `forward` and `stages`. Frozen stages (see `set_trainable`) stay in evaluation mode,
-    also after `.train()`: their batch statistics do not move.
+    also after `.train()`: their batch statistics do not move, and they drop nothing out.
 
     Args:
         name: the name under which `build_encoder` builds it.
         feature_dim: length of a feature.
+
+    Attributes:
+        modality: what `forward` reads: "image", or "text" (see `TextEncoder`).
+        mean: per channel, of pixels in [0, 1]: pretrained weights expect images as ``(pixel - mean) / std``.
+            None where the weights are fresh or do not say.
+        std: per channel.
     """
+
+    modality: Modality = "image"
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
     def __init__(self, name: str, feature_dim: int) -> None:
         super().__init__()

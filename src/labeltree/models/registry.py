@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from labeltree.models.encoder import Encoder
+from labeltree.models.encoder import Encoder, Modality
 
 __all__ = ["EncoderEntry", "register_encoder", "registered_encoders"]
 
@@ -12,25 +12,49 @@ EncoderFactory = Callable[[int, int], Encoder]
 
 @dataclass(frozen=True)
 class EncoderEntry:
-    """A registered encoder: its name, one line about it, and the function that builds it."""
+    """A registered encoder.
+
+    Attributes:
+        name: of the encoder.
+        summary: one line about it.
+        factory: builds it with fresh weights.
+        pretrained: builds it with pretrained weights; None where there are none.
+        usually_pretrained: whether it starts from those weights unless the user says otherwise.
+        modality: what it reads.
+    """
 
     name: str
     summary: str
     factory: EncoderFactory
+    pretrained: EncoderFactory | None = None
+    usually_pretrained: bool = False
+    modality: Modality = "image"
 
 
 _ENTRIES: dict[str, EncoderEntry] = {}
 
 
-def register_encoder(name: str, *, summary: str) -> Callable[[EncoderFactory], EncoderFactory]:
+def register_encoder(
+    name: str,
+    *,
+    summary: str,
+    pretrained: EncoderFactory | None = None,
+    usually_pretrained: bool = False,
+    modality: Modality = "image",
+) -> Callable[[EncoderFactory], EncoderFactory]:
     """Decorator: make `factory(channels, image_size) -> Encoder` known to `build_encoder` as `name`.
+
+    A text encoder ignores channels and image size.
 
     Args:
         name: without ":", which separates the names of other libraries.
         summary: one line for `list_encoders` and the command line.
+        pretrained: like the factory, but with pretrained weights.
+        usually_pretrained: start from those weights unless the user says otherwise.
+        modality: what the encoder reads.
 
     Raises:
-        ValueError: the name is taken or holds a ":".
+        ValueError: the name is taken or holds a ":", or there are no weights to start from.
 
     Example:
         >>> from labeltree.models import list_encoders, register_encoder
@@ -43,9 +67,11 @@ def register_encoder(name: str, *, summary: str) -> Callable[[EncoderFactory], E
         raise ValueError(f"name is {name!r}; expected a name without ':'")
     if name in _ENTRIES:
         raise ValueError(f"an encoder named {name!r} is registered already; choose another name")
+    if usually_pretrained and pretrained is None:
+        raise ValueError(f"encoder {name!r} is usually_pretrained, but no function pretrained is given")
 
     def add(factory: EncoderFactory) -> EncoderFactory:
-        _ENTRIES[name] = EncoderEntry(name, summary, factory)
+        _ENTRIES[name] = EncoderEntry(name, summary, factory, pretrained, usually_pretrained, modality)
         return factory
 
     return add

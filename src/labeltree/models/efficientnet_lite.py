@@ -1,0 +1,67 @@
+"""EfficientNet-Lite0, with ImageNet weights that come as a package."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.cache import need_weights
+from labeltree.models.encoder import Encoder
+from labeltree.models.registry import register_encoder
+from labeltree.models.weights import read_weights
+from labeltree.models.wrapped import wrap_timm
+
+__all__ = ["efficientnet_lite0"]
+
+NAME = "efficientnet-lite0"
+WEIGHTS = "efficientnet-lite0-57934424.pth"
+# The weights were trained in TensorFlow, which pads strided convolutions on one side and adds 1e-3 to the
+# variance of a batch normalisation. This one of timm's two architectures does the same.
+_ARCHITECTURE = "tf_efficientnet_lite0"
+_CLASSIFIER = 2
+
+
+@register_encoder(
+    NAME,
+    summary="EfficientNet-Lite0, 3.4 M parameters, pretrained on ImageNet",
+    pretrained=lambda channels, image_size: _pretrained(channels, image_size),
+)
+def efficientnet_lite0(channels: int, image_size: int) -> Encoder:
+    """EfficientNet (Tan & Le 2019) without squeeze-and-excitation and with ReLU6, from the library timm."""
+    encoder = wrap_timm(_ARCHITECTURE, channels, image_size, pretrained=False)
+    encoder.name = NAME
+    return encoder
+
+
+def _pretrained(channels: int, image_size: int) -> Encoder:
+    encoder = efficientnet_lite0(channels, image_size)
+    load_by_position(encoder, read_weights(need_weights(NAME) / WEIGHTS))
+    # Bytes become (pixel - 127) / 128 for these weights.
+    encoder.mean, encoder.std = (127 / 255,) * channels, (128 / 255,) * channels
+    return encoder
+
+
+def load_by_position(encoder: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Load tensors that have other names but the encoder's order, without the classifier at their end.
+
+    The first convolution is summed over colours and shared out evenly where the images are not in colour.
+
+    Raises:
+        ValueError: a tensor is missing or has another shape.
+    """
+    expected = encoder.state_dict()
+    given = list(weights.values())[:-_CLASSIFIER]
+    if len(given) != len(expected):
+        raise ValueError(f"weights of {NAME}: {len(given)} tensors where {len(expected)} were expected")
+    channels = next(iter(expected.values())).shape[1]
+    if given[0].dim() == 4 and given[0].shape[1] != channels:
+        given[0] = given[0].sum(1, keepdim=True).expand(-1, channels, -1, -1) / channels
+    for (key, wanted), (name, tensor) in zip(
+        expected.items(), zip(weights, given, strict=False), strict=True
+    ):
+        if tensor.shape != wanted.shape:
+            raise ValueError(
+                f"weights of {NAME}: {name} is {tuple(tensor.shape)} where {key} is {tuple(wanted.shape)}"
+            )
+    with torch.no_grad():
+        encoder.load_state_dict(dict(zip(expected, given, strict=True)))
