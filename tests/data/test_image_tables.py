@@ -91,18 +91,19 @@ def test_groups_and_splits(table):
         label=["a", "b", "a", "b"], group=["x", None, "x", "y"], split=["train", "Valid", None, "test"]
     )
     source = open_source(path)
-    assert source.groups.tolist() == [0, -1, 0, 1]
+    assert source.groups.tolist() == [0, -1, 0, -1]
     assert source.split.tolist() == ["train", "val", "", "test"]
     path = table(label=["a", "b", "a", "b"], patient=[7, 7, 8, 9], fold=["test", "train", "train", "train"])
     source = open_source(path, group_column="patient", split_column="fold")
-    assert source.groups.tolist() == [0, 0, 1, 2]
+    assert source.groups.tolist() == [0, 0, -1, -1]
     assert source.split.tolist() == ["test", "train", "train", "train"]
 
 
 def test_rows_of_one_file_are_one_group(table):
     images = ["images/0.png", "images/1.png", "images/0.png", "images/../images/0.png"]
     source = open_source(table(image=images, label=["a", "b", "c", "a"]))
-    assert source.groups.tolist() == [0, 1, 0, 0]
+    assert source.groups.tolist() == [0, -1, 0, 0]
+    assert source.rows.tolist() == [0, 1, 0, 0]  # a file is decoded and kept once
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_rows_of_one_file_are_one_group(table):
         (
             {"label": list("abab"), "image": ["images/0.png", None, "", ""]},
             {},
-            "row 2: the column 'image' is empty",
+            r"3 of 4 rows have no image in 'image': row 2, 3, 4\. Fill them, or skip",
         ),
     ],
 )

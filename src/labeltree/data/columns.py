@@ -1,49 +1,119 @@
-"""Columns of a table: reading it, finding a column by its name, cells as text."""
+"""Columns of a table: reading it, finding a column by its name, its cells as codes of their texts."""
 
 from __future__ import annotations
 
+import csv
 import difflib
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
-__all__ = ["cell_texts", "find_column", "read_table"]
+__all__ = ["Cells", "cells_of", "find_column", "read_table", "usual_column"]
+
+_LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """The table of a ``.csv``, ``.tsv`` or ``.parquet`` file; cells of text files are text or missing."""
-    import pandas as pd
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a column.
 
+    Attributes:
+        texts: The distinct texts, without surrounding white space, in the order in which they first occur.
+        codes: Place of each row's text among them ``(n,)`` int64; -1 where the cell is missing or blank.
+    """
+
+    texts: list[str]
+    codes: np.ndarray[Any, Any]
+
+    def rows_of(self, text: str) -> np.ndarray[Any, Any]:
+        """The rows, counted from 1, whose text is this one."""
+        return np.flatnonzero(self.codes == self.texts.index(text)) + 1
+
+    def missing(self) -> np.ndarray[Any, Any]:
+        """The rows, counted from 1, without a text."""
+        return np.flatnonzero(self.codes < 0) + 1
+
+    def of_rows(self) -> list[str]:
+        """The text of every row; an empty one where it is missing."""
+        texts = [*self.texts, ""]
+        return [texts[code] for code in self.codes.tolist()]
+
+
+def read_table(path: Path) -> pa.Table:
+    """The table of a Parquet file (``.parquet``, ``.pq``) or of a text file, whose cells are text or missing.
+
+    The first line of a text file names its columns. Its cells are parted by commas, or by semicolons or tabs
+    where the first line has no comma.
+
+    Raises:
+        DataError: If it is missing, malformed or not UTF-8, or two columns have the same name.
+    """
     if not path.is_file():
         raise DataError(f"there is no table '{path}'")
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            table = pd.read_parquet(path)
-        else:
-            # Only an empty cell is missing: "NA" and "null" may be names.
-            table = pd.read_csv(
-                path,
-                sep="\t" if path.suffix.lower() == ".tsv" else ",",
-                dtype=str,
-                keep_default_na=False,
-                na_values=[""],
-                encoding="utf-8-sig",
-            )
+        table = _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
     except UnicodeDecodeError as error:
         raise DataError(f"the table '{path}' is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except Exception as error:  # pandas and pyarrow have many kinds of errors for malformed files
-        raise DataError(f"the table '{path}' cannot be read: {str(error).strip().splitlines()[0]}") from error
-    table.columns = [str(column).strip() for column in table.columns]
-    return table
+    except OSError as error:
+        raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # of Arrow, and of the header
+        reason = str(error).strip().splitlines()[0]
+        if "invalid UTF8" in reason:
+            raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
+        raise DataError(f"the table '{path}' cannot be read: {reason}") from error
+    names = [name.strip() for name in table.column_names]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"the table '{path}' has {names.count(name)} columns '{name}'; rename them")
+    return table.rename_columns(names)
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path).read()
+
+
+def _read_text(path: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+        while first and not first.strip():
+            first = file.readline()
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else next((d for d in ",;\t" if d in first), ",")
+    header = next(csv.reader([first], delimiter=delimiter), [])
+    if not header:
+        raise ValueError("it is empty; the first line names the columns")
+    return arrow_csv.read_csv(
+        path,
+        arrow_csv.ReadOptions(block_size=_LONGEST_ROW),
+        arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        # Only an empty cell is missing: "NA" and "null" may be names, and 01 is another name than 1.
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
+        ),
+    )
+
+
+def usual_column(table: pa.Table, usual: Sequence[str]) -> str | None:
+    """The first of the usual names, in lower case, that the table has; None if it has none of them."""
+    by_name = {column.lower(): column for column in reversed(table.column_names)}
+    return next((by_name[name] for name in usual if name in by_name), None)
 
 
 def find_column(
-    table: pd.DataFrame, path: Path, chosen: str | None, usual: Sequence[str], what: str, option: str
+    table: pa.Table, path: Path, chosen: str | None, usual: Sequence[str], what: str, option: str
 ) -> str:
     """The name of a column: the chosen one, or the first of the usual names that the table has.
 
@@ -58,29 +128,56 @@ def find_column(
     Raises:
         DataError: If there is none.
     """
-    columns = list(table.columns)
+    columns = table.column_names
     if chosen is not None:
         if chosen in columns:
             return chosen
         near = difflib.get_close_matches(chosen, columns, 1)
         hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(columns)}"
         raise DataError(f"the table '{path}' has no column '{chosen}'; {hint}")
-    by_name = {column.lower(): column for column in reversed(columns)}
-    for name in usual:
-        if name in by_name:
-            return by_name[name]
-    raise DataError(
-        f"the table '{path}' has no column for {what} that is known by its name ({', '.join(usual)}); "
-        f"it has {', '.join(columns)}: name one as {option}"
-    )
+    found = usual_column(table, usual)
+    if found is None:
+        raise DataError(
+            f"the table '{path}' has no column for {what} that is known by its name ({', '.join(usual)}); "
+            f"it has {', '.join(columns)}: name one as {option}"
+        )
+    return found
 
 
-def cell_texts(table: pd.DataFrame, column: str) -> list[str | None]:
-    """Cells as text, None where they are missing; whole numbers without a decimal point."""
-    cells: list[Any] = table[column].tolist()
-    missing = table[column].isna().tolist()
-    texts = [
-        str(int(c)) if isinstance(c, float) and not m and c.is_integer() else str(c)
-        for c, m in zip(cells, missing, strict=True)
-    ]
-    return [None if m or not t.strip() else t.strip() for t, m in zip(texts, missing, strict=True)]
+def cells_of(table: pa.Table, path: Path, column: str) -> Cells:
+    """The cells of a column as text; whole numbers have no decimal point.
+
+    Raises:
+        DataError: If it holds neither text nor numbers.
+    """
+    import pyarrow as pa
+
+    values = table.column(column)
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+        values = values.cast(kind)
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(
+            f"the table '{path}': the column '{column}' holds {kind}, not text or numbers; "
+            "write one text a cell, and several in several columns"
+        )
+    if pa.types.is_string(kind):
+        values = values.cast(pa.large_string())  # else more than 2 GiB of text would not fit in one array
+    if pa.types.is_null(kind):
+        return Cells([], np.full(len(values), -1, np.int64))
+    encoded = values.combine_chunks().dictionary_encode()
+    places: dict[str, int] = {}
+    distinct = [_text(value) for value in encoded.dictionary.to_pylist()]
+    place = [-1 if text is None else places.setdefault(text, len(places)) for text in distinct]
+    codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    return Cells(list(places), np.array([*place, -1], np.int64)[codes])
+
+
+def _text(value: Any) -> str | None:
+    """A cell as text; None if it is missing or blank."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        value = int(value) if value.is_integer() else value
+    return None if value is None else str(value).strip() or None

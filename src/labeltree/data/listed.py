@@ -29,6 +29,7 @@ def open_listed(
     *,
     split: np.ndarray[Any, Any] | Sequence[str] | None = None,
     groups: Tensor | None = None,
+    instances: Tensor | None = None,
     aspect_taxonomies: tuple[Taxonomy, ...] = (),
     aspects: Tensor | None = None,
     ratings: Tensor | None = None,
@@ -42,6 +43,8 @@ def open_listed(
 ) -> Source:
     """Open images whose files, labels and splits are known from somewhere else.
 
+    A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
+
     Args:
         name: Of the data set.
         root: The folder that the files are relative to.
@@ -50,6 +53,7 @@ def open_listed(
         taxonomy: Of the labels.
         split: ``train``, ``val``, ``test`` or empty, for each sample.
         groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
+        instances: ``(n,)`` stable ids; None = the places in ``files``.
         aspect_taxonomies: One per aspect.
         aspects: ``(n, A)``.
         ratings: ``(n, R)``.
@@ -67,6 +71,10 @@ def open_listed(
     """
     if not files:
         raise DataError(f"data set '{name}' lists no images")
+    n, rows = len(files), torch.arange(len(files))
+    if texts is None and boxes is None:
+        place = {file: row for row, file in enumerate(dict.fromkeys(files))}
+        rows, files = torch.tensor([place[file] for file in files]), list(place)
     paths = [os.path.join(root, file) for file in files]
     size, native_channels = image_size, channels
     if size is None or native_channels is None:
@@ -86,9 +94,9 @@ def open_listed(
         name=name,
         taxonomy=taxonomy,
         nodes=nodes,
-        instances=torch.arange(len(paths)),
+        instances=torch.arange(n) if instances is None else instances,
         store=opened.store,
-        rows=torch.arange(len(paths)),
+        rows=rows,
         groups=groups,
         split=None if split is None else np.asarray(split, dtype=str),
         files=paths,
@@ -97,4 +105,9 @@ def open_listed(
         ratings=ratings,
         texts=texts,
     )
-    return everything.subset(torch.from_numpy(opened.readable()))
+    readable = torch.from_numpy(opened.readable())
+    return (
+        everything
+        if len(readable) == len(paths)
+        else everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
+    )

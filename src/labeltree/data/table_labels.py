@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.columns import cell_texts, find_column
+from labeltree.data.columns import cells_of, find_column
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import split_path
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["TableAspects", "find_label_columns", "label_nodes", "table_aspects"]
 
@@ -41,7 +42,7 @@ class TableAspects:
     ratings: Tensor | None = None
 
 
-def find_label_columns(table: pd.DataFrame, path: Path, chosen: Sequence[str] | str | None) -> list[str]:
+def find_label_columns(table: pa.Table, path: Path, chosen: Sequence[str] | str | None) -> list[str]:
     """The columns of the labels, coarse to fine: the chosen ones, or those with a usual name."""
     if isinstance(chosen, str):
         chosen = [chosen]
@@ -51,7 +52,7 @@ def find_label_columns(table: pd.DataFrame, path: Path, chosen: Sequence[str] | 
         return [find_column(table, path, column, (), "labels", "label_columns") for column in chosen]
     numbered = {
         int(match[1]): column
-        for column in table.columns
+        for column in table.column_names
         if (match := _PER_DEPTH.fullmatch(column)) is not None
     }
     if numbered:
@@ -60,7 +61,7 @@ def find_label_columns(table: pd.DataFrame, path: Path, chosen: Sequence[str] | 
 
 
 def label_nodes(
-    table: pd.DataFrame, path: Path, columns: Sequence[str], taxonomy: Taxonomy | None
+    table: pa.Table, path: Path, columns: Sequence[str], taxonomy: Taxonomy | None
 ) -> tuple[Taxonomy, Tensor]:
     """The taxonomy of the labels in the columns, unless it is given, and the node of every row ``(n,)``.
 
@@ -68,23 +69,25 @@ def label_nodes(
         DataError: If a row has a gap, or there are no labels.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    rows: list[Any] = _paths(table, path, columns)
-    if len(columns) == 1 and taxonomy is not None:
-        rows = cell_texts(table, columns[0])
-    elif len(columns) == 1:
-        rows = [row and split_path(row[0]) for row in rows]
+    labels: list[Any]
+    if len(columns) > 1:
+        labels, codes = _paths(table, path, columns)
+    else:
+        cells = cells_of(table, path, columns[0])
+        codes = cells.codes
+        labels = cells.texts if taxonomy is not None else [split_path(text) for text in cells.texts]
     try:
         if taxonomy is None:
-            known = dict.fromkeys(row for row in rows if row)
-            if not known:
+            if not any(labels):
                 raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is empty")
-            taxonomy = Taxonomy.from_paths(known)
-        return taxonomy, taxonomy.encode(rows)
+            taxonomy = Taxonomy.from_paths(dict.fromkeys(label for label in labels if label))
+        nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
         raise TaxonomyError(f"the table '{path}', {' and '.join(columns)}: {error}") from error
+    return taxonomy, torch.cat([nodes, nodes.new_full((1,), -1)])[torch.from_numpy(codes)]
 
 
-def table_aspects(table: pd.DataFrame, path: Path, columns: Sequence[str] | str | None) -> TableAspects:
+def table_aspects(table: pa.Table, path: Path, columns: Sequence[str] | str | None) -> TableAspects:
     """A taxonomy and labels from each of the columns, and ratings where they are numbers.
 
     A cell is a name or a path ``a/b``, or empty. A column in which all finest names are whole numbers, as in
@@ -103,7 +106,7 @@ def table_aspects(table: pd.DataFrame, path: Path, columns: Sequence[str] | str 
     taxonomies = tuple(taxonomy for taxonomy, _ in labelled)
     nodes = torch.stack([column for _, column in labelled], dim=1)
     numbers = [_ratings(taxonomy, column) for taxonomy, column in labelled]
-    missing = torch.full((len(table),), -1)
+    missing = torch.full((table.num_rows,), -1)
     ratings = [missing if column is None else column for column in numbers]
     some = any(column is not None for column in numbers)
     return TableAspects(taxonomies, nodes, torch.stack(ratings, dim=1) if some else None)
@@ -119,16 +122,26 @@ def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:
     return numbers[nodes]
 
 
-def _paths(table: pd.DataFrame, path: Path, columns: Sequence[str]) -> list[tuple[str, ...] | None]:
-    """Labels coarse to fine, as far as they go; None where there is none."""
-    paths: list[tuple[str, ...] | None] = []
-    for row, cells in enumerate(zip(*(cell_texts(table, column) for column in columns), strict=True)):
-        known = tuple(cell for cell in cells if cell is not None)
-        if any(cell is not None for cell in cells[len(known) :]):
-            gap = columns[cells.index(None)]
+def _paths(
+    table: pa.Table, path: Path, columns: Sequence[str]
+) -> tuple[list[tuple[str, ...]], np.ndarray[Any, Any]]:
+    """The distinct labels, coarse to fine as far as they go, and the code of each row, -1 without a label."""
+    import pandas as pd
+
+    cells = [cells_of(table, path, column) for column in columns]
+    for coarser, finer, column in zip(cells, cells[1:], columns, strict=False):
+        gaps = np.flatnonzero((coarser.codes < 0) & (finer.codes >= 0))
+        if gaps.size:
             raise DataError(
-                f"the table '{path}', row {row + 1}: '{gap}' is empty but a finer label is given; "
+                f"the table '{path}', row {gaps[0] + 1}: '{column}' is empty but a finer label is given; "
                 "only the finest labels of a row may be missing"
             )
-        paths.append(known or None)
-    return paths
+    codes = cells[0].codes
+    for column_cells in cells[1:]:
+        width = len(column_cells.texts) + 1
+        codes = pd.factorize(codes * width + column_cells.codes + 1)[0]  # below n · width: never too large
+    first = np.unique(codes, return_index=True)[1]
+    labels = [
+        tuple(c.texts[code] for c in cells if (code := int(c.codes[row])) >= 0) for row in first.tolist()
+    ]
+    return labels, np.where(cells[0].codes < 0, -1, codes)

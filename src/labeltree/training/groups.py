@@ -33,7 +33,8 @@ class TableRecipe:
     """Which columns of a table are what; None = found by their usual names.
 
     Attributes:
-        image_column: path of each image, relative to the table.
+        image_column: path of each image, relative to the table; several columns are several images a row.
+        text_column: text of each sample; beside ``image_column``, or alone.
         label_columns: one column a depth, coarse to fine, or one column of labels of ``taxonomy``.
         group_column: samples of one group (patient, item) stay on one side of every split.
         split_column: ``train``, ``val`` or ``test``.
@@ -41,7 +42,8 @@ class TableRecipe:
             or paths ``a/b``; whole numbers are ratings too.
     """
 
-    image_column: str | None = None
+    image_column: list[str] | str | None = None
+    text_column: str | None = None
     label_columns: list[str] | None = None
     group_column: str | None = None
     split_column: str | None = None
