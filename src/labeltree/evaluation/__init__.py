@@ -1,5 +1,7 @@
 """Protocols that turn embeddings into honest numbers, and the result that holds them."""
 
+from labeltree.evaluation.aspect_result import AspectResult, aspect_means
+from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.evaluate import evaluate
 from labeltree.evaluation.ground import Ground, translate
 from labeltree.evaluation.reading import ROLES, Reading, read
@@ -17,6 +19,7 @@ from labeltree.evaluation.tree_errors import tree_errors
 
 __all__ = [
     "ROLES",
+    "AspectResult",
     "Confusion",
     "EvaluationResult",
     "EvaluationSettings",
@@ -27,8 +30,10 @@ __all__ = [
     "Representation",
     "Samples",
     "TreeErrors",
+    "aspect_means",
     "choose_samples",
     "evaluate",
+    "evaluate_aspects",
     "read",
     "translate",
     "tree_errors",

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 
 from labeltree.errors import DataError
+from labeltree.evaluation.aspect_result import aspect_means
+from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.notes import different_samples, reading_notes
 from labeltree.evaluation.own_answers import OwnAnswers, own_answers
@@ -41,7 +43,9 @@ def evaluate(
     - linear probe on the features: learned on the training split, tested on ``split``;
     - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
     - where the table has ``predictions``, the model's own answers within ``split``;
-    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings.
+    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings;
+    - where the table has ``aspects``, probe, own answers and retrieval by each of them, and their means as a
+      role of their own; see `evaluate_aspects`.
 
     A table without features gives its embeddings to all of them. A table without splits is halved for the
     classifiers and searched as a whole. What was read, counted and left out is in the result's notes.
@@ -84,7 +88,8 @@ def evaluate(
     chosen = {key: _choose(key, entry, ground, split, settings) for key, entry in tables.items()}
     samples = chosen[name]
     measured = {
-        key: _measure(key, entry, roles, chosen[key], ground, settings) for key, entry in tables.items()
+        key: _measure(key, entry, roles, chosen[key], ground, split, settings)
+        for key, entry in tables.items()
     }
     methods = {key: entry.method for key, entry in measured.items()}
     prototypes = measured[name].prototypes
@@ -104,6 +109,7 @@ def evaluate(
             *_parent_notes(prototypes),
             *_probe_notes(measured),
             *_silent_notes(measured),
+            *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *different_samples(tables, chosen, name),
         ],
         settings=settings,
@@ -115,6 +121,7 @@ class _Measured(NamedTuple):
     probe_gap: float
     prototypes: PrototypeResult
     own: OwnAnswers | None
+    aspect_notes: list[str]
 
 
 def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:
@@ -146,6 +153,7 @@ def _measure(
     roles: list[str],
     samples: Samples,
     ground: Ground,
+    split: str,
     settings: EvaluationSettings,
 ) -> _Measured:
     readings = {role: read(table, role, settings.feature_geometry) for role in roles}
@@ -172,6 +180,9 @@ def _measure(
     if own is not None:
         scores["predictions"] = own.scores
         by_depth["own"] = own.by_depth
+    aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings)
+    if aspects:
+        scores["aspects"] = aspect_means(aspects)
     method = MethodResult(
         name=name,
         representations={role: reading.representation for role, reading in readings.items()},
@@ -179,8 +190,9 @@ def _measure(
         by_depth=by_depth,
         hp_curve={role: found.hp_curve for role, found in retrieval.items()},
         errors=probe.errors,
+        aspects=aspects,
     )
-    return _Measured(method, probe.gap, prototypes, own)
+    return _Measured(method, probe.gap, prototypes, own, aspect_notes)
 
 
 def _same(a: Reading, b: Reading) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from labeltree.errors import DataError
+from labeltree.evaluation.aspect_result import AspectResult
+from labeltree.evaluation.plain import curves, number, numbers, without_nan
 from labeltree.evaluation.settings import EvaluationSettings
 
 __all__ = ["Confusion", "EvaluationResult", "MethodResult", "NodeErrors", "Representation", "TreeErrors"]
@@ -121,10 +123,11 @@ class MethodResult:
         name: of the method.
         representations: role → what was read.
         scores: role → metric → value; NaN where it is not defined for these samples. The model's own answers
-            are a role too, ``predictions``.
+            are a role too, ``predictions``, and so are the means over the aspects, ``aspects``.
         by_depth: protocol (``probe``, ``prototypes``, ``own``) → accuracy at depth 1 … L, coarse → fine.
         hp_curve: role → HP@1 … HP@K.
         errors: where the linear probe errs.
+        aspects: what was measured of each aspect, by its name; empty where there are none.
     """
 
     name: str
@@ -133,6 +136,7 @@ class MethodResult:
     by_depth: dict[str, list[float]]
     hp_curve: dict[str, list[float]]
     errors: TreeErrors
+    aspects: dict[str, AspectResult] = field(default_factory=dict)
 
     def score(self, metric: str, role: str | None = None) -> float:
         """The value of a metric, NaN where there is none.
@@ -173,7 +177,7 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
-        content: dict[str, Any] = _without_nan(asdict(self))
+        content: dict[str, Any] = without_nan(asdict(self))
         return {"format": FORMAT, **content}
 
     @classmethod
@@ -207,13 +211,14 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
     return MethodResult(
         name=content["name"],
         representations={role: Representation(**item) for role, item in content["representations"].items()},
-        scores={
-            role: {key: _number(value) for key, value in item.items()}
-            for role, item in content["scores"].items()
-        },
-        by_depth={name: [_number(v) for v in values] for name, values in content["by_depth"].items()},
-        hp_curve={role: [_number(v) for v in values] for role, values in content["hp_curve"].items()},
+        scores={role: numbers(item) for role, item in content["scores"].items()},
+        by_depth=curves(content["by_depth"]),
+        hp_curve=curves(content["hp_curve"]),
         errors=_tree_errors(content["errors"]),
+        aspects={
+            name: AspectResult(numbers(item["scores"]), curves(item["by_depth"]), dict(item["counts"]))
+            for name, item in content.get("aspects", {}).items()
+        },
     )
 
 
@@ -229,18 +234,4 @@ def _tree_errors(content: Mapping[str, Any]) -> TreeErrors:
 
 def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
     names = [entry.name for entry in fields(kind)]
-    return {name: _number(item[name]) if item[name] is None else item[name] for name in names}
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return {name: number(item[name]) if item[name] is None else item[name] for name in names}

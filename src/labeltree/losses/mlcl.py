@@ -183,6 +183,13 @@ class MLCLLoss(nn.Module):
         return torch.stack(answers, dim=1)
 
     @property
+    def predict_aspects(self) -> Callable[[Tensor], Tensor]:
+        """The model's own answers for every aspect: `classify`; there with `ce`."""
+        if not len(self.classifiers):
+            raise AttributeError("MLCLLoss answers with ce=True")
+        return self.classify
+
+    @property
     def predict(self) -> Callable[[Tensor], Tensor]:
         """The model's own answer, nodes `(n,)` from `features (n, f)`; there with `ce` and one taxonomy."""
         if not len(self.classifiers) or self.num_aspects > 1:

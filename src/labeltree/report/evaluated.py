@@ -15,6 +15,7 @@ from labeltree.evaluation import EvaluationResult, EvaluationSettings, Ground, e
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+from labeltree.training.baselines import RAW_NAMES, start_name
 from labeltree.training.embed import run_tables
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
@@ -29,7 +30,11 @@ HEADLINE = (
     ("ahp", "embeddings"),
     ("parent_violations", "embeddings"),
     ("own_top1", "predictions"),
+    ("aspect_accuracy_at_depth_1", "aspects"),
+    ("aspect_own_accuracy_at_depth_1", "aspects"),
+    ("aspect_recall_at_1", "aspects"),
 )
+_NOT_ALWAYS = ("predictions", "aspects")
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def evaluate_run(
     out: str | Path | None = None,
     settings: EvaluationSettings | None = None,
 ) -> Evaluated:
-    """Evaluate a trained run beside raw pixels, the untrained encoder and, if asked, other runs.
+    """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
 
     Args:
         path: the run folder.
@@ -79,7 +84,8 @@ def evaluate_run(
             )
         label = theirs.module.recipe.objective
         others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
-    baselines = {**others, "untrained encoder": tables["untrained"], "raw pixels": tables["pixels"]}
+    raw = RAW_NAMES[trainee.module.encoder.modality]
+    baselines = {**others, start_name(recipe): tables["untrained"], raw: tables["raw"]}
     table, title = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
     judge: AnyTaxonomy = own
     folder = RunFolder(path)
@@ -157,7 +163,7 @@ def headline(result: EvaluationResult) -> str:
     shown = [
         (metric, role)
         for metric, role in HEADLINE
-        if role != "predictions" or any(role in method.scores for method in result.methods.values())
+        if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
     ]
     names = [f"{metric.replace('_', ' ')}" for metric, _ in shown]
     width = max(len(name) for name in result.methods)

@@ -69,7 +69,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
     table = pq.read_table(path).combine_chunks()
     raw: dict[str, Any] = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
-    raw = {k: raw[k] for k in ("geometry", "curvature") if k in raw}
+    raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies") if k in raw}
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
@@ -93,9 +93,10 @@ def as_floats(path: Path, name: str, array: Any) -> Tensor:
     return torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
 
 
-def as_integers(path: Path, name: str, array: Any) -> Tensor:
-    """A column of integers, (n,) int64."""
+def as_integers(path: Path, name: str, array: Any, *, columns: bool = False) -> Tensor:
+    """A column of integers, (n,) int64; with ``columns`` several, (n, A)."""
     array = np.asarray(array)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"'{name}' in '{path}' must be integers, one a row, got {array.dtype} {array.shape}")
+    if array.ndim != (2 if columns else 1) or array.dtype.kind not in "iu":
+        shape = "(n, A)" if columns else "one a row"
+        raise DataError(f"'{name}' in '{path}' must be integers, {shape}, got {array.dtype} {array.shape}")
     return torch.from_numpy(array.astype(np.int64))

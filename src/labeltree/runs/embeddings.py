@@ -13,12 +13,14 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry, get_geometry
+from labeltree.runs.aspects import aspect_names, aspects_from_text, check_aspects, text_of_aspects
 from labeltree.runs.columns import as_floats, as_integers, read_answers, read_columns, read_nodes
-from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["EmbeddingTable"]
 
-_OPTIONAL = ("features", "instances", "paths", "predictions")
+_TENSORS = ("features", "instances", "predictions", "aspects", "aspect_predictions")
+_TEXTS = ("split", "paths")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class EmbeddingTable:
             classifier.
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
         curvature: of the Poincaré ball, below 0; not used by the other geometries.
+        aspects: ``(n, A)`` int64, further labels of the same samples, nodes of each column's own taxonomy, −1
+            where missing; None where there are none.
+        aspect_taxonomies: one per column, saved with the table.
+        aspect_names: what they are called; left out, the names of their roots, or ``aspect 1`` … where those
+            say nothing.
+        aspect_predictions: ``(n, A)`` int64, the model's own answers for each aspect, −1 where it gave none.
     """
 
     embeddings: Tensor
@@ -47,20 +55,34 @@ class EmbeddingTable:
     geometry: str = "sphere"
     curvature: float = -1.0
     predictions: Tensor | None = None
+    aspects: Tensor | None = None
+    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    aspect_names: tuple[str, ...] = ()
+    aspect_predictions: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
             raise DataError(f"embeddings must be a float (n, d) array, got {_describe(self.embeddings)}")
         n = len(self.embeddings)
-        for name in ("nodes", "split", "features", "instances", "paths", "predictions"):
+        for name in ("nodes", *_TENSORS, *_TEXTS):
             column = getattr(self, name)
             if column is not None and len(column) != n:
                 raise DataError(
                     f"the table has {n} embeddings but {len(column)} {name}; they must be as many"
                 )
+        self._check_aspects(n)
         if not bool(torch.isfinite(self.embeddings).all()):
             row = int((~torch.isfinite(self.embeddings)).any(1).nonzero()[0])
             raise DataError(f"embedding row {row} holds NaN or infinity; leave such rows out")
+
+    def _check_aspects(self, n: int) -> None:
+        if self.aspects is None and (self.aspect_taxonomies or self.aspect_predictions is not None):
+            raise DataError("the table has aspect_taxonomies or aspect_predictions but no aspects")
+        for name in ("aspects", "aspect_predictions"):
+            if getattr(self, name) is not None:
+                check_aspects(name, getattr(self, name), n, self.aspect_taxonomies)
+        names = aspect_names(self.aspect_taxonomies, self.aspect_names)
+        object.__setattr__(self, "aspect_names", names)  # the table is frozen, its defaults are computed
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -74,10 +96,10 @@ class EmbeddingTable:
         """The table of the rows in ``index``: ``(m,)`` int64 positions or ``(n,)`` bool."""
         where = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
         picked: dict[str, Any] = {}
-        for name in ("embeddings", "nodes", "features", "instances", "predictions"):
+        for name in ("embeddings", "nodes", *_TENSORS):
             column = getattr(self, name)
             picked[name] = None if column is None else column[where]
-        for name in ("split", "paths"):
+        for name in _TEXTS:
             array = getattr(self, name)
             picked[name] = None if array is None else array[where.numpy()]
         return replace(self, **picked)
@@ -92,25 +114,43 @@ class EmbeddingTable:
             raise DataError(f"the embeddings table has no rows of split '{split}'; it has {known}")
         return self.rows(mask)
 
+    def aspect(self, number: int) -> EmbeddingTable:
+        """The same samples labelled, and answered, by one of their aspects; nodes are of its taxonomy."""
+        if self.aspects is None or not 0 <= number < len(self.aspect_names):
+            raise DataError(f"there is no aspect {number}: the table has {len(self.aspect_names)} aspects")
+        answers = self.aspect_predictions
+        return replace(
+            self,
+            nodes=self.aspects[:, number],
+            predictions=None if answers is None else answers[:, number],
+            aspects=None,
+            aspect_taxonomies=(),
+            aspect_names=(),
+            aspect_predictions=None,
+        )
+
     def save(self, path: str | Path) -> None:
         """Write the table as ``.npz`` or ``.parquet``, by suffix, atomically."""
         path = Path(path)
         columns: dict[str, Any] = {"embeddings": self.embeddings.numpy(), "nodes": self.nodes.numpy()}
-        for name in ("split", "features", "instances", "paths", "predictions"):
+        for name in (*_TENSORS, *_TEXTS):
             column = getattr(self, name)
             if column is not None:
                 columns[name] = (
                     column.numpy() if isinstance(column, Tensor) else np.asarray(column, dtype=str)
                 )
+        note: dict[str, Any] = {"geometry": self.geometry, "curvature": self.curvature}
+        if self.aspects is not None:
+            note["aspect_taxonomies"] = text_of_aspects(self.aspect_names, self.aspect_taxonomies)
         with atomic_write(path) as temporary:
             if path.suffix == ".npz":
-                np.savez(temporary, geometry=self.geometry, curvature=self.curvature, **columns)
+                np.savez(temporary, **note, **columns)
             elif path.suffix == ".parquet":
-                self._save_parquet(temporary, columns)
+                self._save_parquet(temporary, columns, {key: str(value) for key, value in note.items()})
             else:
                 raise DataError(f"cannot write embeddings to '{path}': use .npz or .parquet")
 
-    def _save_parquet(self, path: Path, columns: dict[str, Any]) -> None:
+    def _save_parquet(self, path: Path, columns: dict[str, Any], note: dict[str, str]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -121,7 +161,6 @@ class EmbeddingTable:
             else:
                 arrays[name] = pa.array(column)
         table = pa.table(arrays)
-        note = {"geometry": self.geometry, "curvature": repr(self.curvature)}
         pq.write_table(table.replace_schema_metadata(note), path)
 
     @classmethod
@@ -131,7 +170,8 @@ class EmbeddingTable:
         Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
         ``instances``, ``paths``, ``predictions`` (nodes or labels: the model's own answers), ``geometry``,
-        ``curvature``. The singular of each name is accepted too.
+        ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which need the
+        ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
             path: an ``.npz`` file, or a ``.parquet`` file whose embedding columns are lists of numbers.
@@ -145,7 +185,7 @@ class EmbeddingTable:
         if not path.is_file():
             raise DataError(f"no embeddings at '{path}'")
         raw = read_columns(path)
-        for plural in (*("embeddings", "nodes", "labels", "splits"), *_OPTIONAL):
+        for plural in ("embeddings", "nodes", "labels", "splits", "paths", *_TENSORS):
             singular = plural.removesuffix("s")
             name = "split" if plural == "splits" else plural
             if name not in raw:
@@ -154,7 +194,13 @@ class EmbeddingTable:
                     raw[name] = raw[alias]
         if "embeddings" not in raw:
             raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
-        text = {k: np.asarray(raw[k], dtype=str) for k in ("split", "paths") if k in raw}
+        text = {k: np.asarray(raw[k], dtype=str) for k in _TEXTS if k in raw}
+        aspects = {
+            k: as_integers(path, k, raw[k], columns=True)
+            for k in ("aspects", "aspect_predictions")
+            if k in raw
+        }
+        names, taxonomies = aspects_from_text(path, str(raw.get("aspect_taxonomies", "[]")))
         return cls(
             embeddings=as_floats(path, "embeddings", raw["embeddings"]),
             nodes=read_nodes(path, raw, taxonomy),
@@ -165,6 +211,9 @@ class EmbeddingTable:
             geometry=str(raw.get("geometry", "sphere")),
             curvature=float(raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),
+            aspect_taxonomies=taxonomies,
+            aspect_names=names,
+            **aspects,
         )
 
 

@@ -81,7 +81,7 @@ class RunFolder:
         return self.path / "report.html"
 
     def embeddings(self, name: str = "trained") -> Path:
-        """The embeddings table of that name: ``trained``, ``untrained`` or ``pixels``."""
+        """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""
         return self.path / "embeddings" / f"{name}.npz"
 
     def require(self) -> RunFolder:

@@ -157,12 +157,24 @@ class Objective(nn.Module):
         Of several losses that can answer the last one does, so corr+cls answers by its classifier as in the
         paper; None where none can.
         """
-        offered = {"features": features}
-        if self.head is not None:
-            offered["embeddings"] = self.embed(features)
+        offered = self._offered_for_answers(features)
         return next(
             (nodes for term in reversed(self._terms) if (nodes := term.predict(offered)) is not None), None
         )
+
+    def predict_aspects(self, features: Tensor) -> Tensor | None:
+        """The model's own answers for every aspect, nodes ``(n, A)`` of the aspects' taxonomies.
+
+        As in `predict`, the last loss that can answer does; None where none can, or there are no aspects.
+        """
+        offered = self._offered_for_answers(features)
+        return next(
+            (nodes for term in reversed(self._terms) if (nodes := term.predict_aspects(offered)) is not None),
+            None,
+        )
+
+    def _offered_for_answers(self, features: Tensor) -> dict[str, Tensor]:
+        return {"features": features} | ({} if self.head is None else {"embeddings": self.embed(features)})
 
     def check_option(self, name: str, option: str, value: float | list[float]) -> None:
         """Let the loss of that name refuse a value of an option, with its own `ValueError`."""

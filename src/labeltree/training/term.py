@@ -95,8 +95,15 @@ class Term(nn.Module):
 
     def predict(self, offered: Mapping[str, Any]) -> Tensor | None:
         """The nodes ``(n,)`` that the loss itself would answer; None if it does not answer."""
-        answer = getattr(self.loss, "predict", None)
-        if answer is None or self.of_aspects:
+        return None if self.of_aspects else self._answer("predict", offered)
+
+    def predict_aspects(self, offered: Mapping[str, Any]) -> Tensor | None:
+        """The nodes ``(n, A)`` that the loss would answer for every aspect; None if it does not answer."""
+        return self._answer("predict_aspects", offered) if self.of_aspects else None
+
+    def _answer(self, method: str, offered: Mapping[str, Any]) -> Tensor | None:
+        answer = getattr(self.loss, method, None)
+        if answer is None:
             return None
         nodes: Tensor = answer(**self._feed(_asked(self.name, answer), offered))
         return nodes

@@ -1,0 +1,93 @@
+"""The protocols once more for every aspect of the samples."""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+
+from labeltree.errors import DataError
+from labeltree.evaluation.aspect_result import AspectResult
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.own_answers import own_answers
+from labeltree.evaluation.probe import linear_probe
+from labeltree.evaluation.reading import read
+from labeltree.evaluation.retrieval import retrieval_scores
+from labeltree.evaluation.samples import choose_samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["evaluate_aspects"]
+
+_log = logging.getLogger(__name__)
+
+
+def evaluate_aspects(
+    table: EmbeddingTable, *, split: str = "test", settings: EvaluationSettings | None = None
+) -> tuple[dict[str, AspectResult], list[str]]:
+    """Measure a table by each of its aspects: linear probe, own answers, retrieval.
+
+    All read the features, or the embeddings of a table without features: an aspect has no embedding that
+    training shaped for it alone and that a table could hold. The cost is one probe and one ranking an aspect.
+
+    Args:
+        table: with or without aspects; its labels do not matter.
+        split: as in `evaluate`.
+        settings: as in `evaluate`.
+
+    Returns:
+        the results by the aspects' names, and sentences on aspects that could not be measured.
+
+    Raises:
+        DataError: if the split is missing or empty.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> mood = Taxonomy.from_paths(["good", "bad"], root_name="service")
+        >>> table = EmbeddingTable(
+        ...     embeddings=torch.eye(2).repeat(8, 1),
+        ...     nodes=torch.full((16,), -1),
+        ...     aspects=mood.encode(["good", "bad"] * 8)[:, None],
+        ...     aspect_taxonomies=(mood,),
+        ... )
+        >>> results, _ = evaluate_aspects(table)
+        >>> results["service"].scores["top1"]
+        1.0
+    """
+    settings = settings or EvaluationSettings()
+    results: dict[str, AspectResult] = {}
+    notes = []
+    if table.split is not None and len(table.aspect_names):
+        table.select(split)  # a missing split is an error, an aspect without labels in it is not
+    for number, (name, taxonomy) in enumerate(zip(table.aspect_names, table.aspect_taxonomies, strict=True)):
+        _log.info("aspect %s", name)
+        try:
+            results[name] = _measure(table.aspect(number), taxonomy, split, settings)
+        except DataError as error:
+            notes.append(f"The aspect '{name}' could not be measured and is in no mean: {error}.")
+    return results, notes
+
+
+def _measure(
+    table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
+) -> AspectResult:
+    ground = Ground.of(taxonomy)
+    if table.split is not None and split != "train" and bool((table.split == "train").any()):
+        learned = table.nodes[torch.from_numpy(table.split == "train")]
+        if not bool((learned > 0).any()):
+            raise DataError("no training sample has a label in it")
+    samples = choose_samples(table, taxonomy, split, settings)
+    if not samples.counts["classes learned"]:
+        raise DataError("all its training samples are labelled only coarsely")
+    reading = read(table, "features", settings.feature_geometry)
+    with torch.no_grad():
+        probe = linear_probe(reading, table.nodes, samples, ground, settings)
+        own = own_answers(table.predictions, table.nodes, samples, ground)
+        retrieval = retrieval_scores(reading, table.nodes, samples, ground, settings)
+    scores, by_depth = probe.scores | retrieval.scores, {"probe": probe.by_depth}
+    if own is not None:
+        scores |= own.scores
+        by_depth["own"] = own.by_depth
+    return AspectResult(scores, by_depth, samples.counts)
