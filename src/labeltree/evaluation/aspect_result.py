@@ -25,6 +25,16 @@ class AspectResult:
     by_depth: dict[str, list[float]]
     counts: dict[str, int]
 
+    def named(self) -> dict[str, float]:
+        """The scores, and the accuracies at depth 1: ``accuracy_at_depth_1``, ``own_accuracy_at_depth_1``."""
+        prefixes = {"probe": "", "own": "own_"}
+        coarsest = {
+            f"{prefixes[name]}accuracy_at_depth_1": depths[0]
+            for name, depths in self.by_depth.items()
+            if depths
+        }
+        return self.scores | coarsest
+
 
 def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
     """The mean of every score over the aspects, each counting once, whatever its number of samples.
@@ -36,12 +46,7 @@ def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
     """
     values: dict[str, list[float]] = {}
     for result in results.values():
-        coarsest = {
-            f"{'' if name == 'probe' else name + '_'}accuracy_at_depth_1": depths[0]
-            for name, depths in result.by_depth.items()
-            if depths
-        }
-        for name, value in (result.scores | coarsest).items():
+        for name, value in result.named().items():
             values.setdefault(f"aspect_{name}", [])
             if not math.isnan(value):
                 values[f"aspect_{name}"].append(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from labeltree.evaluation import EvaluationResult
 from labeltree.report.wording import GROUPS, SEARCH, SEARCH_EMBEDDINGS, Measure, format_score
 
-__all__ = ["TableCell", "TableGroup", "TableRow", "metric_table"]
+__all__ = ["TableCell", "TableGroup", "TableRow", "metric_table", "table_cells"]
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,14 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
 
 def _cells(result: EvaluationResult, measure: Measure) -> list[TableCell]:
     values = [method.score(measure.metric, measure.role or None) for method in result.methods.values()]
-    texts = [format_score(value, measure) for value in values]
+    return table_cells(values, larger_is_better=measure.larger_is_better, share=measure.share)
+
+
+def table_cells(values: list[float], *, larger_is_better: bool = True, share: bool = True) -> list[TableCell]:
+    """The cells of a row, the best marked where several are known."""
+    texts = [format_score(value, share=share) for value in values]
     known = [value for value in values if not math.isnan(value)]
-    best = "" if len(known) < 2 else format_score((max if measure.larger_is_better else min)(known), measure)
+    best = "" if len(known) < 2 else format_score((max if larger_is_better else min)(known), share=share)
     return [TableCell(text, text == best) for text in texts]
 
 

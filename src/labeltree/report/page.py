@@ -13,6 +13,7 @@ from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
+from labeltree.report.aspect_table import aspect_table
 from labeltree.report.charts import METHOD_SHAPES
 from labeltree.report.confusions import confusion_rows
 from labeltree.report.error_tree import ErrorTree
@@ -128,6 +129,7 @@ def render_report(
         tiles=tiles(result, samples),
         methods=list(result.methods),
         groups=metric_table(result, sample, samples),
+        aspects=aspect_table(result, sample, samples),
         depth=depth_figure(result, taxonomy, table.nodes[chosen.test]),
         errors=result.main.errors,
         error_rows=ErrorTree(result.main.errors, taxonomy, colours, names).rows(),

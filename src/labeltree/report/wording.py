@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 
 __all__ = [
+    "ASPECTS",
     "GROUPS",
     "SEARCH",
     "SEARCH_EMBEDDINGS",
+    "AspectMeasure",
     "Measure",
     "MeasureGroup",
     "format_score",
@@ -150,11 +152,53 @@ _ARRANGE = MeasureGroup(
 GROUPS = (_CLASSIFY, _OWN, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
 
 
-def format_score(value: float, measure: Measure) -> str:
+@dataclass(frozen=True)
+class AspectMeasure:
+    """A share that is shown for every aspect, as the answer to a question.
+
+    Attributes:
+        name: its key in `AspectResult.named`.
+        question: that it answers.
+        answer: how it was measured.
+        own: whether it is the model's own answers that are judged.
+    """
+
+    name: str
+    question: str
+    answer: str
+    own: bool = False
+
+
+ASPECTS = (
+    AspectMeasure(
+        "own_accuracy_at_depth_1",
+        "What does the model itself answer?",
+        "Share for which the model's own classifier names the right coarsest group of the label (depth 1).",
+        own=True,
+    ),
+    AspectMeasure(
+        "accuracy_at_depth_1",
+        "Does a simple classifier get it right?",
+        "A linear classifier for each aspect, learned from training {samples}: the coarsest group (depth 1).",
+    ),
+    AspectMeasure(
+        "top1",
+        "Does it get the exact label right?",
+        "The same linear classifiers: exactly the right label.",
+    ),
+    AspectMeasure(
+        "recall_at_1",
+        "Is the most similar {sample} alike?",
+        "Share whose most similar other {sample} has the same label in the aspect.",
+    ),
+)
+
+
+def format_score(value: float, *, share: bool = True) -> str:
     """A score as the table shows it: shares in percent, an en dash where it is not defined."""
     if math.isnan(value):
         return "–"
-    return f"{100 * value:.1f}" if measure.share else f"{value:.2f}"
+    return f"{100 * value:.1f}" if share else f"{value:.2f}"
 
 
 def percent(value: float, digits: int = 1) -> str:
