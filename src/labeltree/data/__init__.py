@@ -1,5 +1,11 @@
 """Sources of images or texts with labels of a taxonomy: named data sets, folders, tables; splits; views."""
 
+from labeltree.data.cifar import (
+    cifar_10_taxonomy,
+    cifar_100_deep_taxonomy,
+    cifar_100_taxonomy,
+    cifar_toy_taxonomy,
+)
 from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
@@ -43,6 +49,10 @@ __all__ = [
     "ViewGenerator",
     "channel_statistics",
     "check_layout",
+    "cifar_10_taxonomy",
+    "cifar_100_deep_taxonomy",
+    "cifar_100_taxonomy",
+    "cifar_toy_taxonomy",
     "data_home",
     "fashion_mnist_taxonomy",
     "fetch",

@@ -6,10 +6,6 @@ __all__ = ["AWAITED", "not_available"]
 AWAITED: dict[str, str] = {
     "breakhis": "benign or malignant/subtype",
     "cars-196": "type of car/model",
-    "cifar-10": "class",
-    "cifar-100": "coarse class/fine class",
-    "cifar-toy-bad": "A or B/class",
-    "cifar-toy-good": "A or B/class",
     "cub-200": "order/family/genus/species",
     "deepfashion": "upper, lower or full body/category",
     "ham10000": "benign or malignant/lesion",
