@@ -6,6 +6,7 @@ from labeltree.data.cifar import (
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
+from labeltree.data.debtags import debtags_taxonomy
 from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
@@ -54,6 +55,7 @@ __all__ = [
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
     "data_home",
+    "debtags_taxonomy",
     "fashion_mnist_taxonomy",
     "fetch",
     "fetch_emoji",

@@ -1,4 +1,4 @@
-"""Files of a Debian package, without installing it and without being root."""
+"""Files of a Debian package, and the lists of packages, without installing anything or being root."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from labeltree.data.downloads import Progress
 from labeltree.errors import DataError
 
-__all__ = ["has_apt", "unpack_package"]
+__all__ = ["fetch_lists", "has_apt", "unpack_package"]
 
 _TIMEOUT_S = 1800
 
@@ -58,7 +58,29 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
     return root
 
 
-def _own_lists(folder: Path) -> list[str]:
+def fetch_lists(work: Path, progress: Progress) -> Path:
+    """Fetch the lists of all packages that the machine's package sources have, with English descriptions.
+
+    Args:
+        work: A folder of ours; the machine's own lists are left alone.
+        progress: Is told that it is under way.
+
+    Returns:
+        A folder with the lists, unpacked: ``*_Packages``, and ``*_Translation-en`` with the descriptions.
+
+    Raises:
+        DataError: With the last line that apt said, or if it fetched none.
+    """
+    own = _own_lists(work / "lists", languages="en", packed=False)
+    progress("fetching the lists of Debian packages with their descriptions", 0, 0)
+    _run(["apt-get", "-q", *own, "update"], work)
+    lists = work / "lists" / "state" / "lists"
+    if not any(lists.glob("*_Packages")):
+        raise DataError("'apt-get update' ended well but left no list of packages; has apt any sources?")
+    return lists
+
+
+def _own_lists(folder: Path, languages: str = "none", packed: bool = True) -> list[str]:
     """Options that make apt keep its state in a folder of ours."""
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -66,8 +88,8 @@ def _own_lists(folder: Path) -> list[str]:
         "Dir::State": folder / "state",
         "Dir::State::status": "/var/lib/dpkg/status",
         "Dir::Cache": folder / "cache",
-        "Acquire::Languages": "none",
-    }
+        "Acquire::Languages": languages,
+    } | ({} if packed else {"Acquire::GzipIndexes": "false"})
     return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
 
 
