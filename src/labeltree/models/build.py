@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
 from labeltree.models.registry import registered_encoders
-from labeltree.models.text_transformer import PREFIX, load_text_encoder
+from labeltree.models.text_loading import PREFIX, load_text_encoder
 from labeltree.models.weights import load_weights
 from labeltree.models.wrapped import LIBRARIES, library_names, wrap_timm, wrap_torchvision
 

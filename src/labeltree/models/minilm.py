@@ -5,7 +5,7 @@ from __future__ import annotations
 from labeltree.cache import need_weights
 from labeltree.models.encoder import Encoder
 from labeltree.models.registry import register_encoder
-from labeltree.models.text_transformer import load_text_encoder
+from labeltree.models.text_loading import load_text_encoder
 
 __all__ = ["minilm"]
 

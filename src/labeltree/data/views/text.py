@@ -40,7 +40,7 @@ class TextViews:
         >>> import torch
         >>> tokens = torch.tensor([[[101, 7, 8, 9, 102], [-1, 0, 0, 1, -1]]], dtype=torch.int32)
         >>> TextViews("word-deletion", deletion=0.99)(tokens, torch.tensor([0]))
-        tensor([[101,   9, 102,  -1,  -1]])
+        tensor([[101,   7,   8, 102,  -1]])
     """
 
     def __init__(self, recipe: TextRecipe = "dropout", seed: int = 0, deletion: float = 0.1) -> None:

@@ -1,0 +1,133 @@
+"""Text encoders of sentence-transformers and transformers; the libraries load when an encoder needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from labeltree.errors import DataError
+from labeltree.models.text_transformer import TransformerEncoder
+
+__all__ = ["PREFIX", "load_text_encoder"]
+
+PREFIX = "text:"
+_DEFAULT_LENGTH = 512
+_PATIENCE_S = 10
+_LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
+
+
+def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEncoder:
+    """The text encoder in the folder `model`, or of that name in the library's hub.
+
+    Nothing that a model brings is run: weights are read from safetensors alone, code is never loaded.
+
+    Args:
+        name: of the encoder.
+        model: folder, or name of a model of sentence-transformers or transformers. The latter gets the mean
+            over its tokens.
+        pretrained: with its weights; otherwise fresh ones in the same architecture.
+
+    Raises:
+        ImportError: sentence-transformers is not installed.
+        DataError: there is no such model, it cannot be fetched, or its weights are not in safetensors.
+        ValueError: it is no transformer for texts.
+    """
+    if not model:
+        raise ValueError(f"encoder is {name!r}; the name or the folder of a model must follow")
+    found = _load(name, model)
+    transformer: Any = getattr(found[0], "auto_model", None)
+    if transformer is None or getattr(found.tokenizer, "backend_tokenizer", None) is None:
+        raise ValueError(f"encoder {name!r} is no transformer that reads texts by a fast tokenizer")
+    if len(found.tokenizer) <= len(found.tokenizer.all_special_tokens):
+        raise DataError(f"encoder {name!r} has no vocabulary: the files of its tokenizer are missing")
+    if getattr(transformer, "pooler", None) is not None:
+        transformer.pooler = None  # pooling happens behind, so this would be computed for nothing
+    if not pretrained:
+        fresh = type(transformer)(transformer.config)
+        transformer.load_state_dict(fresh.state_dict(), strict=False)
+        for module in (part for after in list(found)[1:] for part in after.modules()):
+            if isinstance(module, nn.Linear | nn.LayerNorm):
+                module.reset_parameters()
+    limits = [found.max_seq_length, found.tokenizer.model_max_length]
+    encoder = TransformerEncoder(
+        name,
+        transformer.float(),
+        list(found)[1:],
+        found.tokenizer,
+        min([_DEFAULT_LENGTH if not limits[0] else limits[0], *limits[1:]]),
+        (found.prompts or {}).get(found.default_prompt_name) or "",
+    )
+    return encoder.train()
+
+
+def _load(name: str, model: str) -> Any:
+    """The model as sentence-transformers has it."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise ImportError(
+            f"encoder {name!r} needs the library sentence-transformers; install it with: pip install "
+            "'labeltree[text]'"
+        ) from error
+    folder = Path(model).expanduser()
+    is_folder = folder.is_dir()
+    if is_folder and not list(folder.rglob("*.safetensors")):
+        raise DataError(
+            f"encoder {name!r}: there is no file of safetensors in '{folder}'; weights in another form could "
+            "run code when read: convert them (save_pretrained of transformers writes safetensors)"
+        )
+    try:
+        with _quiet():
+            return SentenceTransformer(
+                str(folder) if is_folder else model,
+                device="cpu",
+                local_files_only=is_folder or not _hub_answers(model),
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True},
+            )
+    except Exception as error:
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise DataError(
+            f"encoder {name!r} cannot be loaded: {said.rstrip('.')}; expected the folder of a model, or the name of one "
+            "that was fetched before or can be fetched now, with its weights in safetensors"
+        ) from error
+
+
+def _hub_answers(model: str) -> bool:
+    """Whether the library's hub can be reached: without this question the library tries for a minute."""
+    from huggingface_hub import model_info
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        model_info(model, timeout=_PATIENCE_S)
+    except HfHubHTTPError:
+        return True  # it answered, and says why not when it is asked again
+    except Exception:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the libraries from printing what they load."""
+    import transformers
+
+    bars: Any = transformers.utils.logging
+    loggers = [logging.getLogger(library) for library in _LIBRARIES]
+    before = [logger.level for logger in loggers]
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+        if shown:
+            bars.enable_progress_bar()
