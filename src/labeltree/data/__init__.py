@@ -1,21 +1,28 @@
 """Sources of images or texts with labels of a taxonomy: named data sets, folders, tables; splits; views."""
 
+from labeltree.data.cars import cars_taxonomy, read_cars
 from labeltree.data.cifar import (
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
+from labeltree.data.cub import cub_taxonomy, read_cub
 from labeltree.data.debtags import debtags_taxonomy
+from labeltree.data.deepfashion import read_deepfashion
 from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
+from labeltree.data.inshop import read_inshop
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.listed import open_listed
+from labeltree.data.modelnet import read_modelnet40
+from labeltree.data.nabirds import read_nabirds
 from labeltree.data.opening import open_source
 from labeltree.data.pretrained import fetch_weights
 from labeltree.data.progress import ProgressLine
+from labeltree.data.readers import ListedImages, register_reader
 from labeltree.data.registry import (
     DatasetEntry,
     Needed,
@@ -25,6 +32,7 @@ from labeltree.data.registry import (
     list_datasets,
     register_dataset,
 )
+from labeltree.data.sop import read_sop_split1, read_sop_split2
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics
@@ -40,6 +48,7 @@ __all__ = [
     "DatasetEntry",
     "ImageStore",
     "Inventory",
+    "ListedImages",
     "MappedStore",
     "Needed",
     "ProgressLine",
@@ -48,12 +57,14 @@ __all__ = [
     "TextViews",
     "TokenStore",
     "ViewGenerator",
+    "cars_taxonomy",
     "channel_statistics",
     "check_layout",
     "cifar_10_taxonomy",
     "cifar_100_deep_taxonomy",
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
+    "cub_taxonomy",
     "data_home",
     "debtags_taxonomy",
     "fashion_mnist_taxonomy",
@@ -68,8 +79,17 @@ __all__ = [
     "make_splits",
     "open_listed",
     "open_source",
+    "read_cars",
+    "read_cub",
+    "read_deepfashion",
     "read_glosses",
+    "read_inshop",
+    "read_modelnet40",
+    "read_nabirds",
+    "read_sop_split1",
+    "read_sop_split2",
     "register_dataset",
+    "register_reader",
     "split_by_group",
     "wordnet_folder",
 ]

@@ -5,21 +5,13 @@ __all__ = ["AWAITED", "not_available"]
 # What the folders are, coarse to fine, for those who have the files and want to train today.
 AWAITED: dict[str, str] = {
     "breakhis": "benign or malignant/subtype",
-    "cars-196": "type of car/model",
-    "cub-200": "order/family/genus/species",
-    "deepfashion": "upper, lower or full body/category",
     "ham10000": "benign or malignant/lesion",
     "imagenet": "a folder a synset down to the class",
     "imagenet-32": "coarse class/class",
     "inaturalist-2017": "genus/species",
     "inaturalist-2019": "a folder a rank, from kingdom to species",
     "inaturalist-2021": "a folder a rank, from kingdom to species",
-    "inshop": "category/item/variation",
-    "modelnet40": "category/CAD model",
-    "nabirds": "a folder a rank down to the class",
     "odir-5k": "group/diagnosis",
-    "sop-split1": "category/product",
-    "sop-split2": "category/product",
 }
 _TEXT = frozenset({"beeradvocate", "tripadvisor"})
 
