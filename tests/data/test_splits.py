@@ -178,3 +178,21 @@ def test_single_samples_of_a_label_stay_in_training():
     nodes = np.concatenate([np.repeat(TREE.leaves.numpy()[:2], 50), TREE.leaves.numpy()[2:]])
     result = make_splits(source_of(nodes), val=0.2, test=0.2)
     assert of(result, "train") >= set(range(100, 110))
+
+
+def test_limits_of_one_split_leave_the_others():
+    nodes = TREE.leaves[torch.arange(480) % 12]
+    whole = make_splits(source_of(nodes))
+    few = make_splits(source_of(nodes), train_limit=36, test_limit=24)
+    assert of(few, "val") == of(whole, "val")
+    assert of(few, "train") < of(whole, "train")
+    assert of(few, "test") < of(whole, "test")
+    # Drawn evenly over the labels.
+    assert counts(few, "train")[1:][TREE.leaves].tolist() == [3] * 12
+    assert counts(few, "test")[1:][TREE.leaves].tolist() == [2] * 12
+    smaller = make_splits(source_of(nodes), limit=120, train_limit=36)
+    assert len(of(smaller, "train")) == 36
+    assert len(of(smaller, "val")) == 12
+    for name in ("train_limit", "test_limit"):
+        with pytest.raises(ValueError, match=f"{name} is 0; it must be 1 or more"):
+            make_splits(source_of(nodes), **{name: 0})

@@ -14,11 +14,17 @@ from labeltree.errors import DataError
 __all__ = ["make_splits", "split_by_group"]
 
 Array = np.ndarray[Any, Any]
-_TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW = 0, 1, 2
+_TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW = 0, 1, 2, 3, 4
 
 
 def make_splits(
-    source: Source, val: float = 0.1, test: float = 0.2, seed: int = 0, limit: int | None = None
+    source: Source,
+    val: float = 0.1,
+    test: float = 0.2,
+    seed: int = 0,
+    limit: int | None = None,
+    train_limit: int | None = None,
+    test_limit: int | None = None,
 ) -> Source:
     """Decide the split of every sample.
 
@@ -33,9 +39,11 @@ def make_splits(
         seed: Of the draws.
         limit: Keep at most this many samples outside the test split (training and validation together),
             drawn evenly over the labels.
+        train_limit: Keep at most this many training samples, drawn likewise.
+        test_limit: Keep at most this many test samples, drawn likewise.
 
     Returns:
-        The source with ``split`` set for every sample; with ``limit``, fewer samples.
+        The source with ``split`` set for every sample; with a limit, fewer samples.
 
     Raises:
         DataError: If a group lies on both sides of a split that the data set brings, or there is too little
@@ -44,8 +52,10 @@ def make_splits(
     for name, share in (("val", val), ("test", test)):
         if not 0 <= share < 1:
             raise ValueError(f"{name} is {share}; it must be a share, 0 or more and below 1")
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit is {limit}; it must be 1 or more, or None")
+    limits = {"limit": limit, "train_limit": train_limit, "test_limit": test_limit}
+    for name, most in limits.items():
+        if most is not None and most < 1:
+            raise ValueError(f"{name} is {most}; it must be 1 or more, or None")
     n = len(source)
     split = np.full(n, "train", dtype="<U5")
     given = source.split
@@ -67,13 +77,27 @@ def make_splits(
     if not (split == "val").any() and val:
         hold_out("val", val, _VAL_DRAW, 1)
     result = source.with_split(split)
-    if limit is None or limit >= (split != "test").sum():
-        return result
-    open_ = np.flatnonzero(split != "test")
-    # A stratum is a label within a split, so the limit thins all alike.
-    strata = labels[open_] * len(SPLITS) + (split[open_] == "val")
-    kept = open_[_draw(strata, ids[open_], limit, seed, _LIMIT_DRAW)]
-    return result.subset(torch.from_numpy(np.sort(np.concatenate([kept, np.flatnonzero(split == "test")]))))
+    for most, splits, draw in (
+        (limit, ("train", "val"), _LIMIT_DRAW),
+        (train_limit, ("train",), _TRAIN_LIMIT_DRAW),
+        (test_limit, ("test",), _TEST_LIMIT_DRAW),
+    ):
+        if most is not None:
+            result = _thinned(result, splits, most, seed, draw)
+    return result
+
+
+def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw: int) -> Source:
+    """At most this many samples of these splits; all of the others."""
+    split = np.asarray(source.split)
+    open_ = np.flatnonzero(np.isin(split, splits))
+    if most >= len(open_):
+        return source
+    # A stratum is a label within a split, so a limit thins all alike.
+    strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val")
+    kept = open_[_draw(strata, source.instances.numpy()[open_], most, seed, draw)]
+    others = np.flatnonzero(~np.isin(split, splits))
+    return source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
 
 
 def split_by_group(

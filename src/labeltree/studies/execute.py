@@ -11,8 +11,9 @@ from labeltree.evaluation import evaluate
 from labeltree.runs import RunFolder
 from labeltree.studies.plan import Method, Study, read_study, slug
 from labeltree.studies.table import study_table
+from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.checkpoints import best_row
-from labeltree.training.embed import embed_source, load_run, pixel_table
+from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import open_recipe_source, prepare, train
 from labeltree.training.reading import read_recipe
 
@@ -96,17 +97,19 @@ def _scores(folder: RunFolder) -> dict[str, float | None]:
 
 
 def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
-    """Raw pixels (seed of the split alone) and the untrained encoder, for every seed."""
+    """The raw samples (the seed is the split's alone) and the encoder before training, for every seed."""
     rows = []
     for seed in study.seeds:
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
-        for name in ("raw pixels", "untrained encoder"):
+        module = prepare(recipe, source).module
+        modality = module.encoder.modality
+        for name in (RAW_NAMES[modality], start_name(module.recipe)):
             folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
             known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
             if not folder.metrics.is_file() or known != recipe:
-                raw = name == "raw pixels"
-                table = pixel_table(source) if raw else embed_source(prepare(recipe, source).module, source)
+                raw = name == RAW_NAMES[modality]
+                table = raw_table(source, modality) if raw else embed_source(module, source)
                 folder.write_json(folder.metrics, evaluate(table, source.taxonomy).to_dict())
                 recipe.save(folder.recipe)
             rows.append({"method": name, "seed": seed, "scores": _scores(folder)})

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from labeltree.data import Source
 from labeltree.sampling import BatchSampler
+from labeltree.training.inputs import InputStore
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -26,14 +27,15 @@ Batch = dict[str, Tensor]
 _Key = tuple[int, np.ndarray[Any, Any], "np.ndarray[Any, Any] | None"]
 
 
-class _Images(Dataset[Batch]):
+class _Samples(Dataset[Batch]):
     """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions, turns)``.
 
     A turn is how often the sample has come before in the epoch; None where none comes twice.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, inputs: InputStore) -> None:
         self.source = source
+        self.inputs = inputs
 
     def __len__(self) -> int:
         return len(self.source)
@@ -42,7 +44,7 @@ class _Images(Dataset[Batch]):
         epoch, positions, turns = key
         index = torch.from_numpy(np.ascontiguousarray(positions))
         batch = {
-            "images": self.source.load(index),
+            "samples": self.inputs.load(self.source.rows[index]),
             "nodes": self.source.nodes[index],
             "instances": self.source.instances[index],
             "epoch": torch.tensor(epoch),
@@ -99,14 +101,23 @@ class SourceDataModule(L.LightningDataModule):
     Args:
         training: the training samples, with the labels that training sees.
         validation: the validation samples.
+        inputs: what the encoder reads of them, by row.
         recipe: of the run.
         objective: decides the sampler.
     """
 
-    def __init__(self, training: Source, validation: Source, recipe: Recipe, objective: Objective) -> None:
+    def __init__(
+        self,
+        training: Source,
+        validation: Source,
+        inputs: InputStore,
+        recipe: Recipe,
+        objective: Objective,
+    ) -> None:
         super().__init__()
         self.training = training
         self.validation = validation
+        self.inputs = inputs
         self.recipe = recipe
         self._objective = objective
         self.sampler = self._sampler(0)
@@ -138,7 +149,7 @@ class SourceDataModule(L.LightningDataModule):
 
     def _loader(self, source: Source, sampler: Any) -> DataLoader[Batch]:
         return DataLoader(
-            _Images(source),
+            _Samples(source, self.inputs),
             batch_size=None,
             sampler=sampler,
             num_workers=self.recipe.workers,

@@ -26,6 +26,8 @@ def check_recipe(recipe: Recipe) -> None:
     optimizer = recipe.optimizer
     check_idle(recipe, ["projection"], recipe.train_taxonomy is None, "without train_taxonomy")
     check_idle(recipe, ["inner"], recipe.inner_share == 0, "while inner_share is 0")
+    if recipe.views not in ("auto", "word-deletion"):
+        check_idle(recipe, ["deletion"], True, f"while views is '{recipe.views}', not 'word-deletion'")
     for name, settings, wanted in (
         ("name", ("momentum", "nesterov"), "sgd"),
         ("schedule", ("milestones", "decay"), "step"),
@@ -59,6 +61,12 @@ def check_ranges(recipe: Recipe) -> None:
         ("seed", 0 <= r.seed < 2**32, "from 0 to 2^32 - 1"),
         ("coarsen", r.coarsen is None or r.coarsen >= 1, "1 or more"),
         ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
+        ("label_noise", 0 <= r.label_noise <= 1, "a probability, 0 to 1"),
+        ("deletion", 0 <= r.deletion < 1, "in [0, 1)"),
+        ("dropout", r.dropout is None or 0 <= r.dropout < 1, "in [0, 1)"),
+        ("max_length", r.max_length is None or r.max_length >= 3, "3 or more"),
+        ("test_limit", r.test_limit is None or r.test_limit >= 1, "1 or more"),
+        ("train_limit", r.train_limit is None or r.train_limit >= 2, "2 or more"),
         ("num_views", r.num_views is None or r.num_views >= 1, "1 or more"),
         ("devices", r.devices >= 1, "1 or more"),
         (

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data import Source, list_datasets, open_source
 from labeltree.errors import TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.fit import Trainee, open_recipe_source, prepare
+from labeltree.training.baselines import raw_table
+from labeltree.training.fit import open_recipe_source, prepare
+from labeltree.training.frozen import encode_rows
+from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
 from labeltree.training.record import check_labels, check_samples
+from labeltree.training.tables import chunks, table_of
+from labeltree.training.trainee import Trainee
 
-TableName = Literal["trained", "untrained", "pixels"]
+TableName = Literal["trained", "untrained", "raw"]
 
-__all__ = ["embed_source", "load_run", "open_other", "pixel_table", "run_tables"]
+__all__ = ["embed_source", "load_run", "open_other", "run_tables"]
 
 
 def load_run(path: str | Path) -> Trainee:
@@ -55,7 +59,10 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
         TaxonomyError: if a label is not in the run's taxonomy.
     """
     recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
-    channels, height, _ = trainee.source.image_shape
+    shape: dict[str, Any] = {}
+    if trainee.module.encoder.modality == "image":
+        channels, height, _ = trainee.source.image_shape
+        shape = {"image_size": height, "channels": channels}
     named = spec in list_datasets()
     # Aspects are for training alone; a table to be embedded need not have them.
     columns = {} if named or Path(spec).is_dir() else recipe.table.columns | {"aspect_columns": None}
@@ -64,8 +71,7 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
     try:
         source = open_source(
             spec,
-            image_size=height,
-            channels=channels,
+            **shape,
             taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
             on_error=recipe.on_error,
             **columns,
@@ -99,58 +105,37 @@ def embed_source(
             as nodes of the data's taxonomy.
         batch_size: samples at a time.
     """
-    device = torch.device(
-        "cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu"
-    )
-    module = module.to(device).eval()
-    features, embeddings, answers = [], [], []
+    module = module.eval()
+    inputs = open_inputs(source, module.encoder, module.recipe)
+    rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    features = encode_rows(module, source, inputs, rows)[places]
+    device = next(module.parameters()).device
+    embeddings, answers = [], []
     with torch.inference_mode():
-        for positions in _chunks(len(source), batch_size):
-            images = module.plain(
-                source.load(positions).to(device), source.instances[positions].to(device), 0, 0
-            )
-            if module.recipe.channels_last:
-                images = images.contiguous(memory_format=torch.channels_last)
-            rows = module.evaluated_encoder(images).float()
-            features.append(rows.cpu())
-            embeddings.append(module.objective.embed(rows).float().cpu())
-            answer = None if labels is None else module.objective.predict(rows)
+        for positions in chunks(len(source), batch_size):
+            some = features[positions].to(device)
+            embeddings.append(module.objective.embed(some).float().cpu())
+            answer = None if labels is None else module.objective.predict(some)
             if labels is not None and answer is not None:
                 answers.append(labels.from_training[answer.cpu()])
     geometry = module.objective.geometry
-    return _table(
+    return table_of(
         source,
         torch.cat(embeddings),
-        features=torch.cat(features),
+        features=features,
         geometry=geometry.name,
         curvature=module.recipe.curvature,
         predictions=torch.cat(answers) if answers else None,
     )
 
 
-def pixel_table(source: Source, batch_size: int = 512) -> EmbeddingTable:
-    """The baseline of raw pixels: each image's values, centred by channel, as its features and embedding.
-
-    Images above 32 pixels a side are reduced to 32 first.
-    """
-    rows = []
-    for positions in _chunks(len(source), batch_size):
-        images = source.load(positions).float().div(255)
-        if images.shape[-1] > 32:
-            images = torch.nn.functional.interpolate(images, size=(32, 32), mode="area")
-        rows.append(images.flatten(1))
-    pixels = torch.cat(rows)
-    pixels = pixels - pixels[torch.from_numpy(np.asarray(source.split) == "train")].mean(0)
-    return _table(source, pixels, features=pixels, geometry="sphere")
-
-
 def run_tables(
-    path: str | Path, names: Sequence[TableName] = ("trained", "untrained", "pixels")
+    path: str | Path, names: Sequence[TableName] = ("trained", "untrained", "raw")
 ) -> tuple[Trainee, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is made once, then read.
 
     ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
-    from, and ``pixels`` that of the images themselves.
+    from, and ``raw`` that of the samples themselves, without an encoder.
     """
     folder = RunFolder(path)
     trainee = load_run(path)
@@ -159,30 +144,15 @@ def run_tables(
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
         if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            _make_table(name, trainee).save(file)
+            _make_table(name, trainee, path).save(file)
         tables[name] = EmbeddingTable.load(file, trainee.source.taxonomy)
     return trainee, tables
 
 
-def _make_table(name: TableName, trainee: Trainee) -> EmbeddingTable:
-    if name == "pixels":
-        return pixel_table(trainee.source)
+def _make_table(name: TableName, trainee: Trainee, path: str | Path) -> EmbeddingTable:
+    if name == "raw":
+        return raw_table(trainee.source, trainee.module.encoder.modality)
     if name == "untrained":
-        return embed_source(prepare(trainee.module.recipe, trainee.source).module, trainee.source)
+        recipe = read_recipe(RunFolder(path).recipe)
+        return embed_source(prepare(recipe, trainee.source).module, trainee.source)
     return embed_source(trainee.module, trainee.source, trainee.labels)
-
-
-def _table(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
-    paths = source.paths(torch.arange(len(source)))
-    return EmbeddingTable(
-        embeddings=embeddings,
-        nodes=source.nodes,
-        split=None if source.split is None else np.asarray(source.split, dtype=str),
-        instances=source.instances,
-        paths=np.asarray(paths, dtype=str) if paths else None,
-        **columns,  # type: ignore[arg-type]
-    )
-
-
-def _chunks(n: int, size: int) -> Iterator[Tensor]:
-    return (torch.arange(start, min(start + size, n)) for start in range(0, n, size))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import lightning as L
 import torch
@@ -14,42 +12,34 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
-from labeltree.data import ProgressLine, Source, ViewGenerator, make_splits, open_source
+from labeltree.data import ProgressLine, Source, make_splits, open_source
 from labeltree.data.downloads import Progress
 from labeltree.errors import RunError
-from labeltree.models import build_encoder, set_trainable
+from labeltree.models import Encoder, TextEncoder, build_encoder, encoder_modality, set_trainable
 from labeltree.runs import RunFolder
 from labeltree.training.batches import SourceDataModule
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
-from labeltree.training.labels import TrainingLabels, training_labels
+from labeltree.training.frozen import use_known_features
+from labeltree.training.inputs import open_inputs, open_views
+from labeltree.training.labels import training_labels
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.objective import Objective
 from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import abandon_run, begin_run
+from labeltree.training.settled import settle
+from labeltree.training.trainee import Trainee
+from labeltree.training.validation import validation_samples
 
-# What published weights expect of pixels in [0, 1], per channel.
-IMAGENET_MEAN = [0.485, 0.456, 0.406]
-IMAGENET_STD = [0.229, 0.224, 0.225]
-
-__all__ = ["Trainee", "is_first_rank", "open_recipe_source", "prepare", "train"]
-
-
-@dataclass(frozen=True)
-class Trainee:
-    """What a recipe describes, built: the data, and the module that learns from them."""
-
-    source: Source
-    labels: TrainingLabels
-    batches: SourceDataModule
-    module: RepresentationModule
+__all__ = ["is_first_rank", "open_recipe_source", "prepare", "train"]
 
 
 def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
     """The samples of a recipe, with their splits."""
     source = open_source(
         recipe.data,
+        data_path=recipe.data_path,
         image_size=recipe.image_size,
         taxonomy=recipe.taxonomy,
         channels=recipe.channels,
@@ -57,7 +47,15 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
         progress=progress,
         **recipe.table.columns,
     )
-    return make_splits(source, val=recipe.val, test=recipe.test, seed=recipe.seed, limit=recipe.limit)
+    return make_splits(
+        source,
+        val=recipe.val,
+        test=recipe.test,
+        seed=recipe.seed,
+        limit=recipe.limit,
+        train_limit=recipe.train_limit,
+        test_limit=recipe.test_limit,
+    )
 
 
 def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Trainee:
@@ -70,44 +68,49 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
             next does without them, and without the file or the network they come from.
     """
     source = source if source is not None else open_recipe_source(recipe)
+    recipe = settle(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
-    channels, height, _ = source.image_shape
-    encoder = build_encoder(
-        recipe.encoder,
-        channels=channels,
-        image_size=height,
-        pretrained=recipe.pretrained and start_weights,
-        weights=recipe.weights if start_weights else None,
-    )
-    if recipe.channels_last:
-        encoder = encoder.to(memory_format=torch.channels_last)
-    set_trainable(encoder, recipe.trainable)
+    encoder = _encoder(recipe, source, start_weights)
     training = source.of_split("train")
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
     objective.observe_labels(training.nodes)
-    batches = SourceDataModule(training, source.of_split("val"), recipe, objective)
-
-    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if recipe.pretrained else (None, None)
-    if mean and std and channels == 1:
-        mean, std = [sum(mean) / 3], [sum(std) / 3]
-
-    def views(name: Any, **options: Any) -> ViewGenerator:
-        return ViewGenerator(
-            name, size=height, channels=channels, seed=recipe.seed, mean=mean, std=std, **options
-        )
-
+    inputs = open_inputs(source, encoder, recipe)
+    validation = validation_samples(source, recipe.seed)
+    batches = SourceDataModule(training, validation.source, inputs, recipe, objective)
     module = RepresentationModule(
         recipe,
         source.taxonomy,
         encoder,
         objective,
-        views(recipe.views, flip=recipe.flip, erasing=recipe.erasing),
-        views("identity"),
+        open_views(source, encoder, recipe),
         batches.steps_per_epoch,
+        validation.num_queries,
     )
     return Trainee(source, labels, batches, module)
+
+
+def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:
+    shape: dict[str, int] = {}
+    if encoder_modality(recipe.encoder) == "image":
+        channels, height, _ = source.image_shape
+        shape = {"channels": channels, "image_size": height}
+    encoder = build_encoder(
+        recipe.encoder,
+        pretrained=bool(recipe.pretrained) and start_weights,
+        weights=recipe.weights if start_weights else None,
+        **shape,
+    )
+    if isinstance(encoder, TextEncoder):
+        # Without views there is nothing random.
+        dropout = 0.0 if recipe.views == "identity" else recipe.dropout
+        if dropout is not None:
+            encoder.set_dropout(dropout)
+    elif recipe.channels_last:
+        encoder = encoder.to(memory_format=torch.channels_last)
+    set_trainable(encoder, recipe.trainable)
+    return encoder
 
 
 def train(
@@ -145,7 +148,9 @@ def train(
             )
         if folder.encoder.is_file():
             return folder
-    trainee = prepare(recipe, open_recipe_source(recipe, ProgressLine() if progress_bar else None))
+    progress = ProgressLine() if progress_bar else None
+    trainee = prepare(recipe, open_recipe_source(recipe, progress))
+    use_known_features(trainee, progress)
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:

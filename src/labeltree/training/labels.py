@@ -1,4 +1,4 @@
-"""What training sees of the labels: a coarser taxonomy, another one, or some labels cut to an ancestor."""
+"""What training sees of the labels: a coarser taxonomy, another one, some cut to an ancestor or wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
+from labeltree.training.noise import with_label_noise
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
 
@@ -41,6 +42,9 @@ class TrainingLabels:
                 f"{', '.join(self.taxonomy.path_name(n) for n in self.taxonomy.leaves[:3].tolist())} …"
             )
         labelled = dataclasses.replace(source, taxonomy=self.taxonomy, nodes=nodes)
+        if recipe.label_noise:
+            labelled = with_label_noise(labelled, recipe.label_noise, recipe.seed)
+            nodes = labelled.nodes
         if recipe.inner_share == 0:
             return labelled
         ancestors, changed = _random_ancestors(self.taxonomy, nodes, recipe.inner_share, recipe.seed)

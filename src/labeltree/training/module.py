@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeltree.data import ViewGenerator
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
+from labeltree.training.inputs import ViewPair
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
@@ -37,11 +37,15 @@ class RepresentationModule(L.LightningModule):
     Args:
         recipe: of the run.
         taxonomy: that the labels of validation belong to.
-        encoder: images to features.
+        encoder: images or texts to features.
         objective: features and labels to a loss.
-        views: makes augmented views on the batch's device.
-        plain: makes unaugmented images there.
+        views: make views of training and plain ones, on the batch's device.
         steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
+        num_queries: so many of the validation samples are searched for among the rest; None, or all of them =
+            each is searched for among the others.
+
+    Attributes:
+        reads_features: whether batches hold the encoder's features already, because it is frozen.
     """
 
     def __init__(
@@ -50,9 +54,9 @@ class RepresentationModule(L.LightningModule):
         taxonomy: Taxonomy,
         encoder: Encoder,
         objective: Objective,
-        views: ViewGenerator,
-        plain: ViewGenerator,
+        views: ViewPair,
         steps_per_epoch: int,
+        num_queries: int | None = None,
     ) -> None:
         super().__init__()
         self.recipe = recipe
@@ -60,8 +64,9 @@ class RepresentationModule(L.LightningModule):
         self.encoder = encoder
         self.objective = objective
         self.views = views
-        self.plain = plain
+        self.reads_features = False
         self.steps_per_epoch = steps_per_epoch
+        self.num_queries = num_queries
         self.averaged: AveragedModel | None = None
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
@@ -96,7 +101,7 @@ class RepresentationModule(L.LightningModule):
         views = self.objective.num_views
         # The second view is the key's, whether or not the encoder learns from it as well.
         made = [self._view(batch, view) for view in range(views if self.momentum is None else max(views, 2))]
-        images = torch.cat(made[:views])
+        samples = torch.cat(made[:views])
         nodes, instances = batch["nodes"], batch["instances"]
         extra: dict[str, Any] = {
             name: batch[name].repeat(views, 1) for name in ("aspects", "ratings") if name in batch
@@ -105,7 +110,7 @@ class RepresentationModule(L.LightningModule):
             keys = self._keys(made[1])
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
         losses: dict[str, Tensor] = self.objective(
-            self.encoder(images),
+            samples if self.reads_features else self.encoder(samples),
             nodes.repeat(views),
             instances.repeat(views),
             **extra,
@@ -119,19 +124,28 @@ class RepresentationModule(L.LightningModule):
     def _view(self, batch: Batch, view: int) -> Tensor:
         with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
             # A sample that comes again in an epoch looks different each time.
-            samples = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
-            images = self.views(batch["images"], samples, int(batch["epoch"]), view)
-        return self._in_memory_format(images)
+            instances = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
+            if self.reads_features:
+                return batch["samples"]
+            samples = self.views.training(batch["samples"], instances, int(batch["epoch"]), view)
+        return self._in_memory_format(samples)
 
-    def _in_memory_format(self, images: Tensor) -> Tensor:
-        return images.contiguous(memory_format=torch.channels_last) if self.recipe.channels_last else images
+    def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
+        """Samples as the encoder reads them, unaugmented."""
+        with torch.autocast(self.device.type, enabled=False):
+            return self._in_memory_format(self.views.plain(samples, instances))
 
-    def _keys(self, images: Tensor) -> Tensor:
+    def _in_memory_format(self, samples: Tensor) -> Tensor:
+        if samples.ndim == 4 and self.recipe.channels_last:
+            return samples.contiguous(memory_format=torch.channels_last)
+        return samples
+
+    def _keys(self, samples: Tensor) -> Tensor:
         """Embeddings by the momentum encoder, which first follows the encoder (MoCo's order)."""
         assert self.momentum is not None
         self.momentum.update(self.encoder, self.objective.head, self.recipe.queue.momentum)
         seed = hash((self.recipe.seed, self.global_step)) % 2**32
-        vectors = self.momentum(images, seed=seed)
+        vectors = self.momentum(samples, seed=seed)
         with torch.no_grad():
             keys: Tensor = self.objective.geometry.embed(vectors)
         return keys
@@ -143,22 +157,24 @@ class RepresentationModule(L.LightningModule):
             self.averaged.update_parameters(self.encoder)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Features and embeddings of unaugmented validation images."""
-        with torch.autocast(self.device.type, enabled=False):
-            images = self.plain(batch["images"], batch["instances"], 0, 0)
-        features = self.evaluated_encoder(self._in_memory_format(images)).float()
+        """Features and embeddings of unaugmented validation samples."""
+        features = batch["samples"]
+        if not self.reads_features:
+            features = self.evaluated_encoder(self.plain(features, batch["instances"])).float()
         embeddings = self.objective.embed(features).float()
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
     def on_validation_epoch_end(self) -> None:
-        """Retrieval within the validation samples, by features and by embeddings."""
+        """Retrieval of the validation samples, by features and by embeddings."""
         features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
         self._validation.clear()
         for prefix, points, geometry in (
             ("val_", features, Sphere()),
             ("val_embeddings_", embeddings, self.objective.geometry),
         ):
-            values = retrieval_metrics(points, nodes, self.taxonomy, geometry=geometry)
+            q = len(points) if self.num_queries is None else self.num_queries
+            among = (points[q:], nodes[q:]) if q < len(points) else ()
+            values = retrieval_metrics(points[:q], nodes[:q], self.taxonomy, *among, geometry=geometry)
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)

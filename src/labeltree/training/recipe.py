@@ -24,6 +24,7 @@ class Recipe:
     Attributes:
         data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.parquet``).
         objective: what to train with; several joined by ``+`` add up (``hwc+lam``).
+        data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, where the data do not bring their own.
         table: which columns are what, where the data are a table.
         coarsen: training sees labels down to this depth only; validation and test keep the finest.
@@ -34,15 +35,24 @@ class Recipe:
         inner_share: share of the training samples whose label is replaced by a random ancestor below the
             root, for studies of coarse labels.
         inner: ``keep`` the samples with such a label, or ``drop`` them.
+        label_noise: r, for studies of wrong labels: with this probability a training sample's label is
+            replaced by one drawn evenly from all that occur, so that at 1 nothing is left of it (Ghanooni et
+            al., section 8.1). Of aspects, each is replaced by itself, together with its rating.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: of the Poincaré ball, below 0.
-        encoder: a small encoder of ours, or any timm or torchvision name.
-        pretrained: start from the encoder's published weights.
+        encoder: a small encoder of ours, any timm or torchvision name, or ``text:NAME`` for one of
+            sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
+        pretrained: start from the encoder's published weights; None = as is usual for it: text encoders do.
         weights: start from this file of encoder weights.
         trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder).
         image_size: side of the square images in pixels; None = as the data set has them, else 32.
         channels: 1 or 3; None = as the data set has them.
-        views: augmentation: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
+        max_length: tokens of a text that are read; None = as many as the encoder can.
+        views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
+            itself, seen through the encoder's dropout) or ``word-deletion``; ``identity`` is neither;
+            ``auto`` = simclr or dropout.
+        deletion: probability that ``word-deletion`` leaves a word out.
+        dropout: of a text encoder, instead of its own; None = its own.
         erasing: probability of random erasing.
         flip: mirror images at random. Turn off where left and right differ.
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
@@ -52,6 +62,8 @@ class Recipe:
         epochs: passes over the training samples.
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
+        train_limit: train on at most this many samples, drawn likewise; validation keeps all of its own.
+        test_limit: test on at most this many, drawn likewise.
         val: share of the training samples that is held out for validation.
         test: share held out for the test, where the data set has no test split of its own.
         seed: of weights, splits, batches and views.
@@ -66,7 +78,7 @@ class Recipe:
         ema_evaluate: evaluate the moving average instead of the weights themselves.
         monitor: validation metric that chooses the best checkpoint.
         patience: stop after this many epochs without a better ``monitor``; None = never.
-        on_error: what to do with an unreadable image.
+        on_error: what to do with an unreadable image or an empty text.
         precision: ``32`` or ``bf16`` (mixed).
         accelerator: ``auto``, ``cpu`` or ``gpu``.
         devices: how many of them; each takes its share of every batch.
@@ -78,6 +90,7 @@ class Recipe:
 
     data: str
     objective: str = "hwc+lam"
+    data_path: str | None = None
     taxonomy: str | None = None
     table: TableRecipe = field(default_factory=TableRecipe)
     coarsen: int | None = None
@@ -85,15 +98,19 @@ class Recipe:
     projection: Literal["odir", "yolo9000"] = "yolo9000"
     inner_share: float = 0.0
     inner: Literal["keep", "drop"] = "keep"
+    label_noise: float = 0.0
     geometry: Literal["auto", "sphere", "euclidean", "poincare"] = "auto"
     curvature: float = -1.0
-    encoder: str = "small-conv"
-    pretrained: bool = False
+    encoder: str = "auto"
+    pretrained: bool | None = None
     weights: str | None = None
     trainable: str = "all"
     image_size: int | None = None
     channels: Literal[1, 3] | None = None
-    views: Literal["simclr", "randaugment", "crop", "identity"] = "simclr"
+    max_length: int | None = None
+    views: Literal["auto", "simclr", "randaugment", "crop", "dropout", "word-deletion", "identity"] = "auto"
+    deletion: float = 0.1
+    dropout: float | None = None
     erasing: float = 0.0
     flip: bool = True
     num_views: int | None = None
@@ -101,6 +118,8 @@ class Recipe:
     batch_size: int = 256
     epochs: int = 10
     limit: int | None = None
+    train_limit: int | None = None
+    test_limit: int | None = None
     val: float = 0.1
     test: float = 0.2
     seed: int = 0
@@ -128,7 +147,7 @@ class Recipe:
     @property
     def learning_rates(self) -> tuple[float, float]:
         """The peak learning rates of the encoder and of everything else."""
-        trained = self.pretrained or self.weights is not None
+        trained = bool(self.pretrained) or self.weights is not None
         lr, factor = self.optimizer.lr, self.optimizer.head_lr_factor
         lr = (1e-4 if trained else 3e-3) if lr is None else lr
         return lr, lr * ((10.0 if trained else 1.0) if factor is None else factor)

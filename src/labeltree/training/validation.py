@@ -1,0 +1,52 @@
+"""Which samples validation searches for, and among which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from labeltree.data import Source
+from labeltree.data.views.counters import sample_keys
+
+__all__ = ["ValidationSamples", "validation_samples"]
+
+_DRAW = 0x6A11
+
+
+@dataclass(frozen=True)
+class ValidationSamples:
+    """The samples that validation embeds.
+
+    Attributes:
+        source: the queries, then a gallery of training samples, if there is one.
+        num_queries: how many are queries. Without a gallery they are searched among themselves.
+    """
+
+    source: Source
+    num_queries: int
+
+
+def validation_samples(source: Source, seed: int) -> ValidationSamples:
+    """The validation samples of a source with splits.
+
+    Where no two of them share a label, as when one drawing style of everything is held out, none would be
+    found among the others. Then one training sample of each of their labels, drawn by the seed, is the
+    gallery that they are searched in.
+    """
+    queries = source.of_split("val")
+    labels, counts = queries.nodes[queries.nodes >= 0].unique(return_counts=True)  # type: ignore[no-untyped-call]
+    if not len(labels) or bool((counts > 1).any()):
+        return ValidationSamples(queries, len(queries))
+    training = source.of_split("train")
+    order = sample_keys(seed, 0, _DRAW, training.instances).argsort(stable=True)
+    order = order[training.nodes[order].argsort(stable=True)]
+    nodes = training.nodes[order]
+    first = torch.ones(len(nodes), dtype=torch.bool)
+    first[1:] = nodes[1:] != nodes[:-1]
+    chosen = order[first & torch.isin(nodes, labels)]
+    if not len(chosen):
+        return ValidationSamples(queries, len(queries))
+    positions = {int(instance): place for place, instance in enumerate(source.instances.tolist())}
+    both = torch.cat([queries.instances, training.instances[chosen]]).tolist()
+    return ValidationSamples(source.subset([positions[instance] for instance in both]), len(queries))
