@@ -22,10 +22,7 @@ from labeltree.data.stores import MappedStore, reshaped
 
 __all__: list[str] = []
 
-_LICENCE = (
-    "of each drawing style its own: Apache-2.0, MIT, CC-BY-4.0, CC-BY-SA-4.0 (docs/data/emoji.md); names and "
-    "tree: emojibase-data, MIT"
-)
+_LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
 _FILES = tuple(Needed(name, "made by 'labeltree data get emoji'") for name in (INDEX, PIXELS))
 
 Rule = Callable[[EmojiImages], list[str]]

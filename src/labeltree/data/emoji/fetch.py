@@ -17,7 +17,7 @@ __all__ = ["HOME", "fetch_emoji"]
 
 HOME = "emoji"
 # Of the plan that the pinned packages give: another one would number the images otherwise.
-PLAN = "f874c4f8e056d6be092ec47e5abb59522090594b81d97e62a482631ebda3e3fc"
+PLAN = "581f80f19741e46c6b8d9b63794b48fd6eb6970c361715e46dc850846781542c"
 
 
 def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from labeltree.data.emoji.icons import ICON_MEMBERS, IconSet
 from labeltree.data.emoji.names import find_icons, known_names
+from labeltree.data.emoji.own_names import OWN_NAMES
 from labeltree.data.emoji.packages import NAMES_PACKAGE, STYLES
 from labeltree.data.emoji.render import Array, pixels_of_raster, pixels_of_svg
 from labeltree.data.emoji.tree import NAMES_MEMBERS, Emoji, code_of, read_emoji
@@ -91,12 +92,18 @@ def make_plan(tarballs: Mapping[str, Path]) -> Plan:
         if style.raster
     }
     known = known_names(emoji, about, icons.values())
+    codes = {one.label: one.code for one in emoji}
     drawings = []
     for style in STYLES:
         if style.raster:
             found = {code_of(Path(member).stem): member for member in rasters[style.name]}
         else:
-            found = find_icons(icons[style.name], known)
+            own = OWN_NAMES.get(style.name, {})
+            found = find_icons(
+                icons[style.name],
+                known,
+                {codes[label]: icon for label, icon in own.items() if label in codes},
+            )
         drawings += [
             Drawing(style.name, number, found[one.code])
             for number, one in enumerate(emoji)
