@@ -15,6 +15,7 @@ from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
 from labeltree.data.inshop import read_inshop
+from labeltree.data.icd10cm import read_tabular
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.listed import open_listed
 from labeltree.data.modelnet import read_modelnet40
@@ -83,6 +84,7 @@ __all__ = [
     "read_cub",
     "read_deepfashion",
     "read_glosses",
+    "read_tabular",
     "read_inshop",
     "read_modelnet40",
     "read_nabirds",
