@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from labeltree.data.dicom import DICOM_EXTENSIONS, dicom_head, dicom_pixels, is_dicom
+from labeltree.data.tiff import check_tiff, is_white_zero, why_not_tiff
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ _KINDS = (
     "tiff",
     "webp",
 )
-EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS)
+EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
 """Of the files in a folder, those that are images."""
 
 MAX_PIXELS = 89_478_485
@@ -49,18 +52,40 @@ class ImageHead(NamedTuple):
 
 
 def _open(path: Path) -> PilImage:
-    from PIL import Image
+    """An image whose pixels are not read yet, unless it is DICOM."""
+    from PIL import Image, UnidentifiedImageError
 
-    if not path.exists():
-        raise DataError("there is no such file")
-    if path.stat().st_size == 0:
-        raise DataError("the file is empty")
-    image = Image.open(path)
+    _check_file(path)
+    if path.suffix.lower() in DICOM_EXTENSIONS:
+        return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
+    try:
+        image = Image.open(path)
+    except UnidentifiedImageError:
+        if is_dicom(path):
+            return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
+        if (why := why_not_tiff(path)) is not None:
+            raise DataError(why) from None
+        raise
     width, height = image.size
     if width * height > MAX_PIXELS:
         image.close()
         raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
+    check_tiff(image)
     return image
+
+
+def _check_file(path: Path) -> None:
+    """What is no file is not opened: a named pipe would wait for ever."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise DataError("there is no such file") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError("it is a directory")
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError("it is not a file but a pipe, socket or device")
+    if status.st_size == 0:
+        raise DataError("the file is empty")
 
 
 def _reason(error: Exception) -> str:
@@ -79,6 +104,9 @@ def _reason(error: Exception) -> str:
 def read_head(path: Path) -> ImageHead | None:
     """Size and kind of an image, without decoding it; None where that cannot be read."""
     try:
+        _check_file(path)
+        if is_dicom(path):
+            return ImageHead(*dicom_head(path))
         with _open(path) as image:
             width, height = image.size
             if image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
@@ -99,8 +127,8 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
     """Read an image as ``(channels, size, size)``, uint8.
 
     The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
-    reduced to 8; the largest centred square is resized with antialiasing. Of several frames the first
-    counts.
+    reduced to 8; the largest centred square is resized with antialiasing. Of several frames or pages the
+    first counts. DICOM files are shown as `dicom_pixels` says.
 
     Args:
         path: The file.
@@ -122,7 +150,7 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
                 opened.draft(None, (2 * size, 2 * size))
             opened.load()
             image = ImageOps.exif_transpose(opened)
-            image = _flat(image, "L" if channels == 1 else "RGB")
+            image = _flat(image, "L" if channels == 1 else "RGB", is_white_zero(opened))
             if image.size != (size, size) or box is not None:
                 square = _square(image.size, box)
                 image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
@@ -146,24 +174,36 @@ def _square(size: tuple[int, int], box: Sequence[float] | None) -> tuple[float, 
     return (x, y, x + side, y + side)
 
 
-def _flat(image: PilImage, mode: str) -> PilImage:
+def _flat(image: PilImage, mode: str, white_zero: bool) -> PilImage:
     """8 bits a channel, no palette, no transparency."""
     from PIL import Image
 
-    if image.mode.startswith("I;16"):
-        image = _bytes(np.asarray(image).astype(np.float64) / 257)
-    elif image.mode in ("I", "F"):  # whole numbers of 16 or 8 bits, or reals in [0, 1] or of 8 bits
-        values = np.nan_to_num(np.asarray(image).astype(np.float64))
-        largest = values.max(initial=0)
-        scale = 255 if image.mode == "F" and largest <= 1 else 1 / 257 if largest > 255 else 1
-        image = _bytes(values * scale)
+    if image.mode.startswith("I;") or image.mode in ("I", "F"):
+        image = _gray_bytes(np.asarray(image).astype(np.float64), image.mode, white_zero)
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     return image if image.mode == mode else image.convert(mode)
 
 
-def _bytes(values: np.ndarray[Any, Any]) -> PilImage:
+def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> PilImage:
+    """Whole numbers of 16 or 8 bits, or reals in [0, 1] or of as many bits, as gray; not a number is black.
+
+    Raises:
+        DataError: If values lie beyond.
+    """
     from PIL import Image
 
-    return Image.fromarray(values.clip(0, 255).round().astype(np.uint8))
+    values = np.nan_to_num(values)
+    lowest, highest = values.min(initial=0), values.max(initial=0)
+    if lowest < min(0, -1e-3 * highest) or highest > 65535:
+        raise DataError(
+            f"its values go from {lowest:g} to {highest:g}; they must be in [0, 65535], [0, 255] or, as real "
+            "numbers, [0, 1]: rescale them"
+        )
+    if mode == "F":
+        top = next(limit for limit in (1, 255, 65535) if highest <= limit)
+    else:
+        top = 255 if mode == "I" and highest <= 255 else 65535
+    scaled = values * (255 / top)
+    return Image.fromarray((255 - scaled if white_zero else scaled).clip(0, 255).round().astype(np.uint8))
