@@ -93,8 +93,8 @@ def _load(name: str, model: str) -> Any:
     except Exception as error:
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise DataError(
-            f"encoder {name!r} cannot be loaded: {said.rstrip('.')}; expected the folder of a model, or the name of one "
-            "that was fetched before or can be fetched now, with its weights in safetensors"
+            f"encoder {name!r} cannot be loaded: {said.rstrip('.')}; expected the folder of a model, or the "
+            "name of one that was fetched before or can be fetched now, with its weights in safetensors"
         ) from error
 
 
