@@ -120,7 +120,7 @@ def _differences(entry: DatasetEntry, samples: dict[str, int], labels: tuple[int
         for split, count in published.splits.items()
         if samples.get(split, 0) != count
     ]
-    if len(published.classes) != len(labels):
+    if published.classes and len(published.classes) != len(labels):
         problems.append(f"labels have {len(labels)} depths where {len(published.classes)} are expected")
     problems += [
         f"{found:,} classes at depth {depth} where {count:,} are published ({published.source})"

@@ -49,7 +49,8 @@ class Published:
 
     Attributes:
         splits: Samples of each split; a split that they do not give is left out.
-        classes: Nodes of each depth, coarse to fine; None where they do not say.
+        classes: Nodes of each depth, coarse to fine; None where they do not say. Empty where they say nothing,
+            not even how many depths there are.
         source: Where the figures are from.
     """
 
