@@ -14,8 +14,9 @@ from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
-from labeltree.data.inshop import read_inshop
 from labeltree.data.icd10cm import read_tabular
+from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_taxonomy
+from labeltree.data.inshop import read_inshop
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.listed import open_listed
 from labeltree.data.modelnet import read_modelnet40
@@ -76,6 +77,8 @@ __all__ = [
     "folder_taxonomy",
     "get_dataset",
     "glove_file",
+    "imagenet_32_taxonomy",
+    "imagenet_taxonomy",
     "list_datasets",
     "make_splits",
     "open_listed",
@@ -84,12 +87,12 @@ __all__ = [
     "read_cub",
     "read_deepfashion",
     "read_glosses",
-    "read_tabular",
     "read_inshop",
     "read_modelnet40",
     "read_nabirds",
     "read_sop_split1",
     "read_sop_split2",
+    "read_tabular",
     "register_dataset",
     "register_reader",
     "split_by_group",

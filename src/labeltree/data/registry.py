@@ -49,8 +49,8 @@ class Published:
 
     Attributes:
         splits: Samples of each split; a split that they do not give is left out.
-        classes: Nodes of each depth, coarse to fine; None where they do not say. Empty where they say nothing,
-            not even how many depths there are.
+        classes: Nodes of each depth, coarse to fine; None where they do not say. Empty where they do not
+            say how many depths there are.
         source: Where the figures are from.
     """
 

@@ -12,7 +12,7 @@ from labeltree.taxonomy.projection import ProjectionRule
 from labeltree.taxonomy.suggest import nearest_hint
 from labeltree.taxonomy.wordnet import WordNetNouns, wordnet_entries
 
-__all__ = ["tree_from_wordnet"]
+__all__ = ["tree_from_wordnet", "tree_of_synsets"]
 
 GLOSS = 60  # characters of a gloss in a message
 
@@ -25,7 +25,19 @@ def tree_from_wordnet(
 ) -> Entries:
     """Collect the tree of classes and of what is above them; see `Taxonomy.from_wordnet`."""
     nouns = WordNetNouns(folder)
-    synsets = _choose(nouns, list(names), dict(senses or {}))
+    return tree_of_synsets(nouns, _choose(nouns, list(names), dict(senses or {})), rule)
+
+
+def tree_of_synsets(
+    nouns: WordNetNouns, synsets: Mapping[str, int], rule: ProjectionRule = "yolo9000"
+) -> Entries:
+    """The tree of chosen synsets and of what is above them.
+
+    Args:
+        nouns: WordNet's.
+        synsets: the name that a class shall have → the offset of its synset, all different.
+        rule: see `TaxonomyDAG.project`.
+    """
     kept = set(synsets.values())
     waiting = list(kept)
     while waiting:
