@@ -8,72 +8,28 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.utils.data import get_worker_info
 
 from labeltree.data.decode import decode, read_head
 from labeltree.data.downloads import Progress, data_home, silent
+from labeltree.data.file_store import FileStore, box_of, file_stamps, in_threads
 from labeltree.data.source import ImageStore, printable
 from labeltree.data.stores import MappedStore
 from labeltree.errors import DataError
 
-__all__ = ["FileStore", "OnError", "OpenedImages", "image_shape_of", "open_images"]
+__all__ = ["OnError", "OpenedImages", "file_key", "image_shape_of", "open_images"]
 
 OnError = Literal["raise", "skip"]
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
-_VERSION = 1  # of what decode() gives; a change of it must not meet an old cache
+_VERSION = 2  # of what decode() gives; a change of it must not meet an old cache
 _CACHE_BYTES = 16 << 30
 _PROBES = 1000
 _log = logging.getLogger("labeltree.data")
-
-
-class FileStore:
-    """Images that are decoded when they are asked for.
-
-    Args:
-        files: Their paths.
-        size: Side in pixels.
-        channels: 1 or 3.
-        boxes: ``(n, 4)``, see `open_images`.
-    """
-
-    def __init__(
-        self, files: Sequence[str], size: int, channels: int, boxes: np.ndarray[Any, Any] | None = None
-    ) -> None:
-        self._files = list(files)
-        self._boxes = boxes
-        self.image_shape: tuple[int, int, int] = (channels, size, size)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def load(self, rows: Tensor) -> Tensor:
-        """Images of the rows."""
-        images = np.empty((len(rows), *self.image_shape), np.uint8)
-        # Loader processes are many already; a thread each is enough.
-        in_threads = get_worker_info() is None and len(rows) > 1
-        decoded = (_in_threads if in_threads else map)(self._decode, rows.tolist())
-        for place, pixels in enumerate(decoded):
-            images[place] = pixels
-        return torch.from_numpy(images)
-
-    def _decode(self, row: int) -> np.ndarray[Any, Any]:
-        channels, size, _ = self.image_shape
-        try:
-            return decode(Path(self._files[row]), size, channels, _box(self._boxes, row))
-        except DataError as error:
-            name = printable(self._files[row])
-            raise DataError(f"the image '{name}' cannot be read any more: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -98,7 +54,7 @@ def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
         all are gray, else 3.
     """
     chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _PROBES)).round().astype(int))
-    heads = [head for head in _in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
+    heads = [head for head in in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
     if not heads:
         return 32, 3
     sizes = {(head.width, head.height) for head in heads}
@@ -141,7 +97,8 @@ def open_images(
         DataError: Names the unreadable files and why.
     """
     shape = (len(files), channels, size, size)
-    folder = data_home() / "images" / _key(files, names, size, channels, boxes)
+    stamps = file_stamps(files)
+    folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
     keep = _has_room(int(np.prod(shape))) if cache is None else cache
     failures = _read_failures(folder, shape, keep)
     if failures is None:
@@ -153,32 +110,34 @@ def open_images(
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
     _report(files, failures, on_error)
-    store = MappedStore(folder / "images.bin", shape) if keep else FileStore(files, size, channels, boxes)
+    mapped = folder / "images.bin"
+    store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps)
     return OpenedImages(store, failures)
 
 
-def _box(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | None:
-    return None if boxes is None or np.isnan(boxes[row]).any() else boxes[row].tolist()
-
-
 def _key(
-    files: Sequence[str],
     names: Sequence[str],
+    stamps: np.ndarray[Any, Any],
     size: int,
     channels: int,
     boxes: np.ndarray[Any, Any] | None,
 ) -> str:
-    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n".encode())
+    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{_digest(names, stamps)}".encode())
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
-    for file, name in zip(files, names, strict=True):
-        try:
-            status = os.stat(file)
-            what = f"{status.st_size} {status.st_mtime_ns}"
-        except OSError:
-            what = "missing"
-        digest.update(os.fsencode(name) + f"\0{what}\n".encode())
     return digest.hexdigest()[:32]
+
+
+def file_key(files: Sequence[str], names: Sequence[str]) -> str:
+    """A digest of what files are called, of their sizes and of when they changed last."""
+    return _digest(names, file_stamps(files))
+
+
+def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:
+    digest = hashlib.sha256(stamps.tobytes())
+    for name in names:
+        digest.update(os.fsencode(name) + b"\0")
+    return digest.hexdigest()
 
 
 def _has_room(needed: int) -> bool:
@@ -212,7 +171,7 @@ def _decode_all(
 
     def attempt(row: int) -> np.ndarray[Any, Any] | str:
         try:
-            return decode(Path(files[row]), size, channels, _box(boxes, row))
+            return decode(Path(files[row]), size, channels, box_of(boxes, row))
         except DataError as error:
             return str(error)
 
@@ -222,7 +181,7 @@ def _decode_all(
     black = np.zeros(shape[1:], np.uint8)
     try:
         with (fresh / "images.bin").open("wb") as out:
-            for row, result in enumerate(_in_threads(attempt, range(len(files)))):
+            for row, result in enumerate(in_threads(attempt, range(len(files)))):
                 if isinstance(result, str):
                     failures[row] = result
                 if keep:
@@ -239,19 +198,6 @@ def _decode_all(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return failures
-
-
-def _in_threads(function: Any, items: Iterable[Item]) -> Iterator[Any]:
-    """Results in order, with a bounded number of items under way."""
-    workers = min(32, os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = []
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) >= 8 * workers:
-                yield waiting.pop(0).result()
-        for future in waiting:
-            yield future.result()
 
 
 def _report(files: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from labeltree.data.decode import EXTENSIONS
 from labeltree.data.downloads import Progress
-from labeltree.data.files import OnError, image_shape_of, open_images
+from labeltree.data.files import OnError
+from labeltree.data.listed import open_listed
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -70,32 +71,19 @@ def open_folder(
     if taxonomy is None:
         taxonomy = _taxonomy(folders, root)
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
-    files = [image.path for image in found]
-    size, native_channels = image_size, channels
-    if size is None or native_channels is None:
-        probed = image_shape_of(files)
-        size, native_channels = size or probed[0], native_channels or probed[1]
-    names = [os.path.relpath(file, top) for file in files]
-    opened = open_images(
-        files,
-        names,
-        size=size,
-        channels=native_channels,
+    return open_listed(
+        printable(top.name),
+        top,
+        [os.path.relpath(image.path, top) for image in found],
+        torch.tensor([by_folder[image.folders] for image in found]),
+        taxonomy,
+        split=split,
+        image_size=image_size,
+        channels=channels,
         on_error=on_error,
         cache=cache,
         progress=progress,
     )
-    everything = Source(
-        name=printable(top.name),
-        taxonomy=taxonomy,
-        nodes=torch.tensor([by_folder[image.folders] for image in found]),
-        instances=torch.arange(len(found)),
-        store=opened.store,
-        rows=torch.arange(len(found)),
-        split=split,
-        files=files,
-    )
-    return everything.subset(torch.from_numpy(opened.readable()))
 
 
 def folder_taxonomy(root: str | Path) -> Taxonomy:
@@ -143,19 +131,27 @@ def _scan(
     except OSError as error:
         raise DataError(f"cannot read the folder '{printable(str(folder))}': {error.strerror}") from error
     entries = [entry for entry in entries if not entry.name.startswith(".")]
+    inner: list[os.DirEntry[str]] = []
     for entry in entries:
-        if not entry.is_dir() and os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+        if _is_folder(entry):
+            inner.append(entry)
+        elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
             found.append(_Found(entry.path, path))
-    for entry in entries:
-        if entry.is_dir():
-            real = os.path.realpath(entry.path)
-            if real in above:
-                raise DataError(
-                    f"the link '{printable(entry.path)}' leads back to a folder above it; remove it"
-                )
-            below = (*path, printable(entry.name))
-            folders.append(below)
-            _scan(Path(entry.path), below, (*above, real), found, folders)
+    for entry in inner:
+        real = os.path.realpath(entry.path)
+        if real in above:
+            raise DataError(f"the link '{printable(entry.path)}' leads back to a folder above it; remove it")
+        below = (*path, printable(entry.name))
+        folders.append(below)
+        _scan(Path(entry.path), below, (*above, real), found, folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder; a link that leads to itself or nowhere is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _are_splits(names: set[str], found: list[_Found]) -> bool:
