@@ -17,7 +17,7 @@ __all__ = ["HOME", "fetch_emoji"]
 
 HOME = "emoji"
 # Of the plan that the pinned packages give: another one would number the images otherwise.
-PLAN = "581f80f19741e46c6b8d9b63794b48fd6eb6970c361715e46dc850846781542c"
+PLAN = "2bd14fa7e3c38f63d60aaba15c21deb2b8bb7e918aeeed7bde57afd505c5cdc1"
 
 
 def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:

@@ -70,22 +70,23 @@ def known_names(
 
 
 def find_icons(
-    icons: IconSet, known: Mapping[str, Sequence[str]], own: Mapping[str, str] | None = None
+    icons: IconSet, known: Mapping[str, Sequence[str]], own: Mapping[str, str | None] | None = None
 ) -> dict[str, str]:
     """The icon of each emoji that the set has: code → the icon's name.
 
     Args:
         icons: The set.
         known: What `known_names` gives.
-        own: Icons of the set whose names mislead: code → icon.
+        own: Where the set's names mislead: code → icon, None where it has none.
     """
     if icons.chars:
         by_code = {code_of(hexcode): name for hexcode, name in icons.chars.items()}
         return {code: by_code[code] for code in known if code in by_code}
-    found = {code: name for code, name in (own or {}).items() if name in icons.names}
+    own = own or {}
+    found = {code: name for code, name in own.items() if name is not None and name in icons.names}
     by_letters = {letters(name): name for name in sorted(icons.names - set(found.values()))}
     for code, names in known.items():
         match = next((by_letters[name] for name in names if name in by_letters), None)
-        if code not in found and match is not None:
+        if code not in own and match is not None:
             found[code] = match
     return found

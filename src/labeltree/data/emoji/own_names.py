@@ -248,5 +248,10 @@ _FXEMOJI: Mapping[str, str] = {
     "diamond with a dot": "diamondshapewithdotinside",
 }
 
-OWN_NAMES: Mapping[str, Mapping[str, str]] = {"fxemoji": _FXEMOJI}
-"""For some styles: label → icon."""
+_WINDOW_OF_A_SCREEN = {"window": None}
+
+OWN_NAMES: Mapping[str, Mapping[str, str | None]] = {
+    "fxemoji": {**_FXEMOJI, **_WINDOW_OF_A_SCREEN},
+    "emojione-v1": _WINDOW_OF_A_SCREEN,
+}
+"""For some styles: label → icon; None = the icon of this name shows something else."""
