@@ -14,8 +14,9 @@ from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
-from labeltree.data.icd10cm import read_tabular
+from labeltree.data.icd10cm import read_icd10cm
 from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_taxonomy
+from labeltree.data.inaturalist import read_inaturalist
 from labeltree.data.inshop import read_inshop
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.listed import open_listed
@@ -87,12 +88,13 @@ __all__ = [
     "read_cub",
     "read_deepfashion",
     "read_glosses",
+    "read_icd10cm",
+    "read_inaturalist",
     "read_inshop",
     "read_modelnet40",
     "read_nabirds",
     "read_sop_split1",
     "read_sop_split2",
-    "read_tabular",
     "register_dataset",
     "register_reader",
     "split_by_group",

@@ -6,9 +6,6 @@ __all__ = ["AWAITED", "not_available"]
 AWAITED: dict[str, str] = {
     "breakhis": "benign or malignant/subtype",
     "ham10000": "benign or malignant/lesion",
-    "inaturalist-2017": "genus/species",
-    "inaturalist-2019": "a folder a rank, from kingdom to species",
-    "inaturalist-2021": "a folder a rank, from kingdom to species",
     "odir-5k": "group/diagnosis",
 }
 _TEXT = frozenset({"beeradvocate", "tripadvisor"})

@@ -1,7 +1,7 @@
 """ImageNet (Russakovsky et al. 2015), ImageNet-32 (Chrabaszcz et al. 2017), and their trees."""
 
 from labeltree.data.imagenet.classes import ImagenetClass, imagenet_32_taxonomy, imagenet_classes
-from labeltree.data.imagenet.datasets import open_imagenet, open_imagenet_robustness
+from labeltree.data.imagenet.datasets import read_imagenet, read_imagenet_robustness
 from labeltree.data.imagenet.downsampled import open_imagenet_32
 from labeltree.data.imagenet.trees import imagenet_taxonomy
 
@@ -10,7 +10,7 @@ __all__ = [
     "imagenet_32_taxonomy",
     "imagenet_classes",
     "imagenet_taxonomy",
-    "open_imagenet",
     "open_imagenet_32",
-    "open_imagenet_robustness",
+    "read_imagenet",
+    "read_imagenet_robustness",
 ]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from labeltree.data.downloads import Progress
-from labeltree.data.files import OnError
-from labeltree.data.imagenet.files import list_images
+from labeltree.data.imagenet.files import Listing, list_images
 from labeltree.data.imagenet.trees import HIERARCHIES, hierarchy_taxonomy, imagenet_taxonomy
-from labeltree.data.listed import open_listed
-from labeltree.data.registry import Needed, Published, register_dataset
-from labeltree.data.source import Source
+from labeltree.data.readers import ListedImages, register_reader
+from labeltree.data.registry import Needed, Published
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["open_imagenet", "open_imagenet_robustness"]
+__all__ = ["read_imagenet", "read_imagenet_robustness"]
 
 _LICENCE = "ImageNet's terms of access: non-commercial research and education"
 _FILES = (
@@ -34,36 +30,34 @@ _SPLITS = {"train": 1_281_167, "test": 50_000}
 _AUTHORS = "Russakovsky et al. 2015"
 
 
-def _open(
-    name: str,
-    path: Path,
-    tree: Callable[[set[str]], Taxonomy],
-    image_size: int | None,
-    channels: int | None,
-    on_error: OnError,
-    cache: bool | None,
-    progress: Progress | None,
-) -> Source:
+def read_imagenet(path: Path) -> ListedImages:
+    """List ImageNet, or a part of it with fewer classes, with the tree of `imagenet_taxonomy`.
+
+    ImageNet's validation images are the test split: those of the official test have no labels.
+
+    Raises:
+        DataError: If files are missing, or WordNet's are.
+    """
     listing = list_images(path)
-    taxonomy = tree(set(listing.wnids))
+    return _with_tree(path, listing, imagenet_taxonomy(listing.wnids))
+
+
+def read_imagenet_robustness(path: Path) -> ListedImages:
+    """List ImageNet with the tree of `hierarchy_taxonomy`; as `read_imagenet` otherwise."""
+    listing = list_images(path)
+    return _with_tree(path, listing, hierarchy_taxonomy(path, listing.wnids))
+
+
+def _with_tree(path: Path, listing: Listing, taxonomy: Taxonomy) -> ListedImages:
+    """Label the images; in our trees the wnid is the first word of a class's name."""
     node_of = {title.partition(" ")[0]: node for node, title in enumerate(taxonomy.names)}
-    return open_listed(
-        name,
-        path,
-        listing.files,
-        torch.tensor([node_of[wnid] for wnid in listing.wnids]),
-        taxonomy,
-        split=listing.split,
-        image_size=image_size,
-        channels=channels,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
-    )
+    nodes = torch.tensor([node_of[wnid] for wnid in listing.wnids])
+    return ListedImages(path, listing.files, nodes, taxonomy, listing.split)
 
 
-@register_dataset(
+register_reader(
     "imagenet",
+    read_imagenet,
     summary="ImageNet (ILSVRC 2012), 1.3 million photographs, 1,000 classes in the tree of WordNet, depth 18",
     licence=_LICENCE,
     files=_FILES,
@@ -73,27 +67,9 @@ def _open(
         "Russakovsky et al. 2015; the tree of WordNet 3.0",
     ),
 )
-def open_imagenet(
-    *,
-    path: Path,
-    image_size: int | None = None,
-    channels: int | None = None,
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
-) -> Source:
-    """Open ImageNet, or a part of it with fewer classes, with the tree of `imagenet_taxonomy`.
-
-    ImageNet's validation images are the test split: those of the official test have no labels.
-
-    Raises:
-        DataError: If files are missing, or WordNet's are.
-    """
-    return _open("imagenet", path, imagenet_taxonomy, image_size, channels, on_error, cache, progress)
-
-
-@register_dataset(
+register_reader(
     "imagenet-robustness",
+    read_imagenet_robustness,
     summary="ImageNet with a hierarchy in the Robustness library's files, which you add",
     licence=_LICENCE,
     files=(
@@ -106,19 +82,3 @@ def open_imagenet(
     published=Published(_SPLITS, (), _AUTHORS),
     home="imagenet",
 )
-def open_imagenet_robustness(
-    *,
-    path: Path,
-    image_size: int | None = None,
-    channels: int | None = None,
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
-) -> Source:
-    """Open ImageNet with the tree of `hierarchy_taxonomy`; as `open_imagenet` otherwise."""
-    name = "imagenet-robustness"
-
-    def tree(wnids: set[str]) -> Taxonomy:
-        return hierarchy_taxonomy(path, wnids)
-
-    return _open(name, path, tree, image_size, channels, on_error, cache, progress)
