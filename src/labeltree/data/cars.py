@@ -142,8 +142,9 @@ class _Part:
         return [str(value) for value in self._field(name)]
 
     def numbers(self, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+        values = self._field(name)
         try:
-            return np.array([int(value) for value in self._field(name)], np.int64)
+            return np.array([int(value) for value in values], np.int64)
         except (TypeError, ValueError) as error:
             raise DataError(f"the field '{name}' of '{self._file}' holds what is no number") from error
 

@@ -112,7 +112,7 @@ class Listing:
         text = self.records[row][self.columns.index(column)]
         try:
             value = kind(text)
-            if np.isfinite(value) and abs(value) < 2**63:
+            if abs(value) < 2**63:  # false for NaN
                 return value
         except ValueError:
             pass
