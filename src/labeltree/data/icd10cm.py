@@ -21,7 +21,7 @@ from labeltree.data.source import Source
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["fetch_icd10cm", "open_icd10cm", "read_tabular"]
+__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
 
 NAME = "icd-10-cm"
 PATTERN = "icd10c*tabular*.xml"
@@ -75,7 +75,7 @@ class Tabular:
             self.add(finer, node)
 
 
-def read_tabular(path: Path) -> Source:
+def read_icd10cm(path: Path) -> Source:
     """Read the tabular list of ICD-10-CM.
 
     The tree is chapter, block, category, subcategories. A sample is a text, its label a code, which may be
@@ -214,7 +214,7 @@ def _unpack(wheel: Path, target: Path) -> None:
     ),
 )
 def open_icd10cm(*, path: Path) -> Source:
-    """Open ICD-10-CM from a folder with the tabular list of one release; see `read_tabular`.
+    """Open ICD-10-CM from a folder with the tabular list of one release; see `read_icd10cm`.
 
     Raises:
         DataError: If there is none or several, or it is damaged.
@@ -225,4 +225,4 @@ def open_icd10cm(*, path: Path) -> Source:
         raise DataError(
             f"one tabular list of ICD-10-CM ({PATTERN}) was expected in '{path}'; there is {names}"
         )
-    return read_tabular(found[0])
+    return read_icd10cm(found[0])
