@@ -1,5 +1,6 @@
 """Sources of images or texts with labels of a taxonomy: named data sets, folders, tables; splits; views."""
 
+from labeltree.data.beeradvocate import read_beers
 from labeltree.data.cars import cars_taxonomy, read_cars
 from labeltree.data.cifar import (
     cifar_10_taxonomy,
@@ -41,6 +42,7 @@ from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics
 from labeltree.data.stores import ArrayStore, MappedStore
 from labeltree.data.tokens import TokenStore
+from labeltree.data.tripadvisor import read_hotel
 from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.word_vectors import glove_file
 from labeltree.data.wordnet_base import fetch_wordnet, wordnet_folder
@@ -84,10 +86,12 @@ __all__ = [
     "make_splits",
     "open_listed",
     "open_source",
+    "read_beers",
     "read_cars",
     "read_cub",
     "read_deepfashion",
     "read_glosses",
+    "read_hotel",
     "read_icd10cm",
     "read_inaturalist",
     "read_inshop",

@@ -8,16 +8,10 @@ AWAITED: dict[str, str] = {
     "ham10000": "benign or malignant/lesion",
     "odir-5k": "group/diagnosis",
 }
-_TEXT = frozenset({"beeradvocate", "tripadvisor"})
 
 
 def not_available(name: str) -> str | None:
     """One sentence on a data set that is known by name but cannot be read here; None for other names."""
-    if name in _TEXT:
-        return (
-            f"data set '{name}' is not available here: it is text, and labeltree reads images alone so far; "
-            "there is nothing to give instead until it has text encoders"
-        )
     if name in AWAITED:
         return (
             f"data set '{name}' is not available here: labeltree has no reader for it yet; "
