@@ -68,8 +68,10 @@ def _label(listed: Listing, row: int, file: str) -> tuple[str, str, str]:
             f"the file is '{legible(file)}', expected the form img/WOMEN/Dresses/id_00000002/02_1_front.jpg",
         )
     category, item, variation = map(legible, found.group("category", "item", "variation"))
-    if item != legible(listed.texts("item")[row]):
-        raise listed.error(row, f"the item is '{listed.records[row][1]}', but the file lies in '{item}'")
+    if found["item"] != listed.records[row][1]:
+        raise listed.error(
+            row, f"the item is '{legible(listed.records[row][1])}', but the file lies in '{item}'"
+        )
     return category.replace("_", " "), item, variation
 
 
