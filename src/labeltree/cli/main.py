@@ -11,7 +11,7 @@ COMMANDS = {
     "evaluate": "measure how well embeddings respect a taxonomy, and write a report",
     "embed": "write the embeddings of a trained run, of its own data or of others",
     "data": "list the data sets, and get one",
-    "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG",
+    "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
 }
 
 EPILOG = """a first run:

@@ -1,4 +1,4 @@
-"""``labeltree taxonomy``: look at a taxonomy, check it, write it in another form, make a tree of a DAG."""
+"""``labeltree taxonomy``: show, check or convert a taxonomy; make a tree of a DAG or of class names."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
+
 if TYPE_CHECKING:
     from labeltree.taxonomy import AnyTaxonomy
     from labeltree.taxonomy.projection import ProjectionRule
 
 
 def run(arguments: list[str]) -> None:
-    """Show, check, convert or project the taxonomy that the arguments name."""
+    """Show, check, convert or project the taxonomy that the arguments name; or make one of class names."""
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
@@ -50,8 +52,12 @@ def run(arguments: list[str]) -> None:
         "fewest nodes, the others fall out",
     )
     project.add_argument("--out", required=True, metavar="FILE", help="the file that the tree is written to")
+    add_from_wordnet(actions)
     options = parser.parse_args(arguments)
 
+    if options.action == "from-wordnet":
+        from_wordnet(options)
+        return
     taxonomy = _open(options.taxonomy)
     if options.action == "show":
         print(taxonomy.render(max_depth=options.depth, max_children=options.children))

@@ -142,8 +142,8 @@ class TreeSources:
         Every class is a node with the name given; those above it are synsets, named as `carnivore.n.01`.
 
         Args:
-            names: of the classes, each a noun of WordNet (`_` is a space), a synset as `crane.n.04`, or an
-                ImageNet id as `n02012849`.
+            names: of the classes, each a noun of WordNet or its plural (`_` and `-` may be a space), a synset
+                as `crane.n.04`, or an ImageNet id as `n02012849`.
             folder: with `data.noun` and `index.noun` of WordNet 3.x; Debian's package `wordnet-base` puts
                 them into `/usr/share/wordnet`.
             senses: name → synset, for names with several senses, and those that WordNet calls otherwise.

@@ -11,6 +11,7 @@ from labeltree.taxonomy.graph import TaxonomyDAG
 from labeltree.taxonomy.projection import ProjectionRule
 from labeltree.taxonomy.suggest import nearest_hint
 from labeltree.taxonomy.wordnet import WordNetNouns, wordnet_entries
+from labeltree.taxonomy.wordnet_names import find_meanings, gloss_of
 
 __all__ = ["tree_from_wordnet", "tree_of_synsets"]
 
@@ -58,37 +59,20 @@ def tree_of_synsets(
 
 def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> dict[str, int]:
     """The synset of each name; all that is unknown or ambiguous in one message."""
-    if strangers := [name for name in senses if name not in names]:
-        raise TaxonomyError(
-            f"senses names {strangers[0]!r}, which is no class ({nearest_hint(strangers[0], names)})"
-        )
-    chosen: dict[str, int] = {}
-    unclear = []
-    for name in dict.fromkeys(names):
-        found = nouns.find(senses.get(name, name))
-        if len(found) == 1:
-            chosen[name] = found[0]
-        elif name in senses:
-            unclear.append(f"{name}: senses says {senses[name]!r}, which is not one synset of WordNet")
-        elif not found:
-            unclear.append(
-                f"{name}: no noun of WordNet ({nearest_hint(name.replace(' ', '_'), nouns.senses)})"
-            )
+    chosen, unclear, wrong = find_meanings(nouns, names, senses)
+    sentences = [
+        f"{name}: senses says {sense!r}, which is not one synset of WordNet" for name, sense in wrong.items()
+    ]
+    for name, found in unclear.items():
+        if found:
+            meanings = [f"{nouns.name(offset)} ({gloss_of(nouns, offset, GLOSS)})" for offset in found]
+            sentences.append(f"{name}: " + ", ".join(meanings))
         else:
-            meanings = [f"{nouns.name(offset)} ({nouns.synsets[offset].gloss[:GLOSS]})" for offset in found]
-            unclear.append(f"{name}: " + ", ".join(meanings))
-    if unclear:
+            hint = nearest_hint(name.replace(" ", "_"), nouns.senses)
+            sentences.append(f"{name}: no noun of WordNet ({hint})")
+    if sentences:
         raise TaxonomyError(
-            f"{len(unclear)} of {len(set(names))} names are unknown to WordNet or have several senses; "
-            "choose with senses={name: synset}:\n" + "\n".join(unclear)
+            f"{len(sentences)} of {len(set(names))} names are unknown to WordNet or have several senses; "
+            "choose with senses={name: synset}:\n" + "\n".join(sentences)
         )
-    first: dict[int, str] = {}
-    for name, offset in chosen.items():
-        if first.setdefault(offset, name) != name:
-            raise TaxonomyError(
-                f"{first[offset]!r} and {name!r} are both {nouns.name(offset)}; choose another sense for "
-                "one of them"
-            )
-    if not chosen:
-        raise TaxonomyError("there are no names; give at least one class")
     return chosen
