@@ -16,7 +16,7 @@ from labeltree.data.emoji.images import INDEX, PIXELS, EmojiImages, read_images
 from labeltree.data.emoji.packages import STYLES, family_of
 from labeltree.data.emoji.render import SIZE
 from labeltree.data.emoji.tree import emoji_taxonomy
-from labeltree.data.registry import Needed, register_dataset
+from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stores import MappedStore, reshaped
 
@@ -24,6 +24,19 @@ __all__: list[str] = []
 
 _LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
 _FILES = tuple(Needed(name, "made by 'labeltree data get emoji'") for name in (INDEX, PIXELS))
+
+# What the pinned packages give: samples to train, validate and test on, and emoji.
+_COUNTS = {
+    "emoji": (12_039, 1_219, 3_288, 1_644),
+    "emoji-near": (12_039, 1_219, 1_644, 1_644),
+    "emoji-far": (12_039, 1_219, 1_644, 1_644),
+    "emoji-unseen": (9_637, 976, 2_126, 1_644),
+    "emoji-seen": (9_637, 976, 2_638, 1_319),
+    "emoji-few-1": (1_644, 1_219, 3_288, 1_644),
+    "emoji-few-2": (3_269, 1_219, 3_288, 1_644),
+    "emoji-few-4": (6_491, 1_219, 3_288, 1_644),
+    "emoji-few-8": (11_168, 1_219, 3_288, 1_644),
+}
 
 Rule = Callable[[EmojiImages], list[str]]
 """The split of each image: ``train``, ``val``, ``test``, or empty where it is left out."""
@@ -46,7 +59,7 @@ def _few(images: EmojiImages, count: int) -> list[str]:
         for number, styles in there.items()
     }
     return [
-        "" if side == "train" and style not in chosen[number] else side
+        "" if side == "train" and style not in chosen.get(number, ()) else side
         for side, style, number in zip(split, images.styles, images.numbers, strict=True)
     ]
 
@@ -105,6 +118,7 @@ def _register(name: str, summary: str, rule: Rule, *, unseen: bool = False) -> C
     ) -> Source:
         return _make(read_images(path), name, rule, unseen, image_size, channels)
 
+    train, val, test, emoji = _COUNTS[name]
     register_dataset(
         name,
         summary=summary,
@@ -112,6 +126,9 @@ def _register(name: str, summary: str, rule: Rule, *, unseen: bool = False) -> C
         size="52 MB to download, 201 MB on disk for all data sets of emoji together",
         fetch=fetch_emoji,
         files=_FILES,
+        published=Published(
+            {"train": train, "val": val, "test": test}, (8, 95, emoji), "labeltree's docs/data/emoji.md"
+        ),
         home=HOME,
     )(open_emoji)
     return open_emoji
