@@ -33,6 +33,7 @@ TREES: dict[str, tuple[int, ...]] = {
     "inaturalist-2017": (4, 2),
     "inaturalist-2019": (2, 1, 2, 1, 1, 1, 2),
     "inshop": (2, 2, 2),
+    "inshop-items": (2, 4),
     "modelnet40": (4, 2),
     "nabirds": (2, 1, 2, 1, 2),
     "odir-5k": (4, 2),
