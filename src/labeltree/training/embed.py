@@ -110,7 +110,7 @@ def embed_source(
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     features = encode_rows(module, source, inputs, rows)[places]
     device = next(module.parameters()).device
-    embeddings, answers = [], []
+    embeddings, answers, aspects = [], [], []
     with torch.inference_mode():
         for positions in chunks(len(source), batch_size):
             some = features[positions].to(device)
@@ -118,6 +118,9 @@ def embed_source(
             answer = None if labels is None else module.objective.predict(some)
             if labels is not None and answer is not None:
                 answers.append(labels.from_training[answer.cpu()])
+            by_aspect = module.objective.predict_aspects(some) if source.aspects is not None else None
+            if by_aspect is not None:
+                aspects.append(by_aspect.cpu())
     geometry = module.objective.geometry
     return table_of(
         source,
@@ -126,6 +129,7 @@ def embed_source(
         geometry=geometry.name,
         curvature=module.recipe.curvature,
         predictions=torch.cat(answers) if answers else None,
+        aspect_predictions=torch.cat(aspects) if aspects else None,
     )
 
 
