@@ -23,7 +23,7 @@ _CLASSIFIER = 2
 
 @register_encoder(
     NAME,
-    summary="EfficientNet-Lite0, 3.4 M parameters, pretrained on ImageNet",
+    summary="EfficientNet-Lite0, 3.4 M parameters; ImageNet weights come as a package",
     pretrained=lambda channels, image_size: _pretrained(channels, image_size),
 )
 def efficientnet_lite0(channels: int, image_size: int) -> Encoder:
