@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "read_head"]
+__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "is_gray", "pixels_of", "read_head"]
 
 _KINDS = (
     "bmp",
@@ -66,12 +67,19 @@ def _open(path: Path) -> PilImage:
         if (why := why_not_tiff(path)) is not None:
             raise DataError(why) from None
         raise
-    width, height = image.size
-    if width * height > MAX_PIXELS:
+    try:
+        _check_pixels(image)
+    except DataError:
         image.close()
-        raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
+        raise
     check_tiff(image)
     return image
+
+
+def _check_pixels(image: PilImage) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
 
 
 def _check_file(path: Path) -> None:
@@ -111,12 +119,13 @@ def read_head(path: Path) -> ImageHead | None:
             width, height = image.size
             if image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
                 width, height = height, width
-            return ImageHead(width, height, _is_gray(image))
+            return ImageHead(width, height, is_gray(image))
     except Exception:  # decoding will fail in the same way and say why
         return None
 
 
-def _is_gray(image: PilImage) -> bool:
+def is_gray(image: PilImage) -> bool:
+    """Whether an image has no colours."""
     if image.mode == "P":
         palette = np.asarray(image.getpalette("RGB"), np.uint8).reshape(-1, 3)
         return bool((palette == palette[:, :1]).all())
@@ -140,25 +149,45 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    from PIL import Image, ImageOps
+    with _reasons(), _open(path) as opened:
+        # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
+        if box is None:
+            opened.draft(None, (2 * size, 2 * size))
+        return _pixels(opened, size, channels, box)
 
+
+def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]:
+    """An image that is open already as ``(channels, size, size)``, uint8, as `decode` makes it.
+
+    Raises:
+        DataError: With the reason if it cannot be read as a whole.
+    """
+    with _reasons():
+        _check_pixels(image)
+        return _pixels(image, size, channels, None)
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    """Whatever a broken file makes Pillow's readers stumble over becomes a DataError."""
     try:
-        with _open(path) as opened:
-            # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to
-            # resizing.
-            if box is None:
-                opened.draft(None, (2 * size, 2 * size))
-            opened.load()
-            image = ImageOps.exif_transpose(opened)
-            image = _flat(image, "L" if channels == 1 else "RGB", is_white_zero(opened))
-            if image.size != (size, size) or box is not None:
-                square = _square(image.size, box)
-                image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
-            pixels = np.asarray(image)
+        yield
     except MemoryError:
         raise
-    except Exception as error:  # Pillow's readers raise whatever a broken file makes them stumble over
+    except Exception as error:
         raise DataError(_reason(error)) from error
+
+
+def _pixels(opened: PilImage, size: int, channels: int, box: Sequence[float] | None) -> np.ndarray[Any, Any]:
+    from PIL import Image, ImageOps
+
+    opened.load()
+    image = ImageOps.exif_transpose(opened)
+    image = _flat(image, "L" if channels == 1 else "RGB", is_white_zero(opened))
+    if image.size != (size, size) or box is not None:
+        square = _square(image.size, box)
+        image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
+    pixels = np.asarray(image)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 

@@ -22,7 +22,7 @@ from labeltree.data.source import ImageStore, printable
 from labeltree.data.stores import MappedStore
 from labeltree.errors import DataError
 
-__all__ = ["OnError", "OpenedImages", "file_key", "image_shape_of", "open_images"]
+__all__ = ["OnError", "OpenedImages", "file_key", "image_shape_of", "open_images", "report_failures"]
 
 OnError = Literal["raise", "skip"]
 
@@ -109,7 +109,7 @@ def open_images(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
-    _report(files, failures, on_error)
+    report_failures(files, failures, on_error)
     mapped = folder / "images.bin"
     store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps)
     return OpenedImages(store, failures)
@@ -200,14 +200,24 @@ def _decode_all(
     return failures
 
 
-def _report(files: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
+def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
+    """Say which images cannot be read, five by name: as an error, or a warning where they are skipped.
+
+    Args:
+        names: Of all images.
+        failures: Row → reason.
+        on_error: ``raise`` or ``skip``.
+
+    Raises:
+        DataError: If some cannot be read and are not to be skipped, or none can.
+    """
     if not failures:
         return
-    listed = [f"'{printable(files[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
+    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
     more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
-    what = f"{len(failures)} of {len(files)} images cannot be read: {'; '.join(listed)}{more}"
+    what = f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
     if on_error == "raise":
         raise DataError(f'{what}. Repair or remove them, or skip them with on_error="skip"')
-    if len(failures) == len(files):
+    if len(failures) == len(names):
         raise DataError(what)
     _log.warning("%s. They are skipped", what)

@@ -23,10 +23,10 @@ from labeltree.taxonomy import Taxonomy
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TABLE_SUFFIXES", "open_table"]
+__all__ = ["SPLIT_NAMES", "TABLE_SUFFIXES", "open_table"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
-_SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
+SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 
 
 def open_table(
@@ -135,7 +135,7 @@ def _split(table: pa.Table, path: Path, column: str | None) -> np.ndarray[Any, A
         return None
     column = find_column(table, path, column or "split", (), "splits", "split_column")
     cells = cells_of(table, path, column)
-    splits = [_SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
+    splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
     for split, text in zip(splits, cells.texts, strict=True):
         if split not in SPLITS:
             raise DataError(
