@@ -96,7 +96,7 @@ for _name, _parts, _depth, _what in (
     register_reader(
         _name,
         partial(read_inshop, parts=_parts, depth=_depth),
-        summary=f"{sum(_counts.values()):,} photographs of clothes of 7,982 items in a shop; {_what}",
+        summary=f"{sum(_counts.values()):,} photographs of clothes in a shop; {_what}",
         licence="for non-commercial research (Multimedia Laboratory, The Chinese University of Hong Kong)",
         size="1 GB",
         files=_FILES,
