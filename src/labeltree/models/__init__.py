@@ -8,6 +8,7 @@ import labeltree.models.plain
 import labeltree.models.pyramidnet
 import labeltree.models.small
 import labeltree.models.small_text  # noqa: F401
+from labeltree.models.adapter import AdaptedEncoder
 from labeltree.models.build import build_encoder, encoder_modality, list_encoders, usually_pretrained
 from labeltree.models.encoder import Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
@@ -18,6 +19,7 @@ from labeltree.models.text import TextEncoder, TokenizedTexts
 from labeltree.models.weights import load_weights, save_weights
 
 __all__ = [
+    "AdaptedEncoder",
     "Encoder",
     "KeyQueue",
     "MomentumEncoder",

@@ -87,7 +87,7 @@ class TransformerEncoder(TextEncoder):
         if tokens.device.type != "cpu" or len(tokens) <= _TOGETHER:
             return self._read(tokens)
         order = (tokens >= 0).sum(1).argsort(stable=True)
-        parts = [self._read(tokens[part]) for part in order.split(_TOGETHER)]
+        parts = [self._read(tokens[part]) for part in torch.split(order, _TOGETHER)]
         return torch.cat(parts)[order.argsort()]
 
     def _read(self, tokens: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ class RunFolder:
         if not self.recipe.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         return self
+
+    def drop_checkpoints(self) -> None:
+        """Delete the training states of a finished run; its weights stay, but it cannot be trained further."""
+        if self.encoder.is_file():
+            shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
     def clear_unfinished(self) -> None:
         """Delete the halves of checkpoints that a killed process was writing."""

@@ -54,6 +54,7 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
             name = study.run_name(method, f"trial{best}" if tried else f"seed{seed}")
             folder = train(recipe, runs / name, progress_bar=progress_bar)
             results.append({"method": method.name, "seed": seed, **_evaluated(folder)})
+            folder.drop_checkpoints()  # hundreds of runs would fill a disk
             _write(path, study, results, choices)
     results += _baselines(study, runs)
     return _write(path, study, results, choices)

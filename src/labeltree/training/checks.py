@@ -62,6 +62,7 @@ def check_ranges(recipe: Recipe) -> None:
         ("coarsen", r.coarsen is None or r.coarsen >= 1, "1 or more"),
         ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
         ("label_noise", 0 <= r.label_noise <= 1, "a probability, 0 to 1"),
+        ("adapter", r.adapter is None or r.adapter >= 1, "1 or more"),
         ("deletion", 0 <= r.deletion < 1, "in [0, 1)"),
         ("dropout", r.dropout is None or 0 <= r.dropout < 1, "in [0, 1)"),
         ("max_length", r.max_length is None or r.max_length >= 3, "3 or more"),

@@ -16,7 +16,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
 from labeltree.training.fit import open_recipe_source, prepare
 from labeltree.training.frozen import encode_rows
-from labeltree.training.inputs import open_inputs
+from labeltree.training.inputs import known_to_features, open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
@@ -108,12 +108,13 @@ def embed_source(
     module = module.eval()
     inputs = open_inputs(source, module.encoder, module.recipe)
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    features = encode_rows(module, source, inputs, rows)[places]
+    known = encode_rows(module, source, inputs, rows)[places]
     device = next(module.parameters()).device
-    embeddings, answers, aspects = [], [], []
+    features, embeddings, answers, aspects = [], [], [], []
     with torch.inference_mode():
         for positions in chunks(len(source), batch_size):
-            some = features[positions].to(device)
+            some = known_to_features(module.evaluated_encoder, known[positions].to(device)).float()
+            features.append(some.cpu())
             embeddings.append(module.objective.embed(some).float().cpu())
             answer = None if labels is None else module.objective.predict(some)
             if labels is not None and answer is not None:
@@ -125,7 +126,7 @@ def embed_source(
     return table_of(
         source,
         torch.cat(embeddings),
-        features=features,
+        features=torch.cat(features),
         geometry=geometry.name,
         curvature=module.recipe.curvature,
         predictions=torch.cat(answers) if answers else None,

@@ -15,7 +15,14 @@ from lightning.pytorch.utilities import rank_zero_only
 from labeltree.data import ProgressLine, Source, make_splits, open_source
 from labeltree.data.downloads import Progress
 from labeltree.errors import RunError
-from labeltree.models import Encoder, TextEncoder, build_encoder, encoder_modality, set_trainable
+from labeltree.models import (
+    AdaptedEncoder,
+    Encoder,
+    TextEncoder,
+    build_encoder,
+    encoder_modality,
+    set_trainable,
+)
 from labeltree.runs import RunFolder
 from labeltree.training.batches import SourceDataModule
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
@@ -110,7 +117,7 @@ def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:
     elif recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
     set_trainable(encoder, recipe.trainable)
-    return encoder
+    return encoder if recipe.adapter is None else AdaptedEncoder(encoder, recipe.adapter)
 
 
 def train(

@@ -15,7 +15,7 @@ from labeltree.cache import data_home
 from labeltree.data import Source
 from labeltree.data.downloads import Progress, silent
 from labeltree.data.files import file_key
-from labeltree.training.inputs import InputStore
+from labeltree.training.inputs import InputStore, base_of
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 from labeltree.training.tables import chunks
@@ -72,7 +72,9 @@ def encode_rows(
     rows: Tensor,
     progress: Progress | None = None,
 ) -> Tensor:
-    """Features ``(n, f)`` of the rows of a source, unaugmented; of a frozen encoder they are kept on disk.
+    """Features ``(n, f)`` of the rows of a source, unaugmented, without those of an adapter on top.
+
+    Those of a frozen encoder are kept on disk.
 
     Args:
         module: has the encoder.
@@ -87,7 +89,7 @@ def encode_rows(
     device = torch.device(
         "cuda" if torch.cuda.is_available() and module.recipe.accelerator != "cpu" else "cpu"
     )
-    encoder = module.to(device).evaluated_encoder.eval()
+    encoder = base_of(module.to(device).evaluated_encoder.eval())
     made = []
     with torch.inference_mode():
         for done, positions in enumerate(chunks(len(missing), _BATCH)):
@@ -97,7 +99,7 @@ def encode_rows(
             if known is not None and (done + 1) * _BATCH % _SAVE_EVERY == 0:
                 known.add(rows[missing[: (done + 1) * _BATCH]], torch.cat(made))
             report("computing features", int(positions[-1]) + 1, len(missing))
-    features = torch.cat(made).clone() if made else torch.empty(0, module.encoder.feature_dim)
+    features = torch.cat(made).clone() if made else torch.empty(0, base_of(module.encoder).feature_dim)
     if known is None:
         return features
     known.add(rows[missing], features)
@@ -111,7 +113,7 @@ class _Kept:
         self._path = data_home() / "features" / f"{_key(module, source)}.npz"
         self._total = len(source.texts) if source.texts is not None else len(source.store or ())
         self._done = torch.zeros(self._total, dtype=torch.bool)
-        self._features = torch.zeros(self._total, module.encoder.feature_dim)
+        self._features = torch.zeros(self._total, base_of(module.encoder).feature_dim)
         self._read()
 
     def _read(self) -> None:
@@ -148,7 +150,7 @@ def _key(module: RepresentationModule, source: Source) -> str:
     """What features depend on: the encoder's weights, how samples are read, and the samples."""
     recipe = module.recipe
     digest = hashlib.sha256(f"1 {recipe.encoder} {recipe.max_length} {recipe.pretrained}\n".encode())
-    for name, value in sorted(module.evaluated_encoder.state_dict().items()):
+    for name, value in sorted(base_of(module.encoder).state_dict().items()):
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     if module.encoder.modality == "text":

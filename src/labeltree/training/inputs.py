@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
-from labeltree.models import Encoder, TextEncoder
+from labeltree.models import AdaptedEncoder, Encoder, TextEncoder
 from labeltree.training.recipe import Recipe
 
-__all__ = ["InputStore", "ViewPair", "Views", "open_inputs", "open_views"]
+__all__ = ["InputStore", "ViewPair", "Views", "base_of", "known_to_features", "open_inputs", "open_views"]
 
 # What published weights of images expect of pixels in [0, 1], per channel, unless the encoder says otherwise.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -40,8 +40,22 @@ class ViewPair:
     plain: Views
 
 
+def base_of(encoder: Encoder) -> Encoder:
+    """The encoder that reads the samples: itself, or the one below an adapter."""
+    return encoder.base if isinstance(encoder, AdaptedEncoder) else encoder
+
+
+def known_to_features(encoder: Encoder, known: Tensor) -> Tensor:
+    """Features of an encoder, from those of the one below its adapter, if it has one."""
+    if isinstance(encoder, AdaptedEncoder):
+        features: Tensor = encoder.adapter(known)
+        return features
+    return known
+
+
 def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
     """What the encoder reads of a source, by row: its images, or its texts as tokens of the encoder."""
+    encoder = base_of(encoder)
     if isinstance(encoder, TextEncoder):
         assert source.texts is not None
         return TokenStore(*encoder.tokenize(source.texts, recipe.max_length))
@@ -51,6 +65,7 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
 
 def open_views(source: Source, encoder: Encoder, recipe: Recipe) -> ViewPair:
     """The views that a settled recipe asks for."""
+    encoder = base_of(encoder)
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
         return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))

@@ -8,7 +8,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeltree.geometry import Sphere
@@ -16,7 +16,7 @@ from labeltree.metrics.functional import retrieval_metrics
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
-from labeltree.training.inputs import ViewPair
+from labeltree.training.inputs import ViewPair, known_to_features
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
@@ -45,7 +45,7 @@ class RepresentationModule(L.LightningModule):
             each is searched for among the others.
 
     Attributes:
-        reads_features: whether batches hold the encoder's features already, because it is frozen.
+        reads_features: whether batches hold what a frozen encoder makes of the samples.
     """
 
     def __init__(
@@ -82,10 +82,11 @@ class RepresentationModule(L.LightningModule):
         self._validation: list[tuple[Tensor, Tensor, Tensor]] = []
 
     @property
-    def evaluated_encoder(self) -> nn.Module:
+    def evaluated_encoder(self) -> Encoder:
         """The encoder whose features are validated, saved and evaluated."""
         if self.averaged is not None and self.recipe.ema_evaluate:
-            return self.averaged.module
+            average: Encoder = self.averaged.module  # type: ignore[assignment]
+            return average
         return self.encoder
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -110,7 +111,7 @@ class RepresentationModule(L.LightningModule):
             keys = self._keys(made[1])
             extra |= {"keys": keys, "queue": self.queue, "num_queries": len(instances)}
         losses: dict[str, Tensor] = self.objective(
-            samples if self.reads_features else self.encoder(samples),
+            self._features(self.encoder, samples),
             nodes.repeat(views),
             instances.repeat(views),
             **extra,
@@ -129,6 +130,13 @@ class RepresentationModule(L.LightningModule):
                 return batch["samples"]
             samples = self.views.training(batch["samples"], instances, int(batch["epoch"]), view)
         return self._in_memory_format(samples)
+
+    def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
+        """Of samples, or of what a frozen encoder has made of them."""
+        if not self.reads_features:
+            made: Tensor = encoder(samples)
+            return made
+        return known_to_features(encoder, samples)
 
     def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
         """Samples as the encoder reads them, unaugmented."""
@@ -158,9 +166,10 @@ class RepresentationModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Features and embeddings of unaugmented validation samples."""
-        features = batch["samples"]
+        samples = batch["samples"]
         if not self.reads_features:
-            features = self.evaluated_encoder(self.plain(features, batch["instances"])).float()
+            samples = self.plain(samples, batch["instances"])
+        features = self._features(self.evaluated_encoder, samples).float()
         embeddings = self.objective.embed(features).float()
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 

@@ -44,7 +44,10 @@ class Recipe:
             sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
         pretrained: start from the encoder's published weights; None = as is usual for it: text encoders do.
         weights: start from this file of encoder weights.
-        trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder).
+        trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder). With
+            ``head`` and plain ``views``, features are computed once.
+        adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose output are the features
+            then; None = no such layer.
         image_size: side of the square images in pixels; None = as the data set has them, else 32.
         channels: 1 or 3; None = as the data set has them.
         max_length: tokens of a text that are read; None = as many as the encoder can.
@@ -105,6 +108,7 @@ class Recipe:
     pretrained: bool | None = None
     weights: str | None = None
     trainable: str = "all"
+    adapter: int | None = None
     image_size: int | None = None
     channels: Literal[1, 3] | None = None
     max_length: int | None = None
