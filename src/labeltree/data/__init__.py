@@ -1,5 +1,6 @@
 """Sources of images or texts with labels of a taxonomy: named data sets, folders, tables; splits; views."""
 
+from labeltree.data.adapters import from_dataset
 from labeltree.data.beeradvocate import read_beers
 from labeltree.data.cars import cars_taxonomy, read_cars
 from labeltree.data.cifar import (
@@ -78,6 +79,7 @@ __all__ = [
     "fetch_weights",
     "fetch_wordnet",
     "folder_taxonomy",
+    "from_dataset",
     "get_dataset",
     "glove_file",
     "imagenet_32_taxonomy",

@@ -17,7 +17,7 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "is_gray", "pixels_of", "read_head"]
+__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "is_gray", "pixels_of", "read_head", "reasons"]
 
 _KINDS = (
     "bmp",
@@ -149,7 +149,7 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    with _reasons(), _open(path) as opened:
+    with reasons(), _open(path) as opened:
         # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
         if box is None:
             opened.draft(None, (2 * size, 2 * size))
@@ -162,14 +162,14 @@ def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]
     Raises:
         DataError: With the reason if it cannot be read as a whole.
     """
-    with _reasons():
+    with reasons():
         _check_pixels(image)
         return _pixels(image, size, channels, None)
 
 
 @contextmanager
-def _reasons() -> Iterator[None]:
-    """Whatever a broken file makes Pillow's readers stumble over becomes a DataError."""
+def reasons() -> Iterator[None]:
+    """Whatever a broken image makes its reader stumble over becomes a DataError with the reason alone."""
     try:
         yield
     except MemoryError:
