@@ -103,6 +103,8 @@ def test_features_do_not_depend_on_padding_or_on_the_batch(encoder) -> None:
     for row in range(4):
         torch.testing.assert_close(encoder(tokens[row : row + 1]), features[row : row + 1])
     assert (features[0] - features[3]).abs().max() > 1e-3
+    many = filled(encoder.tokenize([" ".join(["dog", "small"] * (n * 7 % 5)) for n in range(40)]))
+    torch.testing.assert_close(encoder(many), torch.cat([encoder(row[None]) for row in many]))
 
 
 def test_texts_without_tokens_have_finite_features_and_gradients(encoder) -> None:

@@ -15,8 +15,7 @@ from labeltree.models.transformer_stages import transformer_stages
 
 __all__ = ["TransformerEncoder"]
 
-_CHUNK = 4096  # texts that are tokenised at once: bounds the memory
-
+_CHUNK = 4096  # texts that are tokenised at once: numbers of Python take ten times the memory of arrays
 _TOGETHER = 16  # texts
 
 
@@ -64,20 +63,16 @@ class TransformerEncoder(TextEncoder):
             raise ValueError(
                 f"max_length is {max_length}; it must be above {added}, the tokens added to every text"
             )
-        ids: list[list[int]] = []
-        words: list[list[int]] = []
+        ids, words, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         skipped = self._words_of_prompt()
         for start in range(0, len(texts), _CHUNK):
-            for found in self._encoded([self.prompt + text for text in texts[start : start + _CHUNK]], most):
-                ids.append(found.ids)
-                words.append([-1 if w is None or w < skipped else w - skipped for w in found.word_ids])
-        offsets = np.concatenate(([0], np.fromiter(map(len, ids), np.int64, len(ids)).cumsum()))
-        total = int(offsets[-1])
-        return TokenizedTexts(
-            np.fromiter(chain.from_iterable(ids), np.int32, total),
-            np.fromiter(chain.from_iterable(words), np.int32, total),
-            offsets,
-        )
+            found = self._encoded([self.prompt + text for text in texts[start : start + _CHUNK]], most)
+            numbers = chain.from_iterable(one.word_ids for one in found)
+            ids.append(np.fromiter(chain.from_iterable(one.ids for one in found), np.int32))
+            words.append(np.fromiter((-1 if n is None else max(n - skipped, -1) for n in numbers), np.int32))
+            lengths.append(np.fromiter((len(one.ids) for one in found), np.int64))
+        offsets = np.concatenate(lengths).cumsum()
+        return TokenizedTexts(np.concatenate(ids), np.concatenate(words), offsets)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Features (b, feature_dim) of tokens (b, t) int64; see `TextEncoder.forward`.
