@@ -75,6 +75,12 @@ def test_every_data_set_numbers_and_labels_the_images_alike(images, name):
         assert source.taxonomy.names[node] == path.split(" ", 1)[1]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_validation_images_have_something_to_find(images, name):
+    counts = Counter(parts(name)["val"].nodes.tolist())
+    assert sum(count == 2 for count in counts.values()) > len(counts) / 4
+
+
 def test_near_and_far_make_up_the_test(images):
     whole, near, far = parts("emoji"), parts("emoji-near"), parts("emoji-far")
     assert styles_of(near["test"]) == {"twemoji"}
@@ -109,7 +115,7 @@ def test_few_styles_are_nested_and_as_many_as_wanted(images):
     families = defaultdict(set)
     for node, path in zip(four.nodes.tolist(), four.paths(range(len(four))), strict=True):
         families[node].add(family_of(path.split("/")[0]))
-    everywhere = [n for n in available if available[n] == 9]
+    everywhere = [n for n in available if available[n] == 8]
     assert everywhere
     assert all(len(families[node]) == 4 for node in everywhere)
 
@@ -156,9 +162,19 @@ def test_variants_of_a_person_are_one_concept(images):
 def test_the_draws_never_change():
     # Whoever changes these numbers makes other data sets of the same name.
     styles = [style.name for style in STYLES if splits.split_of_style(style.name) == "train"]
-    assert splits.few_styles("1f600", styles, 4) == ["fxemoji", "fluent-emoji", "emojione-monotone", "noto"]
+    assert splits.few_styles("1f600", styles, 4) == [
+        "fluent-emoji",
+        "emojione-monotone",
+        "noto",
+        "emojione-v1",
+    ]
     emoji = [Emoji(f"{0x1F600 + n:x}", str(n), "g", f"s{n % 4}") for n in range(40)]
     unseen = "1f610 1f612 1f615 1f61a 1f61d 1f623 1f624 1f627"
     assert sorted(splits.unseen_emoji(emoji)) == unseen.split()
     sides = {style.name: splits.split_of_style(style.name) for style in STYLES}
-    assert {name for name, side in sides.items() if side != "train"} == {"noto-v1", "twemoji", "openmoji"}
+    assert {name for name, side in sides.items() if side != "train"} == {
+        "noto-v1",
+        "fxemoji",
+        "twemoji",
+        "openmoji",
+    }
