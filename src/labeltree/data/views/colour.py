@@ -9,13 +9,14 @@ each step and turn hue in HSV.)
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["JitterStrength", "jitter", "random_factors"]
+__all__ = ["JitterStrength", "jitter", "mean_grey", "random_factors"]
 
 LUMA = (0.299, 0.587, 0.114)
 # The I and Q axes of YIQ: together with LUMA an invertible map of RGB.
@@ -60,11 +61,16 @@ def random_factors(
     return Factors(scaled(0, strength.brightness), scaled(1, strength.contrast), saturation, turn)
 
 
+@functools.cache
+def _yiq() -> tuple[Tensor, Tensor]:
+    """To YIQ and back, float64."""
+    to_yiq = torch.tensor(_YIQ, dtype=torch.float64)
+    return to_yiq, torch.linalg.inv(to_yiq)
+
+
 def _chroma_map(saturation: Tensor, turn: Tensor) -> Tensor:
     """``(n, 3, 3)``: keep Y, scale and turn (I, Q)."""
-    to_yiq = torch.tensor(_YIQ, dtype=torch.float64)
-    from_yiq = torch.linalg.inv(to_yiq).to(saturation)
-    to_yiq = to_yiq.to(saturation)
+    to_yiq, from_yiq = (matrix.to(saturation) for matrix in _yiq())
     cosine = saturation * torch.cos(2 * math.pi * turn)
     sine = saturation * torch.sin(2 * math.pi * turn)
     zero, one = torch.zeros_like(cosine), torch.ones_like(cosine)
@@ -73,20 +79,20 @@ def _chroma_map(saturation: Tensor, turn: Tensor) -> Tensor:
     return mapped
 
 
+def mean_grey(images: Tensor) -> Tensor:
+    """Mean luma of each image ``(n,)``; the plain mean where channels are no colours."""
+    if images.shape[1] != 3:
+        return images.mean((1, 2, 3))
+    luma = torch.tensor(LUMA, dtype=images.dtype, device=images.device)
+    return (images.mean((2, 3)) * luma).sum(1)
+
+
 def jitter(images: Tensor, factors: Factors) -> Tensor:
     """Apply the factors to images ``(n, c, h, w)`` in [0, 1]; the result is clipped."""
     n, c, h, w = images.shape
-    if c not in (1, 3):
-        # Colour has no meaning for other channel counts; brightness and contrast still have.
-        mean = images.mean((1, 2, 3))
-    elif c == 1:
-        mean = images.mean((1, 2, 3))
-    else:
-        luma = torch.tensor(LUMA, dtype=images.dtype, device=images.device)
-        mean = (images.mean((2, 3)) * luma).sum(1)
     scale = factors.brightness * factors.contrast
-    offset = factors.brightness * (1 - factors.contrast) * mean
-    if c != 3:
+    offset = factors.brightness * (1 - factors.contrast) * mean_grey(images)
+    if c != 3:  # colour has no meaning; brightness and contrast still have
         return (images * scale[:, None, None, None]).add_(offset[:, None, None, None]).clamp_(0, 1)
     matrix = _chroma_map(factors.saturation, factors.turn) * scale[:, None, None]
     changed = torch.bmm(matrix, images.reshape(n, c, h * w)).add_(offset[:, None, None])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -21,6 +22,8 @@ RECIPES: tuple[RecipeName, ...] = ("simclr", "randaugment", "crop", "identity")
 # adding it leaves the views of older recipes as they were.
 _BOX, _FLIP, _COLOUR, _BLUR, _ERASE, _RANDAUGMENT = 0, 4, 5, 11, 13, 32
 _BLUR_FROM = 64
+_PART = 1 << 20
+"""Values of float32: 4 MiB."""
 
 
 class ViewGenerator:
@@ -114,17 +117,23 @@ class ViewGenerator:
             raise ValueError(f"images is {images.dtype} {tuple(images.shape)}; it must be uint8 (n, c, h, w)")
         if instances.shape != images.shape[:1]:
             raise ValueError(f"instances has shape {tuple(instances.shape)}; it must be ({len(images)},)")
-        pixels = self._with_channels(images.to(torch.float32).div_(255))
-        if self.recipe == "identity":
-            views = self._resized(pixels)
-        else:
-            keys = counters.sample_keys(self.seed, epoch, view, instances.to(images.device))
-            views = self._augmented(pixels, keys)
+        n, c, h, w = images.shape
+        shape = (n, self.channels or c, self.size or h, self.size or w)
+        views = torch.empty(shape, device=images.device)
+        keys = counters.sample_keys(self.seed, epoch, view, instances.to(images.device))
+        mixed = self.recipe == "randaugment"  # its operations gather samples from all over the batch
+        for part in _parts(images, shape):
+            pixels = self._with_channels(images[part].to(torch.float32).div_(255))
+            made = self._resized(pixels) if self.recipe == "identity" else self._augmented(pixels, keys[part])
+            views[part] = made if mixed else self._finished(made, keys[part])
+        return self._finished(self._randaugment(views, keys, _RANDAUGMENT), keys) if mixed else views
+
+    def _finished(self, views: Tensor, keys: Tensor) -> Tensor:
         if self.erasing and self.recipe != "identity":
             numbers = counters.uniform(keys, 5, _ERASE)
             fill = torch.zeros(views.shape[1]) if self.mean is None else self.mean.expand(views.shape[1])
             views = erase(views, numbers, self.erasing, fill)
-        return self._normalised(views).contiguous()
+        return self._normalised(views)
 
     def _with_channels(self, pixels: Tensor) -> Tensor:
         found = pixels.shape[1]
@@ -166,9 +175,7 @@ class ViewGenerator:
                 blur = resampling.blur_weights(sigma, out_width)
             columns.index_copy_(0, blurred, blur @ columns[blurred])
         views = resampling.resample(pixels, rows, columns)
-        if self.recipe == "randaugment":
-            return self._randaugment(views, keys, _RANDAUGMENT)
-        if self.recipe == "crop":
+        if self.recipe != "simclr":
             return views
         factors = colour.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
         return colour.jitter(views, factors)
@@ -179,3 +186,13 @@ class ViewGenerator:
         if self.std is not None:
             views = views / self.std.to(views)[:, None, None]
         return views
+
+
+def _parts(images: Tensor, shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of a batch that are worked on one after the other, so that what lies between stays in the cache.
+
+    On an accelerator the batch is one.
+    """
+    largest = max(images[0].numel(), math.prod(shape[1:])) if len(images) else 1
+    step = max(1, _PART // largest) if images.device.type == "cpu" else len(images)
+    return (slice(start, start + step) for start in range(0, len(images), step))
