@@ -192,6 +192,9 @@ def test_source(packages: list[Package]) -> None:
         "role::documentation", "role::program", "use::editing", "use::viewing",
     ]  # fmt: skip
     assert not any("TODO" in name or name.startswith("devel::") for name in names)
+    assert set(tag_table(packages, ["use"])[1][0].tolist()) == {
+        -1
+    }  # nothing known, rather than nothing there
 
 
 def test_packages_of_a_group_stay_together_whatever_ties_them() -> None:
@@ -236,7 +239,7 @@ def test_fetched_once_and_opened(apt: Path, cache: Path) -> None:
     told: list[str] = []
     assert fetch("debtags", progress=lambda message, *_: told.append(message)) == cache
     assert [path.name for path in cache.iterdir()] == [FILE]  # and nothing else stays
-    assert "not to be redistributed" in told[-1]
+    assert "not to be passed on" in told[-1]
     call = (apt / "calls").read_text()
     assert "Acquire::Languages=en" in call
     assert f"Dir::State={cache}/.download" in call  # the machine's own lists are left alone

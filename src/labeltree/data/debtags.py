@@ -140,7 +140,7 @@ def fetch_debtags(*, progress: Progress | None = None, force: bool = False) -> P
     return folder
 
 
-_LICENCE = "of each package its own (free software); read locally, not to be redistributed as a data set"
+_LICENCE = "of each package its own; read locally, not to be passed on"
 _FILES = (
     Needed(FILE, f"the tagged packages; 'labeltree data get {NAME}' makes it of Debian's package lists"),
 )
@@ -166,7 +166,7 @@ def open_debtags(*, path: Path) -> Source:
 
 @register_dataset(
     PROGRAMS,
-    summary="those 8,335 of debtags that are programs, with the other facets as aspects",
+    summary="those 8,335 of debtags that are programs, texts, with the other facets as aspects",
     licence=_LICENCE,
     size="16 MB to download, 4 MB on disk",
     fetch=fetch_debtags,

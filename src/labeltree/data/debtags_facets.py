@@ -72,7 +72,8 @@ def tag_table(packages: Sequence[Package], facets: Sequence[str]) -> tuple[list[
 
     Returns:
         The tags of the facets that packages have, by name, without ``TODO``; and 1 where a package has one,
-        else 0: ``(n, T)`` int64.
+        else 0: ``(n, T)`` int64. A package without any has -1 throughout: nobody has tagged it, which does
+        not make it like another.
     """
     wanted = {
         tag
@@ -87,4 +88,5 @@ def tag_table(packages: Sequence[Package], facets: Sequence[str]) -> tuple[list[
     if hot:
         rows, columns = torch.tensor(hot).unbind(1)
         table[rows, columns] = 1
+    table[table.sum(1) == 0] = -1
     return names, table
