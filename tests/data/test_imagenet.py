@@ -10,9 +10,10 @@ import pytest
 import scipy.io
 
 from labeltree.data import check_layout, get_dataset, open_source
-from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_classes, imagenet_taxonomy
+from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_classes, imagenet_graph, imagenet_taxonomy
 from labeltree.data.imagenet.classes import GROUPS
 from labeltree.errors import DataError
+from labeltree.taxonomy import match_nodes
 
 KIT_FOX, SETTER, TENCH = "n02119789", "n02100735", "n01440764"
 # offset: word, hypernyms
@@ -91,6 +92,10 @@ def test_flat_validation_images_with_the_development_kit(photos):
     setter = tree.find("n02100735 English setter")
     assert tree.path(setter) == ("animal.n.01", "canine.n.01", "n02100735 English setter")
     assert "domestic_animal.n.01" not in tree.names, "the way over the canines adds fewer nodes"
+    graph = imagenet_graph(IDS)
+    above = [graph.names[node] for node in graph.parents(graph.find("n02100735 English setter"))]
+    assert sorted(above) == ["canine.n.01", "domestic_animal.n.01"]
+    assert match_nodes(tree, graph).nodes.min() >= 0, "a run on the tree can be judged by the graph"
     inventory = check_layout(get_dataset("imagenet"), root)
     assert inventory.samples == {"train": 6, "test": 4}
     assert inventory.labels == (1, 2, 2)

@@ -17,7 +17,7 @@ from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
 from labeltree.data.icd10cm import read_icd10cm
-from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_taxonomy
+from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_graph, imagenet_taxonomy
 from labeltree.data.inaturalist import read_inaturalist
 from labeltree.data.inshop import read_inshop
 from labeltree.data.layout import Inventory, check_layout
@@ -83,6 +83,7 @@ __all__ = [
     "get_dataset",
     "glove_file",
     "imagenet_32_taxonomy",
+    "imagenet_graph",
     "imagenet_taxonomy",
     "list_datasets",
     "make_splits",

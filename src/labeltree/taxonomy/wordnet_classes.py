@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+import torch
+from torch import Tensor
+
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.build import Entries
 from labeltree.taxonomy.graph import TaxonomyDAG
@@ -13,7 +16,7 @@ from labeltree.taxonomy.suggest import nearest_hint
 from labeltree.taxonomy.wordnet import WordNetNouns, wordnet_entries
 from labeltree.taxonomy.wordnet_names import find_meanings, gloss_of
 
-__all__ = ["tree_from_wordnet", "tree_of_synsets"]
+__all__ = ["graph_of_synsets", "tree_from_wordnet", "tree_of_synsets"]
 
 GLOSS = 60  # characters of a gloss in a message
 
@@ -29,15 +32,15 @@ def tree_from_wordnet(
     return tree_of_synsets(nouns, _choose(nouns, list(names), dict(senses or {})), rule)
 
 
-def tree_of_synsets(
-    nouns: WordNetNouns, synsets: Mapping[str, int], rule: ProjectionRule = "yolo9000"
-) -> Entries:
-    """The tree of chosen synsets and of what is above them.
+def graph_of_synsets(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[TaxonomyDAG, Tensor]:
+    """The DAG of chosen synsets and of what is above them.
 
     Args:
         nouns: WordNet's.
         synsets: the name that a class shall have → the offset of its synset, all different.
-        rule: see `TaxonomyDAG.project`.
+
+    Returns:
+        The DAG, and the node of each class, (C,).
     """
     kept = set(synsets.values())
     waiting = list(kept)
@@ -50,11 +53,19 @@ def tree_of_synsets(
     dag = TaxonomyDAG(*wordnet_entries(nouns, kept, root, instances=True))
     place = {name: node for node, name in enumerate(dag.names)}
     classes = [place[nouns.name(offset)] for offset in synsets.values()]
-    tree, mapping = dag.project(rule, classes=classes) if rule == "yolo9000" else dag.project(rule)
-    found = tree.entries()
-    for name, node in zip(synsets, mapping[classes].tolist(), strict=True):
-        found.names[node] = name
-    return found
+    renamed = dag.entries()  # in the DAG's own order, so that a node keeps its number
+    for name, node in zip(synsets, classes, strict=True):
+        renamed.names[node] = name
+    return TaxonomyDAG(*renamed), torch.tensor(classes)
+
+
+def tree_of_synsets(
+    nouns: WordNetNouns, synsets: Mapping[str, int], rule: ProjectionRule = "yolo9000"
+) -> Entries:
+    """The tree that a rule makes of `graph_of_synsets`; see `TaxonomyDAG.project`."""
+    dag, classes = graph_of_synsets(nouns, synsets)
+    tree, _ = dag.project(rule, classes=classes) if rule == "yolo9000" else dag.project(rule)
+    return tree.entries()
 
 
 def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> dict[str, int]:

@@ -3,12 +3,13 @@
 from labeltree.data.imagenet.classes import ImagenetClass, imagenet_32_taxonomy, imagenet_classes
 from labeltree.data.imagenet.datasets import read_imagenet, read_imagenet_robustness
 from labeltree.data.imagenet.downsampled import open_imagenet_32
-from labeltree.data.imagenet.trees import imagenet_taxonomy
+from labeltree.data.imagenet.trees import imagenet_graph, imagenet_taxonomy
 
 __all__ = [
     "ImagenetClass",
     "imagenet_32_taxonomy",
     "imagenet_classes",
+    "imagenet_graph",
     "imagenet_taxonomy",
     "open_imagenet_32",
     "read_imagenet",

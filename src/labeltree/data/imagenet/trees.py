@@ -10,9 +10,9 @@ from labeltree.data.wordnet_base import wordnet_folder
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 from labeltree.taxonomy.wordnet import WordNetNouns
-from labeltree.taxonomy.wordnet_classes import tree_of_synsets
+from labeltree.taxonomy.wordnet_classes import graph_of_synsets, tree_of_synsets
 
-__all__ = ["HIERARCHIES", "hierarchy_taxonomy", "imagenet_taxonomy"]
+__all__ = ["HIERARCHIES", "hierarchy_taxonomy", "imagenet_graph", "imagenet_taxonomy"]
 
 HIERARCHIES = (("class_hierarchy.txt", "node_names.txt"), ("wordnet.is_a.txt", "words.txt"))
 """Files of edges, and of the names of their nodes."""
@@ -34,6 +34,18 @@ def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | 
     Raises:
         DataError: If the noun files are not there, or do not know a class.
     """
+    return Taxonomy(*tree_of_synsets(*_synsets(wnids, wordnet)))
+
+
+def imagenet_graph(wnids: Iterable[str] | None = None, wordnet: str | Path | None = None) -> TaxonomyDAG:
+    """All that WordNet has above some classes, a DAG of which `imagenet_taxonomy` is a part: to be judged by
+    (Barz & Denzler 2019, Section 5.1.3). Nodes are named alike, and so are the arguments and errors.
+    """
+    return graph_of_synsets(*_synsets(wnids, wordnet))[0]
+
+
+def _synsets(wnids: Iterable[str] | None, wordnet: str | Path | None) -> tuple[WordNetNouns, dict[str, int]]:
+    """WordNet's nouns, and the name of each class → the offset of its synset."""
     chosen = sorted(set(wnids if wnids is not None else (c.wnid for c in imagenet_classes())))
     nouns = WordNetNouns(wordnet if wordnet is not None else wordnet_folder())
     synsets: dict[str, int] = {}
@@ -42,7 +54,7 @@ def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | 
         if not found:
             raise DataError(f"class '{wnid}' is no noun of the WordNet in '{nouns.folder}'")
         synsets[f"{wnid} {nouns.synsets[found[0]].words[0].replace('_', ' ')}"] = found[0]
-    return Taxonomy(*tree_of_synsets(nouns, synsets))
+    return nouns, synsets
 
 
 def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
