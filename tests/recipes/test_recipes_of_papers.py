@@ -55,13 +55,6 @@ def small(recipe: PaperRecipe, data: Path) -> list[str]:
 def beside_the_images(recipe: PaperRecipe, data: Path, folder: Path) -> list[str]:
     """The files that a recipe needs besides its data set."""
     leaves = [path.name for path in folders(data) if not any(child.is_dir() for child in path.iterdir())]
-    if "projection" in recipe.settings:  # a graph in which the first leaf has two parents
-        file = folder / "graph.csv"
-        edges = [(path.name, path.parent.name if path.parent != data else "entity") for path in folders(data)]
-        other = next(parent for _, parent in reversed(edges) if parent != "entity")
-        edges.append((leaves[0], other))
-        file.write_text("child,parent\n" + "".join(f"{child},{parent}\n" for child, parent in edges))
-        return [f"--train_taxonomy={file}"]
     if recipe.settings["objective"] == "devise":
         file = folder / "vectors.txt"
         file.write_text("".join(f"{leaf} {number} 1.0 -0.5\n" for number, leaf in enumerate(leaves)))
