@@ -1,15 +1,16 @@
-"""Time of the data path: decoding, opening what is cached, views and batches beside an encoder's step; memory.
+"""Time of the data path: decoding, opening again, views and batches beside an encoder's step; memory.
 
     python benchmarks/data.py [--threads 1 2] [--images 1000] [--repeats 7] [--epochs 10]
 
-The best of several repeats, each in CPU seconds of the process (`cpu`: what it takes from other work, whatever else
-the machine does) and in seconds by the clock (`wall`).
+The best of several repeats, in CPU seconds of the process (`cpu`: what it takes from other work, whatever
+else the machine does) and in seconds by the clock (`wall`).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
 import tempfile
 import time
@@ -105,12 +106,12 @@ def making_views(recipe: str, size: int, source: Source) -> Callable[[], object]
     """What the training loop does for one view of a batch: draw it, read it, augment it."""
     views = ViewGenerator(recipe)  # type: ignore[arg-type]
     sampler = HierarchicalBatchSampler(source.taxonomy, source.nodes.numpy(), BATCH)
-    batches = list(sampler.batches(0))
+    batches = itertools.cycle(enumerate(sampler.batches(0)))
 
-    def make(number: list[int] = [0]) -> torch.Tensor:  # noqa: B006: it counts the calls
-        index = torch.from_numpy(batches[number[0] % len(batches)])
-        number[0] += 1
-        made = views(source.load(index), source.instances[index], number[0])
+    def make() -> torch.Tensor:
+        number, rows = next(batches)
+        index = torch.from_numpy(rows)
+        made = views(source.load(index), source.instances[index], number)
         return made.contiguous(memory_format=torch.channels_last)
 
     return make
@@ -156,7 +157,7 @@ def memory(epochs: int) -> None:
             make()
             step()
         gc.collect()
-        alive = sum(isinstance(entry, torch.Tensor) for entry in gc.get_objects())
+        alive = sum(type(entry) in (torch.Tensor, torch.nn.Parameter) for entry in gc.get_objects())
         print(f"{epoch:>5} {resident():>8.1f} {alive:>14}", flush=True)
 
 

@@ -31,7 +31,7 @@ def source() -> Source:
 
 def tensors_alive() -> int:
     gc.collect()
-    return sum(isinstance(entry, torch.Tensor) for entry in gc.get_objects())
+    return sum(type(entry) is torch.Tensor for entry in gc.get_objects())
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
