@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from labeltree.data.inaturalist_ranks import genus_paths, has_ranks, rank_paths
+from labeltree.data.inaturalist_ranks import RANKS, genus_paths, has_ranks, rank_paths
 from labeltree.data.readers import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.errors import DataError
@@ -84,20 +84,28 @@ def read_inaturalist(path: Path, edition: Edition) -> ListedImages:
 
 def _read(path: Path) -> dict[str, Any]:
     document = _json(path)
-    lists = ("images", "annotations", "categories")
-    if not isinstance(document, dict) or not all(isinstance(document.get(key), list) for key in lists):
-        raise DataError(f"'{path}' does not hold lists of {', '.join(lists)}; it is no file of annotations")
+    if not isinstance(document, dict) or not all(isinstance(document.get(key), list) for key in _KEYS):
+        raise DataError(f"'{path}' does not hold lists of {', '.join(_KEYS)}; it is no file of annotations")
     return document
 
 
 def _json(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8") as file:
-            return json.load(file)
+            return json.load(file, object_hook=_needed)
     except (ValueError, RecursionError) as error:
         raise DataError(f"'{path}' is no JSON, or only half of it: {error}") from error
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+_KEYS = ("images", "annotations", "categories")
+_USED = (*_KEYS, "id", "file_name", "image_id", "category_id", "name", "supercategory", *RANKS)
+
+
+def _needed(read: dict[str, Any]) -> dict[str, Any]:
+    """What of an object is used: millions of images would otherwise take their dates and places along."""
+    return {key: read[key] for key in _USED if key in read}
 
 
 def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence[dict[str, Any]]:
@@ -134,7 +142,7 @@ def _labelled(document: dict[str, Any], where: Path) -> list[tuple[str, int | No
         raise DataError(f"'{where}': an image or an annotation lacks {error}") from error
     if category_of:
         raise DataError(f"'{where}': there is no image {next(iter(category_of))}, which has an annotation")
-    if escaped := next((file for file, _ in found if file.startswith("/") or ".." in Path(file).parts), None):
+    if escaped := next((file for file, _ in found if file.startswith("/") or ".." in file.split("/")), None):
         raise DataError(f"'{where}': the image '{escaped}' lies outside the data set's folder")
     return found
 
