@@ -101,7 +101,7 @@ def evaluate_run(
         table,
         judge,
         RunFolder(out) if out is not None else folder,
-        images=_images_of(trainee.source),
+        images=_images_of(trainee.source) if "image" in trainee.source.modalities else None,
         title=title,
         history=folder.read_history(),
         recipe=recipe.to_dict(),

@@ -229,6 +229,7 @@ def _check_monitor(recipe: Recipe) -> None:
 def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
     """Write the weights of the best epoch as safetensors."""
     state = torch.load(folder.best_checkpoint, map_location="cpu", weights_only=True)
+    module.on_load_checkpoint(state)
     module.load_state_dict(state["state_dict"])
     weights = {f"encoder.{k}": v for k, v in module.evaluated_encoder.state_dict().items()}
     weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}

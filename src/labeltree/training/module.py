@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.models import Encoder, KeyQueue, MomentumEncoder
+from labeltree.models import AdaptedEncoder, Encoder, KeyQueue, MomentumEncoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
 from labeltree.training.inputs import ViewPair, known_to_features
@@ -187,6 +187,22 @@ class RepresentationModule(L.LightningModule):
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Leave out the weights of a frozen encoder that batches hold the features of."""
+        for key in self._constant_keys():
+            del checkpoint["state_dict"][key]
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put the weights that `on_save_checkpoint` has left out back: they are those of the start."""
+        own = self.state_dict()
+        checkpoint["state_dict"] |= {key: own[key] for key in self._constant_keys()}
+
+    def _constant_keys(self) -> list[str]:
+        if not self.reads_features:
+            return []
+        prefix = "encoder.base." if isinstance(self.encoder, AdaptedEncoder) else "encoder."
+        return [key for key in self.state_dict() if key.startswith(prefix)]
 
     def configure_optimizers(self) -> Any:
         """Optimizer with the head at its own rate, and a schedule by the step."""

@@ -1,0 +1,143 @@
+"""Runs on texts: from a table to an evaluation, resumed bit for bit, with a frozen encoder and without."""
+
+import csv
+import math
+
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.runs import RunFolder
+from labeltree.training.embed import load_run, open_other, run_tables
+from labeltree.training.fit import prepare, train
+from labeltree.training.frozen import KnownFeatures, encode_rows
+from labeltree.training.reading import RecipeParser
+from labeltree.training.recipe import Recipe
+
+WORDS = {
+    "dog": "bark bone leash puppy tail paw hound",
+    "cat": "purr whisker claw kitten tail paw mouse",
+    "oak": "acorn bark leaf forest root wood trunk",
+    "fern": "frond spore leaf forest moist shade green",
+}
+PATHS = {"dog": "animal", "cat": "animal", "oak": "plant", "fern": "plant"}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "cache"))
+    generator = torch.Generator().manual_seed(0)
+    path = tmp_path / "texts.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "depth1", "depth2"])
+        for number in range(160):
+            leaf = list(WORDS)[number % 4]
+            words = WORDS[leaf].split()
+            chosen = torch.randint(len(words), (6,), generator=generator).tolist()
+            writer.writerow([" ".join(words[c] for c in chosen), PATHS[leaf], leaf])
+    return path
+
+
+def recipe_of(table, **settings) -> Recipe:
+    base = {"data": str(table), "encoder": "small-text", "epochs": 3, "batch_size": 32, "accelerator": "cpu"}
+    objective = settings.get("objective", "hwc+lam")
+    return RecipeParser(objective).recipe(settings={**base, "objective": objective, **settings})
+
+
+@pytest.mark.parametrize("views", ["dropout", "word-deletion", "identity"])
+@pytest.mark.parametrize("objective", ["hwc+lam", "ce", "maskcon"])
+def test_training_lowers_the_loss(table, tmp_path, objective, views):
+    settings = {"coarsen": 1} if objective == "maskcon" else {}
+    settings |= {"queue": {"size": 32}} if objective == "maskcon" else {}
+    recipe = recipe_of(table, objective=objective, views=views, **settings)
+    history = train(recipe, tmp_path / "run", progress_bar=False).read_history()
+    assert all(math.isfinite(row["train_loss"]) for row in history)
+    assert history[-1]["val_recall_at_1"] >= 0.5
+    if objective != "maskcon":  # its target moves
+        assert history[-1]["train_loss"] < history[0]["train_loss"]
+
+
+def test_evaluation_has_words_beside_it(table, tmp_path, capsys):
+    train(recipe_of(table), tmp_path / "run", progress_bar=False)
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert "raw words" in printed
+    assert "untrained encoder" in printed
+    page = (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "raw words" in page
+    trainee, tables = run_tables(tmp_path / "run")
+    again = trainee.source
+    assert len(tables["trained"]) == len(again) == 160
+    assert tables["raw"].features.shape[1] <= 256
+    # Other texts, in the run's own taxonomy.
+    assert len(open_other(trainee, str(table))) == 160
+
+
+@pytest.mark.parametrize("adapter", [None, 16])
+@pytest.mark.parametrize("objective", ["supcon", "ce"])
+def test_known_features_change_nothing(table, tmp_path, objective, adapter, monkeypatch):
+    settings = {"trainable": "head", "views": "identity", "num_views": 1, "adapter": adapter}
+    recipe = recipe_of(table, objective=objective, **settings)
+    quick = train(recipe, tmp_path / "quick", progress_bar=False)
+    monkeypatch.setattr("labeltree.training.fit.use_known_features", lambda *_: None)
+    slow = train(recipe, tmp_path / "slow", progress_bar=False)
+    mine, theirs = quick.load_weights(), slow.load_weights()
+    assert mine.keys() == theirs.keys()
+    for name, value in mine.items():
+        torch.testing.assert_close(value, theirs[name], rtol=1e-4, atol=1e-6)
+    monkeypatch.undo()
+    ours = torch.load(quick.last_checkpoint, weights_only=True)["state_dict"]
+    base = "encoder.base." if adapter else "encoder."
+    assert not [key for key in ours if key.startswith(base)]
+
+
+def test_known_features_are_kept_and_completed(table, tmp_path, monkeypatch):
+    recipe = recipe_of(table, trainable="head", views="identity")
+    trainee = prepare(recipe)
+    rows = torch.tensor([3, 1, 4])
+    inputs = trainee.batches.inputs
+    first = encode_rows(trainee.module, trainee.source, inputs, rows)
+    calls = []
+    load = inputs.load
+    monkeypatch.setattr(inputs, "load", lambda wanted: calls.append(wanted.tolist()) or load(wanted))
+    both = encode_rows(trainee.module, trainee.source, inputs, torch.tensor([1, 5, 3]))
+    assert calls == [[5]]
+    torch.testing.assert_close(both[[2, 0]], first[:2])
+    (kept,) = (tmp_path / "cache" / "features").iterdir()
+    kept.write_bytes(b"damaged")
+    again = encode_rows(trainee.module, trainee.source, inputs, rows)
+    torch.testing.assert_close(again, first)
+    store = KnownFeatures(torch.tensor([1, 3, 4]), first[[1, 0, 2]])
+    torch.testing.assert_close(store.load(rows), first)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_stopped_run_ends_with_the_same_weights(table, tmp_path, frozen):
+    from lightning.pytorch.callbacks import Callback
+
+    class Stop(Callback):
+        def on_train_batch_end(self, trainer, *_):
+            if trainer.global_step == 5:
+                raise RuntimeError("the power went out")
+
+    settings = (
+        {"trainable": "head", "views": "identity", "adapter": 8} if frozen else {"views": "word-deletion"}
+    )
+    recipe = recipe_of(table, **settings)
+    whole = train(recipe, tmp_path / "whole", progress_bar=False)
+    with pytest.raises(RuntimeError, match="power"):
+        train(recipe, tmp_path / "parts", callbacks=[Stop()], progress_bar=False, every_n_steps=2)
+    parts = train(recipe, tmp_path / "parts", progress_bar=False)
+    assert RunFolder(tmp_path / "parts").encoder.is_file()
+    for name, value in whole.load_weights().items():
+        assert torch.equal(value, parts.load_weights()[name]), name
+    assert len(load_run(tmp_path / "parts").source) == 160
+
+
+def test_a_run_without_images_cannot_read_an_image_table(table, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"encoder 'small-conv' reads images, but the samples of .* are texts"
+    ):
+        train(recipe_of(table, encoder="small-conv"), tmp_path / "run", progress_bar=False)
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
