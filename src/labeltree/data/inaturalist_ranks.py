@@ -32,7 +32,7 @@ def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
     Raises:
         DataError: If a category has no name, or nothing else.
     """
-    paths = {}
+    paths: dict[int, tuple[str, ...]] = {}
     for category in categories:
         path = [_name(category)]
         for rank in reversed(RANKS):
@@ -57,7 +57,7 @@ def genus_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
     kinds: defaultdict[str, set[str]] = defaultdict(set)
     for category in categories:
         kinds[_name(category).split()[0]].add(str(category.get("supercategory", "")))
-    paths = {}
+    paths: dict[int, tuple[str, ...]] = {}
     for category in categories:
         genus = _name(category).split()[0]
         kind = str(category.get("supercategory", ""))

@@ -40,9 +40,13 @@ def _forms(name: str) -> tuple[str, ...]:
     licence="ImageNet's terms of access: non-commercial research and education",
     files=(
         Needed(
-            _forms(_TRAIN[0]), "training batches, as pickles or .npz: Imagenet32_train.zip or _train_npz.zip"
+            ("train_data_batch_*", "Imagenet32_train*/train_data_batch_*"),
+            "training batches, as pickles or .npz: Imagenet32_train.zip or _train_npz.zip",
         ),
-        Needed(_forms(_VAL), "validation images, likewise: Imagenet32_val.zip or Imagenet32_val_npz.zip"),
+        Needed(
+            ("val_data*", "Imagenet32_val*/val_data*"),
+            "validation images, likewise: Imagenet32_val.zip or Imagenet32_val_npz.zip",
+        ),
     ),
     published=Published(
         {"train": 1_281_167, "test": 50_000},
