@@ -17,7 +17,7 @@ PAPERS = {
     "feng2023": "Feng & Patras 2023, MaskCon",
     "ghanooni2025": "Ghanooni et al. 2025, MLCL",
 }
-TEXT = ("beeradvocate", "tripadvisor")
+TEXT = ("beeradvocate", "tripadvisor")  # their miniatures are in the official formats
 
 # Children of every node, depth by depth: eight leaves at the depth that the data set's labels have.
 TREES: dict[str, tuple[int, ...]] = {
@@ -92,4 +92,32 @@ def write_miniature(folder: Path, children: tuple[int, ...], per_leaf: int = 4, 
         for sample in range(per_leaf):
             pixels = rng.integers(0, 256, (size, size, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(leaf / f"{sample}.png")
+    return folder
+
+
+def write_reviews(folder: Path, name: str, number: int = 60) -> Path:
+    """Reviews of noise with ratings of noise, five to a hotel or beer, in the data set's own format."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), 5)) for _ in range(50)]
+    aspects = {
+        "beeradvocate": ["appearance", "aroma", "palate", "taste", "overall"],
+        "tripadvisor": [
+            "Overall", "Value", "Rooms", "Location", "Cleanliness", "Check in / front desk", "Service",
+        ],
+    }[name]  # fmt: skip
+    folder.mkdir(parents=True)
+    records: dict[int, list[str]] = {}
+    for i in range(number):
+        text, ratings = " ".join(rng.choice(words, 12)), rng.integers(1, 6, len(aspects))
+        if name == "beeradvocate":
+            rated = "".join(f"review/{a}: {r}\n" for a, r in zip(aspects, ratings, strict=True))
+            record = f"beer/beerId: {i // 5}\n{rated}review/text: {text}\n\n"
+        else:
+            rated = "".join(f"<{a}>{r}\n" for a, r in zip(aspects, ratings, strict=True))
+            record = f"<Author>somebody\n<Content>{text}\n{rated}\n"
+        records.setdefault(i // 5, []).append(record)
+    for item, own in records.items():
+        file = "beeradvocate.txt" if name == "beeradvocate" else f"hotel_{item}.dat"
+        with (folder / file).open("a") as out:
+            out.write("".join(own))
     return folder
