@@ -1,5 +1,6 @@
 """Data sets of other libraries: torchvision's and Hugging Face's kinds, and what is unclear in them."""
 
+import doctest
 import io
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labeltree.data import from_dataset, make_splits
+from labeltree.data import adapters, from_dataset, make_splits
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
@@ -234,3 +235,7 @@ def test_a_real_data_set_of_hugging_face():
     data = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [2, -1]}, features=features)
     source = from_dataset(data, TREE)
     assert (names(source), source.read([0])) == (["dog", None], ["a"])
+
+
+def test_examples():
+    assert doctest.testmod(adapters) == (0, 5)

@@ -1,5 +1,6 @@
 """CIFAR's trees by their figures, and its readers on miniatures of the official files."""
 
+import doctest
 import hashlib
 import io
 import os
@@ -19,6 +20,7 @@ from labeltree.data.cifar import (
     cifar_100_deep_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
+    trees,
 )
 from labeltree.data.cifar.trees import CIFAR_10, CIFAR_100, COARSE_100
 from labeltree.data.safe_pickle import load_arrays
@@ -242,3 +244,7 @@ def test_classes_are_named_as_in_the_files():
     assert [name for _, name in CIFAR_10][:3] == ["airplane", "automobile", "bird"]
     assert CIFAR_100[0] == ("fruit_and_vegetables", "apple")
     assert CIFAR_100[99] == ("non-insect_invertebrates", "worm")
+
+
+def test_examples():
+    assert doctest.testmod(trees) == (0, 5)

@@ -1,6 +1,7 @@
 """ImageNet and ImageNet-32 on miniatures in their official layouts, with a WordNet of the test's own."""
 
 import csv
+import doctest
 import os
 import pickle
 from pathlib import Path
@@ -10,7 +11,13 @@ import pytest
 import scipy.io
 
 from labeltree.data import check_layout, get_dataset, open_source
-from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_classes, imagenet_graph, imagenet_taxonomy
+from labeltree.data.imagenet import (
+    classes,
+    imagenet_32_taxonomy,
+    imagenet_classes,
+    imagenet_graph,
+    imagenet_taxonomy,
+)
 from labeltree.data.imagenet.classes import GROUPS
 from labeltree.errors import DataError
 from labeltree.taxonomy import match_nodes
@@ -253,3 +260,7 @@ def test_broken_batches(tmp_path):
     (folder / "train_data_batch_3.npz").write_bytes(b"half")
     with pytest.raises(DataError, match=r"cannot be read as .npz"):
         open_source("imagenet-32", data_path=folder)
+
+
+def test_examples():
+    assert doctest.testmod(classes) == (0, 3)

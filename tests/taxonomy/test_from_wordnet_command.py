@@ -1,12 +1,14 @@
 """`labeltree taxonomy from-wordnet` on a WordNet of a few synsets that the test writes."""
 
+import doctest
 from pathlib import Path
 
 import pytest
 
 from labeltree.cli.main import main
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, plurals
+from labeltree.taxonomy import collapse as collapse_module
 from labeltree.taxonomy.build import Entries
 from labeltree.taxonomy.collapse import collapse
 from labeltree.taxonomy.plurals import base_forms, read_irregular
@@ -165,3 +167,8 @@ def test_what_is_no_plural(tmp_path):
     assert base_forms("wild_geese", {"geese": ["goose"]}) == ["wild_goose"]
     assert base_forms("men-of-war", {"men-of-war": ["man-of-war"]}) == ["man-of-war"]
     assert read_irregular(tmp_path / "noun.exc") == {}, "a WordNet without the list is read too"
+
+
+def test_examples():
+    assert doctest.testmod(plurals) == (0, 3)
+    assert doctest.testmod(collapse_module) == (0, 2)
