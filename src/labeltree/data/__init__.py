@@ -2,6 +2,7 @@
 
 from labeltree.data.adapters import from_dataset
 from labeltree.data.beeradvocate import read_beers
+from labeltree.data.breakhis import breakhis_taxonomy, read_breakhis
 from labeltree.data.cars import cars_taxonomy, read_cars
 from labeltree.data.cifar import (
     cifar_10_taxonomy,
@@ -16,6 +17,7 @@ from labeltree.data.downloads import data_home
 from labeltree.data.emoji import fetch_emoji
 from labeltree.data.fashion_mnist import fashion_mnist_taxonomy
 from labeltree.data.folders import folder_taxonomy
+from labeltree.data.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.data.icd10cm import read_icd10cm
 from labeltree.data.imagenet import imagenet_32_taxonomy, imagenet_graph, imagenet_taxonomy
 from labeltree.data.inaturalist import read_inaturalist
@@ -24,6 +26,7 @@ from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.listed import open_listed
 from labeltree.data.modelnet import read_modelnet40
 from labeltree.data.nabirds import read_nabirds
+from labeltree.data.odir import odir_graph, odir_taxonomy, read_odir
 from labeltree.data.opening import open_source
 from labeltree.data.pretrained import fetch_weights
 from labeltree.data.progress import ProgressLine
@@ -63,6 +66,7 @@ __all__ = [
     "TextViews",
     "TokenStore",
     "ViewGenerator",
+    "breakhis_taxonomy",
     "cars_taxonomy",
     "channel_statistics",
     "check_layout",
@@ -82,24 +86,30 @@ __all__ = [
     "from_dataset",
     "get_dataset",
     "glove_file",
+    "ham10000_taxonomy",
     "imagenet_32_taxonomy",
     "imagenet_graph",
     "imagenet_taxonomy",
     "list_datasets",
     "make_splits",
+    "odir_graph",
+    "odir_taxonomy",
     "open_listed",
     "open_source",
     "read_beers",
+    "read_breakhis",
     "read_cars",
     "read_cub",
     "read_deepfashion",
     "read_glosses",
+    "read_ham10000",
     "read_hotel",
     "read_icd10cm",
     "read_inaturalist",
     "read_inshop",
     "read_modelnet40",
     "read_nabirds",
+    "read_odir",
     "read_sop_split1",
     "read_sop_split2",
     "register_dataset",

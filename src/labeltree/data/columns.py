@@ -17,7 +17,7 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cells", "cells_of", "find_column", "read_table", "usual_column"]
+__all__ = ["Cells", "cells_of", "filled", "find_column", "read_table", "usual_column"]
 
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
@@ -41,11 +41,6 @@ class Cells:
     def missing(self) -> np.ndarray[Any, Any]:
         """The rows, counted from 1, without a text."""
         return np.flatnonzero(self.codes < 0) + 1
-
-    def of_rows(self) -> list[str]:
-        """The text of every row; an empty one where it is missing."""
-        texts = [*self.texts, ""]
-        return [texts[code] for code in self.codes.tolist()]
 
 
 def read_table(path: Path) -> pa.Table:
@@ -181,3 +176,16 @@ def _text(value: Any) -> str | None:
             return None
         value = int(value) if value.is_integer() else value
     return None if value is None else str(value).strip() or None
+
+
+def filled(table: pa.Table, path: Path, column: str) -> list[str]:
+    """The text of every row of a column that must be there.
+
+    Raises:
+        DataError: If there is no such column, or a cell is missing or blank.
+    """
+    cells = cells_of(table, path, find_column(table, path, column, (), "", ""))
+    missing = cells.missing()
+    if missing.size:
+        raise DataError(f"the table '{path}', row {missing[0]}: the column '{column}' is empty")
+    return [cells.texts[code] for code in cells.codes.tolist()]

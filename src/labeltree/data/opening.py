@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labeltree.data.awaited import not_available
 from labeltree.data.downloads import Progress
 from labeltree.data.files import OnError
 from labeltree.data.folders import open_folder
@@ -115,8 +114,6 @@ def open_source(
         )
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
-    if (sentence := not_available(name)) is not None:
-        raise DataError(sentence)
     near = difflib.get_close_matches(name, list_datasets(), 1)
     hint = f"did you mean '{near[0]}'?" if near else f"data sets are {', '.join(list_datasets())}"
     raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
