@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from labeltree.training.baselines import RAW_NAMES, start_name
 from labeltree.training.embed import run_tables
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
+
+Shown = TypeVar("Shown")
 
 # What a terminal shows: the metric, the role it is read from, and whether less is better.
 HEADLINE = (
@@ -101,7 +104,7 @@ def evaluate_run(
         table,
         judge,
         RunFolder(out) if out is not None else folder,
-        images=_images_of(trainee.source) if "image" in trainee.source.modalities else None,
+        shown=trainee.source,
         title=title,
         history=folder.read_history(),
         recipe=recipe.to_dict(),
@@ -129,7 +132,7 @@ def evaluate_embeddings(
     table = EmbeddingTable.load(embeddings, judge)
     name = Path(embeddings).stem
     result = evaluate(table, judge, name=name, split=split, settings=settings)
-    return _write(result, table, judge, RunFolder(out), images=None, title=name, history=None, recipe=None)
+    return _write(result, table, judge, RunFolder(out), shown=None, title=name, history=None, recipe=None)
 
 
 def _write(
@@ -138,7 +141,7 @@ def _write(
     taxonomy: AnyTaxonomy,
     folder: RunFolder,
     *,
-    images: Callable[[Tensor], Tensor] | None,
+    shown: Source | None,
     title: str,
     history: list[dict[str, float]] | None,
     recipe: dict[str, object] | None,
@@ -150,7 +153,8 @@ def _write(
         ground.table(table),
         ground.tree,
         folder.report,
-        images=images,
+        images=None if shown is None or shown.store is None else _by_instance(shown, shown.load),
+        texts=None if shown is None or shown.texts is None else _by_instance(shown, shown.read),
         title=title,
         history=history,
         recipe=recipe,
@@ -177,12 +181,12 @@ def headline(result: EvaluationResult) -> str:
     return "\n".join(lines)
 
 
-def _images_of(source: Source) -> Callable[[Tensor], Tensor]:
-    """Images by instance id."""
+def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
+    """Images or texts by instance id."""
     order = source.instances.argsort()
     ids = source.instances[order]
 
-    def images(instances: Tensor) -> Tensor:
-        return source.load(order[torch.searchsorted(ids, instances)])
+    def samples(instances: Tensor) -> Shown:
+        return get(order[torch.searchsorted(ids, instances)])
 
-    return images
+    return samples

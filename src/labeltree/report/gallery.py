@@ -1,9 +1,10 @@
-"""The searches of the report as cards: pictures where there are any, names always."""
+"""The searches of the report as cards: pictures or texts where there are any, names always."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +16,17 @@ from labeltree.report.retrieval_rows import Search
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+_LONGEST = 160  # characters
+
 __all__ = ["Card", "SearchRow", "search_legend", "search_rows"]
 
 
 @dataclass(frozen=True)
 class Card:
-    """A query or a result: its picture if there is one, its class, and how far it is from the query's."""
+    """A query or a result: its picture or text if it has one, its class, how far that is from the query's."""
 
     source: str | None
+    text: str | None
     name: str
     path: str
     colour: str
@@ -46,6 +50,7 @@ def search_rows(
     taxonomy: Taxonomy,
     names: NodeNames,
     images: Callable[[Tensor], Tensor] | None,
+    texts: Callable[[Tensor], list[str]] | None = None,
 ) -> list[SearchRow]:
     """Describe the searches.
 
@@ -55,8 +60,10 @@ def search_rows(
         taxonomy: of the labels.
         names: what to call them.
         images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; None for no pictures.
+        texts: gives the texts of ``(m,)`` instances; None for none.
     """
-    pictures = _pictures(searches, table, images)
+    pictures = {row: picture(image) for row, image in _shown(searches, table, images, "images").items()}
+    shown = {row: _shortened(text) for row, text in _shown(searches, table, texts, "texts").items()}
 
     def card(row: int, query: int) -> Card:
         node, wanted = int(table.nodes[row]), int(table.nodes[query])
@@ -65,6 +72,7 @@ def search_rows(
         words = "same class" if node == wanted else f"meets the query at {names.short(meet)}"
         return Card(
             source=pictures.get(row),
+            text=shown.get(row),
             name=names.short(node),
             path=names.full(node),
             colour=nearness_colour(steps / max(taxonomy.max_height, 1)),
@@ -97,13 +105,23 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     return legend
 
 
-def _pictures(
-    searches: Sequence[Search], table: EmbeddingTable, images: Callable[[Tensor], Tensor] | None
-) -> dict[int, str]:
-    if images is None or not searches:
+def _shown(
+    searches: Sequence[Search],
+    table: EmbeddingTable,
+    samples: Callable[[Tensor], Any] | None,
+    what: str,
+) -> dict[int, Any]:
+    """The sample of every row that is a query or a result."""
+    if samples is None or not searches:
         return {}
     rows = torch.tensor(sorted({row for s in searches for row in (s.query, *s.results.tolist())}))
-    found = images(rows if table.instances is None else table.instances[rows])
+    found = samples(rows if table.instances is None else table.instances[rows])
     if len(found) != len(rows):
-        raise ValueError(f"images gave {len(found)} images for {len(rows)} instances; expected as many")
-    return {row: picture(image) for row, image in zip(rows.tolist(), found, strict=True)}
+        raise ValueError(f"{what} gave {len(found)} {what} for {len(rows)} instances; expected as many")
+    return dict(zip(rows.tolist(), found, strict=True))
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a text, up to a word's end."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rsplit(' ', 1)[0]} …"

@@ -40,6 +40,7 @@ def write_report(
     path: str | Path,
     *,
     images: Callable[[Tensor], Tensor] | None = None,
+    texts: Callable[[Tensor], list[str]] | None = None,
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
@@ -56,6 +57,7 @@ def write_report(
         table,
         taxonomy,
         images=images,
+        texts=texts,
         title=title,
         history=history,
         recipe=recipe,
@@ -73,6 +75,7 @@ def render_report(
     taxonomy: Taxonomy,
     *,
     images: Callable[[Tensor], Tensor] | None = None,
+    texts: Callable[[Tensor], list[str]] | None = None,
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
@@ -86,6 +89,7 @@ def render_report(
         table: the table that was evaluated.
         taxonomy: the one it was evaluated with.
         images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; without, searches show names.
+        texts: gives the texts of ``(m,)`` instances, likewise.
         title: of the page.
         history: a row an epoch, as `RunFolder.read_history` gives it.
         recipe: the settings of the run, nested or flat.
@@ -97,7 +101,8 @@ def render_report(
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    sample, samples = ("image", "images") if images is not None else ("sample", "samples")
+    sample = "image" if images is not None else "text" if texts is not None else "sample"
+    samples = f"{sample}s"
     split = "test" if result.split == "half" else result.split
     chosen = choose_samples(table, taxonomy, split, result.settings)
     if (
@@ -145,11 +150,11 @@ def render_report(
         branch_marks=[legend_mark(b.shape, colour=b.colour) for b in colours.branches],
         method_marks=[_method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
-        searches=search_rows(searches, table, taxonomy, names, images),
+        searches=search_rows(searches, table, taxonomy, names, images, texts),
         searched=len(chosen.search),
         search_reads=features.representation,
         legend=search_legend(taxonomy),
-        with_pictures=images is not None,
+        search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
         history=history_figures(history or []),
         epochs=len(history or []),
         notes=result.notes,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
@@ -40,6 +42,34 @@ class ViewPair:
     plain: Views
 
 
+class _Tokens:
+    """The tokens of a source's texts, by row; they are made when the first are asked for."""
+
+    def __init__(self, source: Source, encoder: TextEncoder, max_length: int | None) -> None:
+        self._source = source
+        self._encoder = encoder
+        self._max_length = max_length
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        rows: Tensor = self._source.rows.unique()  # type: ignore[no-untyped-call]
+        return rows
+
+    @cached_property
+    def _store(self) -> TokenStore:
+        assert self._source.texts is not None
+        texts = [self._source.texts[row] for row in self._rows.tolist()]
+        return TokenStore(*self._encoder.tokenize(texts, self._max_length))
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Tokens ``(n, 2, t)`` of the rows."""
+        return self._store.load(torch.searchsorted(self._rows, rows))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Loader processes get the tokens, not the encoder that made them.
+        return {"_rows": self._rows, "_store": self._store}
+
+
 def base_of(encoder: Encoder) -> Encoder:
     """The encoder that reads the samples: itself, or the one below an adapter."""
     return encoder.base if isinstance(encoder, AdaptedEncoder) else encoder
@@ -57,8 +87,7 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
     """What the encoder reads of a source, by row: its images, or its texts as tokens of the encoder."""
     encoder = base_of(encoder)
     if isinstance(encoder, TextEncoder):
-        assert source.texts is not None
-        return TokenStore(*encoder.tokenize(source.texts, recipe.max_length))
+        return _Tokens(source, encoder, recipe.max_length)
     assert source.store is not None
     return source.store
 
