@@ -35,8 +35,8 @@ def png_of_size(width, height):
 
 
 def truncated(path):
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(path)
-    path.write_bytes(path.read_bytes()[:-3000])
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:-100])
 
 
 def pipe(path):

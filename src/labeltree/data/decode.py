@@ -117,7 +117,9 @@ def read_head(path: Path) -> ImageHead | None:
             return ImageHead(*dicom_head(path))
         with _open(path) as image:
             width, height = image.size
-            if image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
+            # Of a PNG without an orientation before its pixels, Pillow would decode them to look behind them.
+            turns = image.format != "PNG" or "exif" in image.info
+            if turns and image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
                 width, height = height, width
             return ImageHead(width, height, is_gray(image))
     except Exception:  # decoding will fail in the same way and say why
