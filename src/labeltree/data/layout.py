@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labeltree.data.downloads import Progress
+from labeltree.data.progress import Progress
 from labeltree.data.registry import DatasetEntry, Needed
 from labeltree.data.source import SPLITS, Source
 from labeltree.errors import DataError, LabeltreeError

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labeltree.data.downloads import Progress
-from labeltree.data.files import OnError
-from labeltree.data.folders import open_folder
+from labeltree.data.images.files import OnError
 from labeltree.data.layout import require_files
+from labeltree.data.progress import Progress
 from labeltree.data.registry import get_dataset, list_datasets
 from labeltree.data.source import Source
-from labeltree.data.tables import TABLE_SUFFIXES, open_table
+from labeltree.data.sources.folders import open_folder
+from labeltree.data.sources.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -1,14 +1,22 @@
-"""Progress on a terminal: one line that is written over; elsewhere one line per stage."""
+"""What long work reports; on a terminal one line that is written over, elsewhere one line per stage."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["ProgressLine"]
+__all__ = ["Progress", "ProgressLine", "silent"]
+
+Progress = Callable[[str, int, int], None]
+"""``progress(message, done, total)``; ``total`` 0 where it is not known."""
 
 _EVERY_S = 0.1
+
+
+def silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 class ProgressLine:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeltree.data.downloads import Progress, data_home
-from labeltree.data.files import OnError
+from labeltree.cache import data_home
+from labeltree.data.images.files import OnError
+from labeltree.data.progress import Progress
 from labeltree.data.source import Source
 from labeltree.errors import DataError
 

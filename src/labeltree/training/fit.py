@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine, Source, make_splits, open_source
-from labeltree.data.downloads import Progress
+from labeltree.data.progress import Progress
 from labeltree.errors import RunError
 from labeltree.models import (
     AdaptedEncoder,

@@ -13,8 +13,8 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
 from labeltree.data import Source
-from labeltree.data.downloads import Progress, silent
-from labeltree.data.files import file_key
+from labeltree.data.images.files import file_key
+from labeltree.data.progress import Progress, silent
 from labeltree.training.inputs import InputStore, base_of
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe

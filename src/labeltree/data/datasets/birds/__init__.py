@@ -1,0 +1,1 @@
+"""Birds: CUB-200-2011 and NABirds, whose lists are alike."""

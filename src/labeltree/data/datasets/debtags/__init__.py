@@ -1,0 +1,1 @@
+"""Descriptions of Debian packages and their tags."""

@@ -1,0 +1,64 @@
+"""Getting the emoji: packages from npm, drawn once into the cache folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from labeltree.cache import data_home
+from labeltree.data.datasets.emoji.images import EmojiImages, draw, read_images
+from labeltree.data.datasets.emoji.packages import PACKAGES
+from labeltree.data.datasets.emoji.plan import make_plan
+from labeltree.data.datasets.emoji.render import check_renderer
+from labeltree.data.fetching.npm import download_tarballs
+from labeltree.data.progress import Progress, silent
+from labeltree.errors import DataError
+
+__all__ = ["HOME", "fetch_emoji"]
+
+HOME = "emoji"
+# Of the plan that the pinned packages give: another one would number the images otherwise.
+PLAN = "2bd14fa7e3c38f63d60aaba15c21deb2b8bb7e918aeeed7bde57afd505c5cdc1"
+
+
+def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring the emoji into the cache folder: download the packages, draw every emoji in every style.
+
+    What was downloaded before an interruption is not downloaded again.
+
+    Raises:
+        DataError: If npm or the renderer is missing, or a package cannot be had or read; with what to do.
+    """
+    report = progress or silent
+    folder = data_home() / HOME
+    if not force:
+        try:
+            read_images(folder, digest=True)
+            return folder
+        except DataError:
+            pass
+    check_renderer()
+    work = folder / ".download"
+    try:
+        tarballs = download_tarballs(PACKAGES, work, report)
+        report("reading npm packages", 0, 0)
+        plan = make_plan(tarballs)
+        if plan.digest != PLAN:
+            raise DataError(f"the packages hold other emoji than expected (digest {plan.digest[:12]}…)")
+        images = draw(plan, folder, report)
+        _tell_failed(images, report)
+        shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "
+            "LABELTREE_DATA"
+        ) from error
+    except DataError as error:
+        raise DataError(f"could not get the emoji ({error}); run the command again to continue") from error
+    return folder
+
+
+def _tell_failed(images: EmojiImages, report: Progress) -> None:
+    if images.failed:
+        named = [f"{images.name(position)} ({reason})" for position, reason in images.failed.items()]
+        report(f"{len(named)} emoji could not be drawn and are left out: {', '.join(named)}", 0, 0)

@@ -1,0 +1,1 @@
+"""File formats of official data sets: lists of text, IDX, pickles."""

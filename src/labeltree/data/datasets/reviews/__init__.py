@@ -1,0 +1,1 @@
+"""Reviews with ratings of aspects: TripAdvisor and BeerAdvocate."""

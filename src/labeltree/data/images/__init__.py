@@ -1,0 +1,1 @@
+"""Image files: reading them, and keeping what was read."""

@@ -1,0 +1,155 @@
+"""Images that come as arrays: read once, kept as one file of uint8 pixels that is mapped from then on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from labeltree.cache import data_home
+from labeltree.data.progress import Progress, silent
+from labeltree.data.source import ImageStore
+from labeltree.data.stores import ArrayStore, ChainedStore, MappedStore
+from labeltree.errors import DataError
+
+__all__ = ["Batch", "OpenedArrays", "open_arrays"]
+
+Array = np.ndarray[Any, Any]
+
+_VERSION = 1
+_IMAGES, _LABELS = "images.bin", "labels.npy"
+
+
+class Batch(NamedTuple):
+    """Some images of a file.
+
+    Attributes:
+        images: ``(n, c, h, w)`` uint8.
+        labels: ``(n, k)`` int64, whatever columns the reader needs.
+    """
+
+    images: Array
+    labels: Array
+
+
+class OpenedArrays(NamedTuple):
+    """All images, and all rows of labels ``(n, k)`` int64."""
+
+    store: ImageStore
+    labels: Array
+
+
+def open_arrays(
+    what: str,
+    files: Sequence[Path],
+    read: Callable[[Path], Iterable[Batch]],
+    *,
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> OpenedArrays:
+    """Read files of arrays, one after the other.
+
+    The pixels go to a file in the cache folder, under a key made of the files' names, sizes and times of
+    change; so do the labels. Later openings read neither again. A file appears there whole or not at all.
+
+    Args:
+        what: Of the data set; it is part of the key.
+        files: In the order of the samples.
+        read: Gives the batches of one file, all of one image shape.
+        cache: Keep them in the cache folder; None = if there is room for twice the files' size. Otherwise
+            they stay in memory.
+        progress: Is told how many files have been read.
+
+    Raises:
+        DataError: If a file cannot be read, or the cache folder cannot be written to.
+    """
+    folder = data_home() / "images" / _key(what, files)
+    if cache is not False and (kept := _kept(folder)) is not None:
+        return kept
+    keep = _has_room(files) if cache is None else cache
+    batches = _batches(what, files, read, progress or silent)
+    if not keep:
+        found = list(batches)
+        stores = [ArrayStore(batch.images) for batch in found]
+        labels = np.concatenate([batch.labels for batch in found])
+        return OpenedArrays(stores[0] if len(stores) == 1 else ChainedStore(stores), labels)
+    try:
+        _keep(batches, folder)
+    except OSError as error:
+        raise DataError(
+            f"cannot write what was read to '{folder.parent}' ({error.strerror or error}); choose another "
+            "cache folder with LABELTREE_DATA"
+        ) from error
+    kept = _kept(folder)
+    assert kept is not None
+    return kept
+
+
+def _batches(
+    what: str, files: Sequence[Path], read: Callable[[Path], Iterable[Batch]], progress: Progress
+) -> Iterator[Batch]:
+    """All batches; what the system says of a file that it cannot read is about the file, not the cache."""
+    for number, file in enumerate(files):
+        progress(f"reading {what}", number, len(files))
+        try:
+            yield from read(file)
+        except OSError as error:
+            raise DataError(f"'{file}' cannot be read: {error.strerror or error}") from error
+    progress(f"reading {what}", len(files), len(files))
+
+
+def _key(what: str, files: Sequence[Path]) -> str:
+    digest = hashlib.sha256(f"{_VERSION} {what}\n".encode())
+    for file in files:
+        status = os.stat(file)
+        digest.update(os.fsencode(file.resolve()) + f"\0{status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:32]
+
+
+def _has_room(files: Sequence[Path]) -> bool:
+    place = data_home()
+    while not place.exists():
+        place = place.parent
+    return 2 * sum(file.stat().st_size for file in files) <= shutil.disk_usage(place).free // 2
+
+
+def _keep(batches: Iterable[Batch], folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        labels, shapes = [], set()
+        with (fresh / _IMAGES).open("wb") as out:
+            for batch in batches:
+                shapes.add(batch.images.shape[1:])
+                out.write(np.ascontiguousarray(batch.images, np.uint8).data)
+                labels.append(batch.labels)
+        if len(shapes) != 1:
+            raise DataError(f"images of different shapes cannot be joined: {sorted(shapes)}")
+        np.save(fresh / _LABELS, np.concatenate(labels).astype(np.int64))
+        np.save(fresh / "shape.npy", np.array(shapes.pop()))
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same result
+                raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _kept(folder: Path) -> OpenedArrays | None:
+    """What an earlier opening kept; None if there is nothing, or it is not whole."""
+    try:
+        labels = np.load(folder / _LABELS, allow_pickle=False)
+        shape = (len(labels), *np.load(folder / "shape.npy", allow_pickle=False).tolist())
+        if (folder / _IMAGES).stat().st_size != int(np.prod(shape)):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        return OpenedArrays(MappedStore(folder / _IMAGES, shape), labels)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,240 @@
+"""From the bytes of an image file to pixels of one size, and a reason where that fails."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from labeltree.data.images.dicom import DICOM_EXTENSIONS, dicom_head, dicom_pixels, is_dicom
+from labeltree.data.images.tiff import check_tiff, is_white_zero, why_not_tiff
+from labeltree.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PilImage
+
+__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageHead", "decode", "is_gray", "pixels_of", "read_head", "reasons"]
+
+_KINDS = (
+    "bmp",
+    "gif",
+    "jfif",
+    "jpe",
+    "jpeg",
+    "jpg",
+    "pbm",
+    "pgm",
+    "png",
+    "pnm",
+    "ppm",
+    "tif",
+    "tiff",
+    "webp",
+)
+EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
+"""Of the files in a folder, those that are images."""
+
+MAX_PIXELS = 89_478_485
+"""Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
+
+_GRAY = {"1", "L", "LA", "I", "F"}
+
+
+class ImageHead(NamedTuple):
+    """What a file says of itself before its pixels are read."""
+
+    width: int
+    height: int
+    gray: bool
+
+
+def _open(path: Path) -> PilImage:
+    """An image whose pixels are not read yet, unless it is DICOM."""
+    from PIL import Image, UnidentifiedImageError
+
+    _check_file(path)
+    if path.suffix.lower() in DICOM_EXTENSIONS:
+        return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
+    try:
+        image = Image.open(path)
+    except UnidentifiedImageError:
+        if is_dicom(path):
+            return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
+        if (why := why_not_tiff(path)) is not None:
+            raise DataError(why) from None
+        raise
+    try:
+        _check_pixels(image)
+    except DataError:
+        image.close()
+        raise
+    check_tiff(image)
+    return image
+
+
+def _check_pixels(image: PilImage) -> None:
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
+
+
+def _check_file(path: Path) -> None:
+    """What is no file is not opened: a named pipe would wait for ever."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise DataError("there is no such file") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError("it is a directory")
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError("it is not a file but a pipe, socket or device")
+    if status.st_size == 0:
+        raise DataError("the file is empty")
+
+
+def _reason(error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, DataError):
+        return str(error)
+    if isinstance(error, UnidentifiedImageError):
+        return "it is not an image in a format that can be read"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+def read_head(path: Path) -> ImageHead | None:
+    """Size and kind of an image, without decoding it; None where that cannot be read."""
+    try:
+        _check_file(path)
+        if is_dicom(path):
+            return ImageHead(*dicom_head(path))
+        with _open(path) as image:
+            width, height = image.size
+            # Of a PNG without an orientation before its pixels, Pillow would decode them to look behind them.
+            turns = image.format != "PNG" or "exif" in image.info
+            if turns and image.getexif().get(0x0112, 1) >= 5:  # the orientations that swap the sides
+                width, height = height, width
+            return ImageHead(width, height, is_gray(image))
+    except Exception:  # decoding will fail in the same way and say why
+        return None
+
+
+def is_gray(image: PilImage) -> bool:
+    """Whether an image has no colours."""
+    if image.mode == "P":
+        palette = np.asarray(image.getpalette("RGB"), np.uint8).reshape(-1, 3)
+        return bool((palette == palette[:, :1]).all())
+    return image.mode in _GRAY or image.mode.startswith("I;")
+
+
+def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = None) -> np.ndarray[Any, Any]:
+    """Read an image as ``(channels, size, size)``, uint8.
+
+    The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
+    reduced to 8; the largest centred square is resized with antialiasing. Of several frames or pages the
+    first counts. DICOM files are shown as `dicom_pixels` says.
+
+    Args:
+        path: The file.
+        size: Side in pixels.
+        channels: 1 or 3.
+        box: Left, top, width and height in pixels of the part that counts: the square around it, as far as
+            the image goes; None = the image.
+
+    Raises:
+        DataError: With the reason (without the path) if the file cannot be read as a whole.
+    """
+    with reasons(), _open(path) as opened:
+        # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
+        if box is None:
+            opened.draft(None, (2 * size, 2 * size))
+        return _pixels(opened, size, channels, box)
+
+
+def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]:
+    """An image that is open already as ``(channels, size, size)``, uint8, as `decode` makes it.
+
+    Raises:
+        DataError: With the reason if it cannot be read as a whole.
+    """
+    with reasons():
+        _check_pixels(image)
+        return _pixels(image, size, channels, None)
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Whatever a broken image makes its reader stumble over becomes a DataError with the reason alone."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DataError(_reason(error)) from error
+
+
+def _pixels(opened: PilImage, size: int, channels: int, box: Sequence[float] | None) -> np.ndarray[Any, Any]:
+    from PIL import Image, ImageOps
+
+    opened.load()
+    image = ImageOps.exif_transpose(opened)
+    image = _flat(image, "L" if channels == 1 else "RGB", is_white_zero(opened))
+    if image.size != (size, size) or box is not None:
+        square = _square(image.size, box)
+        image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
+    pixels = np.asarray(image)
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _square(size: tuple[int, int], box: Sequence[float] | None) -> tuple[float, float, float, float]:
+    """The largest centred square of an image, or the one around a box, moved and reduced to fit."""
+    width, height = size
+    left, top, across, down = (0.0, 0.0, float(width), float(height)) if box is None else box
+    if not (across > 0 and down > 0 and left < width and top < height and left + across > 0 < top + down):
+        raise DataError(f"its box {tuple(box or ())} lies outside its {width} x {height} pixels")
+    side = min(min(across, down) if box is None else max(across, down), width, height)
+    x = min(max(left + (across - side) / 2, 0), width - side)
+    y = min(max(top + (down - side) / 2, 0), height - side)
+    return (x, y, x + side, y + side)
+
+
+def _flat(image: PilImage, mode: str, white_zero: bool) -> PilImage:
+    """8 bits a channel, no palette, no transparency."""
+    from PIL import Image
+
+    if image.mode.startswith("I;") or image.mode in ("I", "F"):
+        image = _gray_bytes(np.asarray(image).astype(np.float64), image.mode, white_zero)
+    if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> PilImage:
+    """Whole numbers of 16 or 8 bits, or reals in [0, 1] or of as many bits, as gray; not a number is black.
+
+    Raises:
+        DataError: If values lie beyond.
+    """
+    from PIL import Image
+
+    values = np.nan_to_num(values)
+    lowest, highest = values.min(initial=0), values.max(initial=0)
+    if lowest < min(0, -1e-3 * highest) or highest > 65535:
+        raise DataError(
+            f"its values go from {lowest:g} to {highest:g}; they must be in [0, 65535], [0, 255] or, as real "
+            "numbers, [0, 1]: rescale them"
+        )
+    if mode == "F":
+        top = next(limit for limit in (1, 255, 65535) if highest <= limit)
+    else:
+        top = 255 if mode == "I" and highest <= 255 else 65535
+    scaled = values * (255 / top)
+    return Image.fromarray((255 - scaled if white_zero else scaled).clip(0, 255).round().astype(np.uint8))

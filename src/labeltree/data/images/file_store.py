@@ -1,0 +1,107 @@
+"""Images that are decoded from their files when they are asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from labeltree.data.images.decode import decode
+from labeltree.data.source import printable
+from labeltree.errors import DataError
+
+__all__ = ["FileStore", "box_of", "file_stamps", "in_threads"]
+
+Item = TypeVar("Item")
+
+
+class FileStore:
+    """Images that are decoded when they are asked for.
+
+    Args:
+        files: Their paths.
+        size: Side in pixels.
+        channels: 1 or 3.
+        boxes: ``(n, 4)``, see `open_images`.
+        stamps: ``(n, 2)`` of the files as they should be, see `file_stamps`; None = they may change.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        size: int,
+        channels: int,
+        boxes: np.ndarray[Any, Any] | None = None,
+        stamps: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self._files = list(files)
+        self._boxes = boxes
+        self._stamps = stamps
+        self.image_shape: tuple[int, int, int] = (channels, size, size)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows.
+
+        Raises:
+            DataError: If a file has changed, vanished or become unreadable.
+        """
+        images = np.empty((len(rows), *self.image_shape), np.uint8)
+        # Loader processes are many already; a thread each is enough.
+        several = get_worker_info() is None and len(rows) > 1
+        for place, pixels in enumerate((in_threads if several else map)(self._decode, rows.tolist())):
+            images[place] = pixels
+        return torch.from_numpy(images)
+
+    def _decode(self, row: int) -> np.ndarray[Any, Any]:
+        channels, size, _ = self.image_shape
+        file = self._files[row]
+        try:
+            pixels = decode(Path(file), size, channels, box_of(self._boxes, row))
+        except DataError as error:
+            raise DataError(f"the image '{printable(file)}' cannot be read any more: {error}") from error
+        if self._stamps is not None and not np.array_equal(file_stamps([file])[0], self._stamps[row]):
+            raise DataError(
+                f"the image '{printable(file)}' has changed since the data were opened; put it back as it "
+                "was, or start anew"
+            )
+        return pixels
+
+
+def file_stamps(files: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Size in bytes and time of the last change in nanoseconds of each file ``(n, 2)``; -1 if missing."""
+    stamps = np.full((len(files), 2), -1, np.int64)
+    for row, file in enumerate(files):
+        try:
+            status = os.stat(file)
+            stamps[row] = status.st_size, status.st_mtime_ns
+        except (OSError, ValueError):  # a name may be none at all
+            continue
+    return stamps
+
+
+def box_of(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | None:
+    """The box of an image; None if it has none."""
+    return None if boxes is None or np.isnan(boxes[row]).any() else boxes[row].tolist()
+
+
+def in_threads(function: Any, items: Iterable[Item]) -> Iterator[Any]:
+    """Results in order, with a bounded number of items under way."""
+    workers = min(32, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = []
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= 8 * workers:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()

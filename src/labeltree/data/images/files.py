@@ -1,0 +1,224 @@
+"""Images that are files: unreadable ones are found first, and pixels are kept where there is room."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from labeltree.cache import data_home
+from labeltree.data.images.decode import decode, read_head
+from labeltree.data.images.file_store import FileStore, box_of, file_stamps, in_threads
+from labeltree.data.progress import Progress, silent
+from labeltree.data.source import ImageStore, printable
+from labeltree.data.stores import MappedStore
+from labeltree.errors import DataError
+
+__all__ = ["OnError", "OpenedImages", "file_key", "image_shape_of", "open_images", "report_failures"]
+
+OnError = Literal["raise", "skip"]
+
+_VERSION = 2  # of what decode() gives; a change of it must not meet an old cache
+_CACHE_BYTES = 16 << 30
+_PROBES = 1000
+_log = logging.getLogger("labeltree.data")
+
+
+@dataclass(frozen=True)
+class OpenedImages:
+    """A store of all files, and those among them that cannot be read."""
+
+    store: ImageStore
+    failures: dict[int, str]
+
+    def readable(self) -> np.ndarray[Any, Any]:
+        """Rows of the readable images, ascending."""
+        good = np.ones(len(self.store), bool)
+        good[list(self.failures)] = False
+        return np.flatnonzero(good)
+
+
+def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
+    """A size and a number of channels that suit the files, by the heads of 1,000 of them, evenly spread.
+
+    Returns:
+        The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
+        all are gray, else 3.
+    """
+    chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _PROBES)).round().astype(int))
+    heads = [head for head in in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
+    if not heads:
+        return 32, 3
+    sizes = {(head.width, head.height) for head in heads}
+    width, height = next(iter(sizes))
+    size = width if len(sizes) == 1 and width == height <= 256 else 32
+    return size, 1 if all(head.gray for head in heads) else 3
+
+
+def open_images(
+    files: Sequence[str],
+    names: Sequence[str],
+    *,
+    size: int,
+    channels: int,
+    boxes: np.ndarray[Any, Any] | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> OpenedImages:
+    """Find out which files can be read, and keep their pixels.
+
+    All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
+    on, under a key made of names, sizes, times of change and the image size. Where that would take more
+    than 16 GiB or half the free disk, only the list of unreadable files is kept, and images are decoded
+    whenever they are loaded.
+
+    Args:
+        files: Their paths.
+        names: What identifies each file in the key, usually the path below the folder.
+        size: Side in pixels.
+        channels: 1 or 3.
+        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
+            NaN is the whole image.
+        on_error: ``raise`` if a file cannot be read, or ``skip`` it with a warning. Either way the decision
+            falls here, before the first epoch.
+        cache: Keep the pixels; None = if there is room.
+        progress: Is told how many of the files are decoded.
+
+    Raises:
+        DataError: Names the unreadable files and why.
+    """
+    shape = (len(files), channels, size, size)
+    stamps = file_stamps(files)
+    folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
+    keep = _has_room(int(np.prod(shape))) if cache is None else cache
+    failures = _read_failures(folder, shape, keep)
+    if failures is None:
+        try:
+            failures = _decode_all(files, boxes, folder, shape, keep, progress or silent)
+        except OSError as error:
+            raise DataError(
+                f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
+                "choose another cache folder with LABELTREE_DATA"
+            ) from error
+    report_failures(files, failures, on_error)
+    mapped = folder / "images.bin"
+    store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps)
+    return OpenedImages(store, failures)
+
+
+def _key(
+    names: Sequence[str],
+    stamps: np.ndarray[Any, Any],
+    size: int,
+    channels: int,
+    boxes: np.ndarray[Any, Any] | None,
+) -> str:
+    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{_digest(names, stamps)}".encode())
+    if boxes is not None:
+        digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def file_key(files: Sequence[str], names: Sequence[str]) -> str:
+    """A digest of what files are called, of their sizes and of when they changed last."""
+    return _digest(names, file_stamps(files))
+
+
+def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:
+    digest = hashlib.sha256(stamps.tobytes())
+    for name in names:
+        digest.update(os.fsencode(name) + b"\0")
+    return digest.hexdigest()
+
+
+def _has_room(needed: int) -> bool:
+    place = data_home()
+    while not place.exists():
+        place = place.parent
+    return needed <= _CACHE_BYTES and needed <= shutil.disk_usage(place).free // 2
+
+
+def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int, str] | None:
+    """What an earlier decoding found; None if there was none."""
+    try:
+        known = json.loads((folder / "failures.json").read_text("utf-8"))
+        if keep and (folder / "images.bin").stat().st_size != int(np.prod(shape)):
+            return None
+        return {int(row): str(reason) for row, reason in known.items()}
+    except (OSError, ValueError):
+        return None
+
+
+def _decode_all(
+    files: Sequence[str],
+    boxes: np.ndarray[Any, Any] | None,
+    folder: Path,
+    shape: tuple[int, ...],
+    keep: bool,
+    progress: Progress,
+) -> dict[int, str]:
+    """Decode every file and write what was found to ``folder``, all at once by renaming it."""
+    _, channels, size, _ = shape
+
+    def attempt(row: int) -> np.ndarray[Any, Any] | str:
+        try:
+            return decode(Path(files[row]), size, channels, box_of(boxes, row))
+        except DataError as error:
+            return str(error)
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    failures: dict[int, str] = {}
+    black = np.zeros(shape[1:], np.uint8)
+    try:
+        with (fresh / "images.bin").open("wb") as out:
+            for row, result in enumerate(in_threads(attempt, range(len(files)))):
+                if isinstance(result, str):
+                    failures[row] = result
+                if keep:
+                    out.write((black if isinstance(result, str) else result).tobytes())
+                if row % 256 == 0 or row + 1 == len(files):
+                    progress("decoding images", row + 1, len(files))
+        (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster, with the same result
+                raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return failures
+
+
+def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
+    """Say which images cannot be read, five by name: as an error, or a warning where they are skipped.
+
+    Args:
+        names: Of all images.
+        failures: Row → reason.
+        on_error: ``raise`` or ``skip``.
+
+    Raises:
+        DataError: If some cannot be read and are not to be skipped, or none can.
+    """
+    if not failures:
+        return
+    listed = [f"'{printable(names[row])}' ({reason})" for row, reason in sorted(failures.items())[:5]]
+    more = f" and {len(failures) - len(listed)} more" if len(failures) > len(listed) else ""
+    what = f"{len(failures)} of {len(names)} images cannot be read: {'; '.join(listed)}{more}"
+    if on_error == "raise":
+        raise DataError(f'{what}. Repair or remove them, or skip them with on_error="skip"')
+    if len(failures) == len(names):
+        raise DataError(what)
+    _log.warning("%s. They are skipped", what)

@@ -1,0 +1,1 @@
+"""Sources of any data: folders, tables, lists of files, data sets of other libraries."""

@@ -1,0 +1,184 @@
+"""Any torchvision data set or Hugging Face ``datasets`` object, with a taxonomy, as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.groups import grouped
+from labeltree.data.images.files import OnError
+from labeltree.data.progress import Progress, silent
+from labeltree.data.source import SPLITS, Source
+from labeltree.data.sources.foreign import ForeignItems, class_names, foreign_items
+from labeltree.data.sources.foreign_images import ForeignImages, open_foreign_images
+from labeltree.data.sources.tables import SPLIT_NAMES
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["from_dataset"]
+
+
+def from_dataset(
+    dataset: Any,
+    taxonomy: Taxonomy | str | Path | None = None,
+    *,
+    labels: Any = None,
+    image: Any = None,
+    text: Any = None,
+    group: Any = None,
+    split: str | None = None,
+    classes: Sequence[str] | None = None,
+    name: str = "dataset",
+    image_size: int | None = None,
+    channels: int | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Make a source of a data set of another library, which that library has loaded.
+
+    A data set is an object with a length and items by number: torchvision's, whose items are ``(image,
+    label)``, torch's subsets of them, Hugging Face's, or one whose items are mappings. Open it without
+    transforms: views are made here. Nothing of those libraries is imported.
+
+    Args:
+        dataset: The data set, or a mapping from split to data set, as Hugging Face's `DatasetDict`.
+        taxonomy: Whose node names are the labels, or its file; None = made of the labels.
+        labels: Column of the labels, or several, coarse to fine; None = the second of an item, or the one
+            column of class labels. Numbers stand for the data set's classes.
+        image: Column of the images; None = the first of an item, or the one column of images.
+        text: Column of the texts; None = where there are no images, the one column of text. Where both are
+            to be had, name it.
+        group: Column of what may not part between splits.
+        split: Of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
+        classes: Names of the numbers that are labels; None = those that the data set has.
+        name: Of the source.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        on_error: ``raise`` or ``skip`` unreadable images, which are all reported at once.
+        cache: Keep the pixels in memory; None = if they take less than 4 GiB. Otherwise they are taken from
+            the data set whenever they are loaded.
+        progress: Is told how reading proceeds.
+
+    Raises:
+        DataError: If a column is missing or unclear, or an item cannot be read.
+        TaxonomyError: If a label is not in the taxonomy.
+
+    Example:
+        >>> from PIL import Image
+        >>> class Two:
+        ...     classes = ["cat", "oak"]
+        ...     def __len__(self): return 2
+        ...     def __getitem__(self, i): return Image.new("L", (8, 8), 200 * i), i
+        >>> tree = Taxonomy.from_paths(["animal/cat", "animal/dog", "plant/oak"])
+        >>> source = from_dataset(Two(), tree, split="train")
+        >>> source.taxonomy.decode(source.nodes), source.image_shape
+        (['animal/cat', 'plant/oak'], (1, 8, 8))
+    """
+    if isinstance(taxonomy, (str, Path)):
+        taxonomy = Taxonomy.from_file(taxonomy)
+    is_mapping = isinstance(dataset, Mapping)
+    if is_mapping and split is not None:
+        raise DataError("the data set is a mapping from split to data set; leave split out")
+    parts = {
+        part: foreign_items(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()
+    }
+    split_of = {part: _split_name(part) for part in parts}
+    first = next(iter(parts.values()))
+    label_columns = _columns(first, labels, "labels")
+    image_column = _column(first, image, "image", text is not None)
+    text_column = text if image_column is not None else _column(first, text, "text", False)
+    if image_column is None and text_column is None:
+        raise DataError(
+            f"there are neither images nor texts in {_listed(first)}; name one with image= or text="
+        )
+    for items in parts.values():
+        for column in (*label_columns, image_column, text_column, group):
+            if column is not None and column not in items.columns:
+                raise DataError(f"there is no column {column!r} in {_listed(items)}")
+    taxonomy, nodes = _label(parts, label_columns, taxonomy, classes)
+    n = len(nodes)
+    store, readable = None, torch.arange(n)
+    if image_column is not None:
+        images = ForeignImages(list(parts.values()), image_column, [part or "the data set" for part in parts])
+        store, good = open_foreign_images(images, image_size, channels, on_error, cache, progress or silent)
+        readable = torch.from_numpy(good)
+    splits = np.concatenate([np.repeat(split_of[part], len(items)) for part, items in parts.items()])
+    everything = Source(
+        name=name,
+        taxonomy=taxonomy,
+        nodes=nodes,
+        instances=torch.arange(n),
+        store=store,
+        rows=torch.arange(n),
+        groups=None
+        if group is None
+        else grouped([v for items in parts.values() for v in items.values(group)]),
+        split=splits if any(split_of.values()) else None,
+        texts=None if text_column is None else _texts(parts, text_column),
+    )
+    return everything.subset(readable)
+
+
+def _split_name(part: str) -> str:
+    found = SPLIT_NAMES.get(str(part).lower(), str(part).lower())
+    if found not in (*SPLITS, ""):
+        raise DataError(f"split is '{part}'; it must be one of {', '.join(SPLITS)}, or validation")
+    return found
+
+
+def _listed(items: ForeignItems) -> str:
+    return f"the columns {', '.join(map(str, items.columns))}"
+
+
+def _column(items: ForeignItems, chosen: Any, what: str, is_optional: bool) -> Any:
+    return chosen if chosen is not None or is_optional else items.default(what)
+
+
+def _columns(items: ForeignItems, chosen: Any, what: str) -> list[Any]:
+    if isinstance(chosen, (list, tuple)):
+        return list(chosen)
+    found = _column(items, chosen, what, False)
+    if found is None:
+        raise DataError(f"no column of {_listed(items)} has class labels; name one with labels=")
+    return [found]
+
+
+def _label(
+    parts: Mapping[str, ForeignItems],
+    columns: Sequence[Any],
+    taxonomy: Taxonomy | None,
+    classes: Sequence[str] | None,
+) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy, made of the labels if there is none, and the node of every sample."""
+    names = [
+        [
+            name
+            for items in parts.values()
+            for name in class_names(items.values(c), classes or items.classes(c))
+        ]
+        for c in columns
+    ]
+    if len(columns) == 1 and taxonomy is not None:
+        return taxonomy, taxonomy.encode(names[0])
+    paths: list[tuple[str, ...] | None] = []
+    for row, path in enumerate(zip(*names, strict=True)):
+        given = [part for part in path if part is not None]
+        if None in path[: len(given)]:
+            raise DataError(f"item {row} has a gap in its labels, {path}; only the finest may be missing")
+        paths.append(tuple(given) or None)
+    made = taxonomy or Taxonomy.from_paths(sorted({path for path in paths if path}))
+    return made, made.encode(paths)
+
+
+def _texts(parts: Mapping[str, ForeignItems], column: Any) -> list[str]:
+    texts = [value for items in parts.values() for value in items.values(column)]
+    for row, value in enumerate(texts):
+        if not isinstance(value, str):
+            raise DataError(f"the text of item {row} is {value!r}, expected a string")
+    return texts

@@ -1,0 +1,175 @@
+"""Nested folders of images: the folders are the taxonomy."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data.images.decode import EXTENSIONS
+from labeltree.data.images.files import OnError
+from labeltree.data.progress import Progress
+from labeltree.data.source import Source, printable
+from labeltree.data.sources.listed import open_listed
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["folder_taxonomy", "open_folder"]
+
+_SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val"}
+_SPLIT_NAMES |= {"test": "test", "testing": "test"}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An image, and the folders that lead to it from the root."""
+
+    path: str
+    folders: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+
+def open_folder(
+    root: str | Path,
+    *,
+    image_size: int | None = None,
+    channels: int | None = None,
+    taxonomy: Taxonomy | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open a folder of images.
+
+    An image's label is the folder it lies in, at any depth: an inner folder is an inner node. Images
+    directly in the root have no label. Files that are no images by their extension are ignored, and so is
+    everything whose name starts with a dot. If the folders of depth 1 are called ``train`` and ``test`` (or
+    ``val``), they are the split and the taxonomy begins below them.
+
+    Args:
+        root: The folder.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        taxonomy: If given, folders are looked up in it: by their path, or by their own name.
+        on_error: ``raise`` or ``skip`` unreadable images.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how decoding proceeds.
+
+    Raises:
+        DataError: If the folder is missing or has no images, images cannot be read, or links form a loop.
+        TaxonomyError: If a folder is not in the given taxonomy.
+    """
+    top = Path(os.path.abspath(root))
+    found, folders, split = _images_and_folders(top)
+    if taxonomy is None:
+        taxonomy = _taxonomy(folders, root)
+    by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
+    return open_listed(
+        printable(top.name),
+        top,
+        [os.path.relpath(image.path, top) for image in found],
+        torch.tensor([by_folder[image.folders] for image in found]),
+        taxonomy,
+        split=split,
+        image_size=image_size,
+        channels=channels,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+    )
+
+
+def folder_taxonomy(root: str | Path) -> Taxonomy:
+    """The taxonomy that `open_folder` gives a folder of images; no image is read."""
+    _, folders, _ = _images_and_folders(Path(os.path.abspath(root)))
+    return _taxonomy(folders, root)
+
+
+def _taxonomy(folders: list[tuple[str, ...]], root: str | Path) -> Taxonomy:
+    if not folders:
+        raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
+    return Taxonomy.from_paths(folders)
+
+
+def _images_and_folders(
+    top: Path,
+) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
+    """All images, all folders that are labels, and the split of each image where folders tell it."""
+    if not top.is_dir():
+        raise DataError(f"there is no folder '{top}'")
+    found: list[_Found] = []
+    folders: list[tuple[str, ...]] = []
+    _scan(top, (), (os.path.realpath(top),), found, folders)
+    if not found:
+        raise DataError(
+            f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
+        )
+    if not _are_splits({path[0] for path in folders}, found):
+        return found, folders, None
+    split = np.array([_SPLIT_NAMES[image.folders[0].lower()] for image in found])
+    below = [_Found(image.path, image.folders[1:]) for image in found]
+    return below, sorted({path[1:] for path in folders if len(path) > 1}), split
+
+
+def _scan(
+    folder: Path,
+    path: tuple[str, ...],
+    above: tuple[str, ...],
+    found: list[_Found],
+    folders: list[tuple[str, ...]],
+) -> None:
+    """Collect images and folders in order of their names."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"cannot read the folder '{printable(str(folder))}': {error.strerror}") from error
+    entries = [entry for entry in entries if not entry.name.startswith(".")]
+    inner: list[os.DirEntry[str]] = []
+    for entry in entries:
+        if _is_folder(entry):
+            inner.append(entry)
+        elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+            found.append(_Found(entry.path, path))
+    for entry in inner:
+        real = os.path.realpath(entry.path)
+        if real in above:
+            raise DataError(f"the link '{printable(entry.path)}' leads back to a folder above it; remove it")
+        below = (*path, printable(entry.name))
+        folders.append(below)
+        _scan(Path(entry.path), below, (*above, real), found, folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder; a link that leads to itself or nowhere is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _are_splits(names: set[str], found: list[_Found]) -> bool:
+    """Whether the folders of depth 1 are a split: train and at least one other, and nothing beside them."""
+    splits = {_SPLIT_NAMES.get(name.lower()) for name in names}
+    return (
+        None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in found)
+    )
+
+
+def _node(taxonomy: Taxonomy, path: tuple[str, ...], top: Path) -> int:
+    if not path:
+        return -1
+    try:
+        return taxonomy.find(path)
+    except TaxonomyError as error:
+        try:
+            return taxonomy.find(path[-1])
+        except TaxonomyError as by_name:
+            shown = os.path.join(top, *path)
+            raise TaxonomyError(f"folder '{shown}': {by_name if len(path) == 1 else error}") from error

@@ -1,0 +1,113 @@
+"""A source of image files that a listing names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.images.files import OnError, image_shape_of, open_images
+from labeltree.data.progress import Progress
+from labeltree.data.source import Source
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["open_listed"]
+
+
+def open_listed(
+    name: str,
+    root: Path,
+    files: Sequence[str],
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    split: np.ndarray[Any, Any] | Sequence[str] | None = None,
+    groups: Tensor | None = None,
+    instances: Tensor | None = None,
+    aspect_taxonomies: tuple[Taxonomy, ...] = (),
+    aspects: Tensor | None = None,
+    ratings: Tensor | None = None,
+    texts: Sequence[str] | None = None,
+    boxes: np.ndarray[Any, Any] | None = None,
+    image_size: int | None = None,
+    channels: int | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open images whose files, labels and splits are known from somewhere else.
+
+    A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
+
+    Args:
+        name: Of the data set.
+        root: The folder that the files are relative to.
+        files: Of the n samples; absolute ones stay as they are.
+        nodes: ``(n,)`` labels.
+        taxonomy: Of the labels.
+        split: ``train``, ``val``, ``test`` or empty, for each sample.
+        groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
+        instances: ``(n,)`` stable ids; None = the places in ``files``.
+        aspect_taxonomies: One per aspect.
+        aspects: ``(n, A)``.
+        ratings: ``(n, R)``.
+        texts: One per sample.
+        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
+            NaN is the whole image.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        on_error: ``raise`` or ``skip`` images that are missing or unreadable.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how decoding proceeds.
+
+    Raises:
+        DataError: If nothing is listed, or images cannot be read.
+    """
+    if not files:
+        raise DataError(f"data set '{name}' lists no images")
+    n, rows = len(files), torch.arange(len(files))
+    if texts is None and boxes is None:
+        place = {file: row for row, file in enumerate(dict.fromkeys(files))}
+        rows, files = torch.tensor([place[file] for file in files]), list(place)
+    paths = [os.path.join(root, file) for file in files]
+    size, native_channels = image_size, channels
+    if size is None or native_channels is None:
+        probed = image_shape_of(paths)
+        size, native_channels = size or probed[0], native_channels or probed[1]
+    opened = open_images(
+        paths,
+        list(files),
+        size=size,
+        channels=native_channels,
+        boxes=boxes,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+    )
+    everything = Source(
+        name=name,
+        taxonomy=taxonomy,
+        nodes=nodes,
+        instances=torch.arange(n) if instances is None else instances,
+        store=opened.store,
+        rows=rows,
+        groups=groups,
+        split=None if split is None else np.asarray(split, dtype=str),
+        files=paths,
+        aspect_taxonomies=aspect_taxonomies,
+        aspects=aspects,
+        ratings=ratings,
+        texts=texts,
+    )
+    readable = torch.from_numpy(opened.readable())
+    return (
+        everything
+        if len(readable) == len(paths)
+        else everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
+    )

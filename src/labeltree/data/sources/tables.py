@@ -1,0 +1,146 @@
+"""Tables of images, texts or both: CSV or Parquet, one row an item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.images.files import OnError
+from labeltree.data.progress import Progress
+from labeltree.data.source import SPLITS, Source
+from labeltree.data.sources.columns import cells_of, find_column, read_table
+from labeltree.data.sources.listed import open_listed
+from labeltree.data.sources.table_labels import find_label_columns, label_nodes, table_aspects
+from labeltree.data.sources.table_samples import TableSamples, joined, table_samples
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SPLIT_NAMES", "TABLE_SUFFIXES", "open_table"]
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
+SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
+
+
+def open_table(
+    path: str | Path,
+    *,
+    image_size: int | None = None,
+    channels: int | None = None,
+    taxonomy: Taxonomy | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open a table of images, of texts, or of images with texts.
+
+    The columns of the images and of the texts are those that are named. Where neither is, it is the first
+    column with a usual name: of images, or else of texts.
+
+    Args:
+        path: ``.csv``, ``.tsv`` or ``.parquet``.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        taxonomy: Of the labels. Without it, columns per depth (coarse to fine), or paths ``a/b/c`` in one
+            column, make one.
+        image_column: Column of the image files, relative to the table's folder or absolute; usually image,
+            path, file, filename, … Of several columns, each image of a row is a sample with the row's
+            label; a row needs one image, its other cells may be empty.
+        text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
+        label_columns: One column, or one per depth, coarse to fine; None = label (or class, category,
+            node), or depth1, depth2, … An empty cell is a missing label, empty finer cells make it an inner
+            node.
+        aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
+            or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
+            ratings too.
+        group_column: Rows with equal value never part when splitting; None = ``group`` if there is one.
+            Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
+            of their own, rows with the same text.
+        split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        on_error: ``raise`` or ``skip`` unreadable images and rows without an image or a text.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how decoding proceeds.
+
+    Raises:
+        DataError: If the table, a column, an image or a text is missing or malformed.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    where = Path(path)
+    table = read_table(where)
+    if not table.num_rows:
+        raise DataError(f"the table '{where}' has no rows")
+    samples = table_samples(table, where, image_column, text_column, on_error)
+    labels = find_label_columns(table, where, label_columns)
+    taxonomy, nodes = label_nodes(table, where, labels, taxonomy)
+    aspects = table_aspects(table, where, aspect_columns)
+    split = _split(table, where, split_column)
+    rows = torch.from_numpy(samples.rows)
+    columns: dict[str, Any] = {
+        "nodes": nodes[rows],
+        "taxonomy": taxonomy,
+        "instances": torch.from_numpy(samples.instances),
+        "groups": _groups(table, where, group_column, samples, split is not None),
+        "split": None if split is None else split[samples.rows],
+        "aspect_taxonomies": aspects.taxonomies,
+        "aspects": None if aspects.nodes is None else aspects.nodes[rows],
+        "ratings": None if aspects.ratings is None else aspects.ratings[rows],
+        "texts": samples.texts,
+    }
+    if samples.files is None:
+        return Source(name=where.stem, store=None, rows=torch.arange(len(rows)), **columns)
+    return open_listed(
+        where.stem,
+        where.parent,
+        samples.files,
+        image_size=image_size,
+        channels=channels,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+        **columns,
+    )
+
+
+def _groups(
+    table: pa.Table, path: Path, column: str | None, samples: TableSamples, has_splits: bool
+) -> Tensor | None:
+    """What never parts: rows of a group, images of a row, and samples that are the same image or text."""
+    keys = [samples.rows]
+    # A short text may well stand on both sides of a split that somebody made; a file should not.
+    if samples.files is not None or not has_splits:
+        keys.append(samples.alike)
+    if column is not None or "group" in table.column_names:
+        column = find_column(table, path, column or "group", (), "groups", "group_column")
+        keys.append(cells_of(table, path, column).codes[samples.rows])
+    groups = joined(*keys)
+    return None if groups is None else torch.from_numpy(groups)
+
+
+def _split(table: pa.Table, path: Path, column: str | None) -> np.ndarray[Any, Any] | None:
+    """The split of every row."""
+    if column is None and "split" not in table.column_names:
+        return None
+    column = find_column(table, path, column or "split", (), "splits", "split_column")
+    cells = cells_of(table, path, column)
+    splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
+    for split, text in zip(splits, cells.texts, strict=True):
+        if split not in SPLITS:
+            raise DataError(
+                f"the table '{path}', row {cells.rows_of(text)[0]}: the split is '{split}', "
+                f"not {', '.join(SPLITS)} or empty"
+            )
+    of_rows: np.ndarray[Any, Any] = np.array([*splits, ""], dtype=str)[cells.codes]
+    return of_rows
