@@ -122,3 +122,12 @@ def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path
     assert sorted({r["seed"] for r in trained}) == [0, 1]
     assert all(len(r["train_loss"]) == 1 for r in trained)
     assert "## Training loss" in page
+
+
+def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) -> None:
+    study = read_study(write(tmp_path, image_folder, evaluation={"max_probe_samples": 12}))
+    assert study.evaluation_settings.max_probe_samples == 12
+    assert "`max_probe_samples=12`" in study_table(tmp_path / "study.yaml", study, [], {})
+    for wrong, sentence in (({"probes": 1}, "unexpected keyword"), ({"hp_k": 0}, "hp_k must be at least 1")):
+        with pytest.raises(StudyError, match=sentence):
+            read_study(write(tmp_path, image_folder, evaluation=wrong))

@@ -94,7 +94,7 @@ class RunFolder:
         return self
 
     def drop_checkpoints(self) -> None:
-        """Delete the training states of a finished run; its weights stay, but it cannot be trained further."""
+        """Delete the training states of a finished run; its weights stay, but it is trained no further."""
         if self.encoder.is_file():
             shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 

@@ -54,7 +54,7 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
             tried = len(method.trials) > 1 and seed == study.trial_seed
             name = study.run_name(method, f"trial{best}" if tried else f"seed{seed}")
             folder = train(recipe, runs / name, progress_bar=progress_bar)
-            results.append({"method": method.name, "seed": seed, **_evaluated(folder)})
+            results.append({"method": method.name, "seed": seed, **_evaluated(study, folder)})
             folder.drop_checkpoints()  # hundreds of runs would fill a disk
             _let_go()
             _write(path, study, results, choices)
@@ -84,13 +84,13 @@ def _let_go() -> None:
     gc.collect()
 
 
-def _evaluated(folder: RunFolder) -> dict[str, Any]:
+def _evaluated(study: Study, folder: RunFolder) -> dict[str, Any]:
     """The test metrics of a finished run; computed once."""
     metrics = folder.metrics
     if not metrics.is_file() or metrics.stat().st_mtime < folder.encoder.stat().st_mtime:
         trainee = load_run(folder.path)
         table = embed_source(trainee.module, trainee.source, trainee.labels)
-        result = evaluate(table, trainee.source.taxonomy)
+        result = evaluate(table, trainee.source.taxonomy, settings=study.evaluation_settings)
         folder.write_json(folder.metrics, result.to_dict())
         print(f"{folder.path.name}: evaluated", flush=True)
     history = folder.read_history()
@@ -124,7 +124,10 @@ def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
             if not folder.metrics.is_file() or known != recipe:
                 raw = name == RAW_NAMES[modality]
                 table = raw_table(source, modality) if raw else embed_source(module, source)
-                folder.write_json(folder.metrics, evaluate(table, source.taxonomy).to_dict())
+                folder.write_json(
+                    folder.metrics,
+                    evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict(),
+                )
                 recipe.save(folder.recipe)
             rows.append({"method": name, "seed": seed, "scores": _scores(folder)})
     return rows

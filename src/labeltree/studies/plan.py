@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from labeltree.errors import LabeltreeError
+from labeltree.evaluation import EvaluationSettings
 from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
@@ -45,6 +46,7 @@ class Study:
         seeds: of the runs that are reported.
         trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
         select: the validation metric, a column of the history, that chooses a method's trial.
+        evaluation: fields of `EvaluationSettings` that differ from their defaults.
     """
 
     title: str
@@ -53,6 +55,12 @@ class Study:
     seeds: list[int]
     trial_seed: int
     select: str
+    evaluation: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def evaluation_settings(self) -> EvaluationSettings:
+        """How every method is measured."""
+        return EvaluationSettings(**self.evaluation)
 
     def recipe(self, method: Method, trial: dict[str, Any], seed: int) -> Recipe:
         """The recipe of one run."""
@@ -99,7 +107,8 @@ def read_study(path: str | Path) -> Study:
             for name, entry in content.pop("methods").items()
         ]
         study = Study(methods=methods, **content)
-    except (AttributeError, KeyError, TypeError) as error:
+        _ = study.evaluation_settings
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(f"study '{path}' is not understood: {error}") from error
     columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]
     if study.select not in columns:

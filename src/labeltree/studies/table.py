@@ -33,6 +33,7 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
         "The best mean of each column is bold.",
         "",
         "Shared settings: " + ", ".join(f"`{key}={value}`" for key, value in study.shared.items()) + ".",
+        *_measured(study),
         "",
     ]
     notes = path.parent / "FINDINGS.md"
@@ -53,6 +54,13 @@ def study_table(path: Path, study: Study, results: list[dict[str, Any]], choices
     if seconds:
         lines += ["", f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock)."]
     return "\n".join(lines) + "\n"
+
+
+def _measured(study: Study) -> list[str]:
+    if not study.evaluation:
+        return []
+    chosen = ", ".join(f"`{key}={value}`" for key, value in study.evaluation.items())
+    return ["", f"Every method is measured with {chosen}."]
 
 
 def _losses(results: list[dict[str, Any]]) -> list[str]:
