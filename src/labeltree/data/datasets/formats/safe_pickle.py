@@ -1,4 +1,4 @@
-"""Pickles of arrays, lists and text: of all that such a file may name, only NumPy's arrays are ever made."""
+"""Pickles of arrays, lists and text: nothing that such a file names is looked up or called."""
 
 from __future__ import annotations
 
@@ -6,41 +6,39 @@ import pickle
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from labeltree.errors import DataError
 
 __all__ = ["load_arrays"]
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Finds what an array of numbers is made of, under its names of all NumPy and Python versions."""
+class _Kind:
+    """Stands for an array's type: numbers alone, for one of objects could hold anything."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        found = _allowed().get((module.replace("numpy._core", "numpy.core"), name))
-        if found is None:
-            raise pickle.UnpicklingError(f"it names '{module}.{name}', which is no array")
-        return found
+    def __init__(self, kind: Any, *_: Any) -> None:
+        text = kind.decode("ascii") if isinstance(kind, bytes) else kind
+        if not isinstance(text, str) or text.lstrip("<>|=")[:1] not in tuple("biuf"):
+            raise pickle.UnpicklingError(f"it has an array of type {kind!r}, not of numbers")
+        self.dtype = np.dtype(text)
 
-
-def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
-    import numpy as np
-
-    reconstruct: Any = np.ndarray(0).__reduce__()[0]
-    return {
-        ("numpy.core.multiarray", "_reconstruct"): reconstruct,
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): _plain_dtype,
-        ("_codecs", "encode"): _as_bytes,
-    }
+    def __setstate__(self, state: Any) -> None:
+        order: Any = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
+        self.dtype = self.dtype.newbyteorder(order)
 
 
-def _plain_dtype(kind: Any, *rest: Any) -> Any:
-    """A type of numbers; one of objects could hold anything."""
-    import numpy as np
+class _Array:
+    """Stands for an array until its content comes. NumPy's own would take addresses from the file."""
 
-    text = kind.decode("ascii") if isinstance(kind, bytes) else kind
-    if not isinstance(text, str) or text.lstrip("<>|=")[:1] not in tuple("biuf"):
-        raise pickle.UnpicklingError(f"it has an array of type {kind!r}, not of numbers")
-    return np.dtype(text, *rest)
+    def __init__(self, *_: Any) -> None:
+        self.array: np.ndarray[Any, Any] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, is_fortran, content = state
+        if not isinstance(kind, _Kind) or not isinstance(content, bytes):
+            raise pickle.UnpicklingError("it has an array that does not consist of numbers")
+        numbers = np.frombuffer(content, kind.dtype)
+        self.array = numbers.reshape(shape, order="F" if is_fortran else "C")
 
 
 def _as_bytes(text: str, encoding: str) -> bytes:
@@ -48,6 +46,29 @@ def _as_bytes(text: str, encoding: str) -> bytes:
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it has text in {encoding!r}")
     return text.encode("latin1")
+
+
+def _no_bytes() -> bytes:
+    """How it writes none."""
+    return b""
+
+
+# Under the names of all NumPy and Python versions. An array's class is only ever an argument.
+_KNOWN: dict[tuple[str, str], Callable[..., Any] | str] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): "ndarray",
+    ("numpy", "dtype"): _Kind,
+    ("_codecs", "encode"): _as_bytes,
+    ("__builtin__", "bytes"): _no_bytes,
+}
+
+
+class _ArraysOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        found = _KNOWN.get((module.replace("numpy._core", "numpy.core"), name))
+        if found is None:
+            raise pickle.UnpicklingError(f"it names '{module}.{name}', which is no array")
+        return found
 
 
 def load_arrays(file: BinaryIO, name: str) -> dict[str, Any]:
@@ -70,5 +91,8 @@ def load_arrays(file: BinaryIO, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DataError(f"'{name}' holds a {type(found).__name__} where a dictionary was expected")
     return {
-        key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key): found[key] for key in found
+        key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key): value.array
+        if isinstance(value, _Array)
+        else value
+        for key, value in found.items()
     }
