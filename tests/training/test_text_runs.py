@@ -9,8 +9,7 @@ import torch
 from labeltree.cli.main import main
 from labeltree.runs import RunFolder
 from labeltree.training.embed import load_run, open_other, run_tables
-from labeltree.training.fit import prepare, train
-from labeltree.training.frozen import KnownFeatures, encode_rows
+from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
@@ -90,26 +89,6 @@ def test_known_features_change_nothing(table, tmp_path, objective, adapter, monk
     ours = torch.load(quick.last_checkpoint, weights_only=True)["state_dict"]
     base = "encoder.base." if adapter else "encoder."
     assert not [key for key in ours if key.startswith(base)]
-
-
-def test_known_features_are_kept_and_completed(table, tmp_path, monkeypatch):
-    recipe = recipe_of(table, trainable="head", views="identity")
-    trainee = prepare(recipe)
-    rows = torch.tensor([3, 1, 4])
-    inputs = trainee.batches.inputs
-    first = encode_rows(trainee.module, trainee.source, inputs, rows)
-    calls = []
-    load = inputs.load
-    monkeypatch.setattr(inputs, "load", lambda wanted: calls.append(wanted.tolist()) or load(wanted))
-    both = encode_rows(trainee.module, trainee.source, inputs, torch.tensor([1, 5, 3]))
-    assert calls == [[5]]
-    torch.testing.assert_close(both[[2, 0]], first[:2])
-    (kept,) = (tmp_path / "cache" / "features").iterdir()
-    kept.write_bytes(b"damaged")
-    again = encode_rows(trainee.module, trainee.source, inputs, rows)
-    torch.testing.assert_close(again, first)
-    store = KnownFeatures(torch.tensor([1, 3, 4]), first[[1, 0, 2]])
-    torch.testing.assert_close(store.load(rows), first)
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -31,7 +31,16 @@ class AdaptedEncoder(Encoder):
         """Those of the base, then the adapter."""
         return [*self.base.stages, self.adapter]
 
+    @property
+    def without_adapter(self) -> Encoder:
+        """The encoder below."""
+        return self.base
+
+    def adapt(self, features: Tensor) -> Tensor:
+        """Features (b, width) from those of the base."""
+        adapted: Tensor = self.adapter(features)
+        return adapted
+
     def forward(self, samples: Tensor) -> Tensor:
         """Features (b, width) of what the base reads."""
-        features: Tensor = self.adapter(self.base(samples))
-        return features
+        return self.adapt(self.base(samples))

@@ -19,6 +19,8 @@ WEIGHTS = "efficientnet-lite0-57934424.pth"
 # variance of a batch normalisation. This one of timm's two architectures does the same.
 _ARCHITECTURE = "tf_efficientnet_lite0"
 _CLASSIFIER = 2
+# Bytes become (pixel - 127) / 128 for these weights.
+_MEAN, _STD = 127 / 255, 128 / 255
 
 
 @register_encoder(
@@ -30,14 +32,13 @@ def efficientnet_lite0(channels: int, image_size: int) -> Encoder:
     """EfficientNet (Tan & Le 2019) without squeeze-and-excitation and with ReLU6, from the library timm."""
     encoder = wrap_timm(_ARCHITECTURE, channels, image_size, pretrained=False)
     encoder.name = NAME
+    encoder.mean, encoder.std = (_MEAN,) * channels, (_STD,) * channels
     return encoder
 
 
 def _pretrained(channels: int, image_size: int) -> Encoder:
     encoder = efficientnet_lite0(channels, image_size)
     load_by_position(encoder, read_weights(need_weights(NAME) / WEIGHTS))
-    # Bytes become (pixel - 127) / 128 for these weights.
-    encoder.mean, encoder.std = (127 / 255,) * channels, (128 / 255,) * channels
     return encoder
 
 

@@ -1,5 +1,7 @@
 """An encoder: images or texts in, features out, in stages that a policy can freeze."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Literal, Self
 
@@ -22,8 +24,9 @@ class Encoder(nn.Module):
 
     Attributes:
         modality: what `forward` reads: "image", or "text" (see `TextEncoder`).
-        mean: per channel, of pixels in [0, 1]: pretrained weights expect images as ``(pixel - mean) / std``.
-            None where the weights are fresh or do not say.
+        mean: per channel, of pixels in [0, 1]: published weights expect images as ``(pixel - mean) / std``.
+            Fresh encoders have it, too: whoever loads such weights into one needs it. None where there are no
+            such weights, or they do not say.
         std: per channel.
     """
 
@@ -41,6 +44,15 @@ class Encoder(nn.Module):
     def stages(self) -> list[nn.Module]:
         """The parts of the encoder from input to output, the units of the policy "last:K"."""
         raise NotImplementedError
+
+    @property
+    def without_adapter(self) -> Encoder:
+        """The encoder itself, or the one below an adapter, which reads the samples."""
+        return self
+
+    def adapt(self, features: Tensor) -> Tensor:
+        """Features (b, feature_dim) from those without the adapter: what `forward` does after it."""
+        return features
 
     @property
     def trainable(self) -> str:

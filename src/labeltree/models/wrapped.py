@@ -48,7 +48,13 @@ def wrap_timm(name: str, channels: int, image_size: int, pretrained: bool) -> En
             net = timm.create_model(name, **options)
         return net
 
-    return WrappedEncoder(f"timm:{name}", _create(f"timm:{name}", create, pretrained), channels, image_size)
+    encoder = WrappedEncoder(
+        f"timm:{name}", _create(f"timm:{name}", create, pretrained), channels, image_size
+    )
+    published = getattr(encoder.net, "pretrained_cfg", {})
+    if channels == 3 and published.get("mean") and published.get("std"):
+        encoder.mean, encoder.std = tuple(published["mean"]), tuple(published["std"])
+    return encoder
 
 
 def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:

@@ -16,7 +16,7 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
 from labeltree.training.fit import open_recipe_source, prepare
 from labeltree.training.frozen import encode_rows
-from labeltree.training.inputs import known_to_features, open_inputs
+from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
@@ -113,7 +113,7 @@ def embed_source(
     features, embeddings, answers, aspects = [], [], [], []
     with torch.inference_mode():
         for positions in chunks(len(source), batch_size):
-            some = known_to_features(module.evaluated_encoder, known[positions].to(device)).float()
+            some = module.evaluated_encoder.adapt(known[positions].to(device)).float()
             features.append(some.cpu())
             embeddings.append(module.objective.embed(some).float().cpu())
             answer = None if labels is None else module.objective.predict(some)

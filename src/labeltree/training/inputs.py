@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
-from labeltree.models import AdaptedEncoder, Encoder, TextEncoder
+from labeltree.models import Encoder, TextEncoder
 from labeltree.training.recipe import Recipe
 
-__all__ = ["InputStore", "ViewPair", "Views", "base_of", "known_to_features", "open_inputs", "open_views"]
+__all__ = ["InputStore", "ViewPair", "Views", "open_inputs", "open_views"]
 
 # What published weights of images expect of pixels in [0, 1], per channel, unless the encoder says otherwise.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -70,22 +70,9 @@ class _Tokens:
         return {"_rows": self._rows, "_store": self._store}
 
 
-def base_of(encoder: Encoder) -> Encoder:
-    """The encoder that reads the samples: itself, or the one below an adapter."""
-    return encoder.base if isinstance(encoder, AdaptedEncoder) else encoder
-
-
-def known_to_features(encoder: Encoder, known: Tensor) -> Tensor:
-    """Features of an encoder, from those of the one below its adapter, if it has one."""
-    if isinstance(encoder, AdaptedEncoder):
-        features: Tensor = encoder.adapter(known)
-        return features
-    return known
-
-
 def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
     """What the encoder reads of a source, by row: its images, or its texts as tokens of the encoder."""
-    encoder = base_of(encoder)
+    encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         return _Tokens(source, encoder, recipe.max_length)
     assert source.store is not None
@@ -94,7 +81,7 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
 
 def open_views(source: Source, encoder: Encoder, recipe: Recipe) -> ViewPair:
     """The views that a settled recipe asks for."""
-    encoder = base_of(encoder)
+    encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
         return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))

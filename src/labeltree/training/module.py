@@ -13,10 +13,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.models import AdaptedEncoder, Encoder, KeyQueue, MomentumEncoder
+from labeltree.models import Encoder, KeyQueue, MomentumEncoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
-from labeltree.training.inputs import ViewPair, known_to_features
+from labeltree.training.inputs import ViewPair
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
@@ -136,7 +136,7 @@ class RepresentationModule(L.LightningModule):
         if not self.reads_features:
             made: Tensor = encoder(samples)
             return made
-        return known_to_features(encoder, samples)
+        return encoder.adapt(samples)
 
     def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
         """Samples as the encoder reads them, unaugmented."""
@@ -201,8 +201,8 @@ class RepresentationModule(L.LightningModule):
     def _constant_keys(self) -> list[str]:
         if not self.reads_features:
             return []
-        prefix = "encoder.base." if isinstance(self.encoder, AdaptedEncoder) else "encoder."
-        return [key for key in self.state_dict() if key.startswith(prefix)]
+        constant = {id(value) for value in self.encoder.without_adapter.state_dict(keep_vars=True).values()}
+        return [key for key, value in self.state_dict(keep_vars=True).items() if id(value) in constant]
 
     def configure_optimizers(self) -> Any:
         """Optimizer with the head at its own rate, and a schedule by the step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,16 @@ class FileStore:
 
     def __len__(self) -> int:
         return len(self._files)
+
+    def key(self) -> bytes:
+        """A digest of what the images depend on: names, sizes and times of the files, the parts that count."""
+        stamps = file_stamps(self._files) if self._stamps is None else self._stamps
+        digest = hashlib.sha256(repr(self.image_shape).encode() + stamps.tobytes())
+        for file in self._files:
+            digest.update(os.fsencode(file) + b"\0")
+        if self._boxes is not None:
+            digest.update(np.ascontiguousarray(self._boxes, dtype=np.float64).tobytes())
+        return digest.digest()
 
     def load(self, rows: Tensor) -> Tensor:
         """Images of the rows.

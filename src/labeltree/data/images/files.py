@@ -23,7 +23,7 @@ from labeltree.data.source import ImageStore, printable
 from labeltree.data.stores import MappedStore
 from labeltree.errors import DataError
 
-__all__ = ["OnError", "OpenedImages", "file_key", "image_shape_of", "open_images", "report_failures"]
+__all__ = ["OnError", "OpenedImages", "image_shape_of", "open_images", "report_failures"]
 
 OnError = Literal["raise", "skip"]
 
@@ -127,11 +127,6 @@ def _key(
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     return digest.hexdigest()[:32]
-
-
-def file_key(files: Sequence[str], names: Sequence[str]) -> str:
-    """A digest of what files are called, of their sizes and of when they changed last."""
-    return _digest(names, file_stamps(files))
 
 
 def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:

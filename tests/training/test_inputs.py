@@ -1,0 +1,64 @@
+"""What the encoder reads: pixels as its published weights expect them, in training and ever after."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from labeltree.models import build_encoder, register_encoder
+from labeltree.models.registry import _ENTRIES
+from labeltree.models.small import small_conv
+from labeltree.training.fit import prepare
+from labeltree.training.inputs import IMAGENET_MEAN
+from labeltree.training.recipe import Recipe
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoders with weights to start from; those of one say what they expect."""
+    monkeypatch.setattr("labeltree.models.registry._ENTRIES", dict(_ENTRIES))
+
+    def says(channels: int, size: int) -> torch.nn.Module:
+        encoder = small_conv(channels, size)
+        encoder.mean, encoder.std = (0.25,) * channels, (0.5,) * channels
+        return encoder
+
+    register_encoder("says", summary="", pretrained=says)(says)
+    register_encoder("says-nothing", summary="", pretrained=small_conv)(small_conv)
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("start_weights", [True, False])
+@pytest.mark.parametrize("adapter", [None, 4])
+def test_pixels_are_normalised_as_published_weights_expect(
+    recipe_of: Callable[..., Recipe], start_weights: bool, adapter: int | None
+) -> None:
+    """Also where a run is loaded again, without the weights that it started from."""
+
+    def views_of(encoder: str, pretrained: bool) -> list[torch.Tensor | None]:
+        recipe = recipe_of(encoder=encoder, pretrained=pretrained, adapter=adapter or "null")
+        views = prepare(recipe, start_weights=start_weights).module.views
+        return [views.training.mean, views.plain.mean]
+
+    for mean in views_of("says", True):
+        assert mean.tolist() == [0.25] * 3
+    for mean in views_of("says-nothing", True):
+        torch.testing.assert_close(mean, torch.tensor(IMAGENET_MEAN))
+    assert views_of("says", False) == [None, None]
+
+
+def test_a_run_of_efficientnet_lite0_is_evaluated_as_it_was_trained(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    pytest.importorskip("timm")
+    recipe = recipe_of(encoder="efficientnet-lite0", pretrained=True)
+    views = prepare(recipe, start_weights=False).module.views
+    torch.testing.assert_close(views.training.mean, torch.full((3,), 127 / 255))
+    torch.testing.assert_close(views.plain.std, torch.full((3,), 128 / 255))
+
+
+def test_timm_says() -> None:
+    pytest.importorskip("timm")
+    encoder = build_encoder("timm:tf_efficientnet_lite0")
+    assert (encoder.mean, encoder.std) == ((0.5,) * 3, (0.5,) * 3)
+    assert build_encoder("timm:tf_efficientnet_lite0", channels=1).mean is None
