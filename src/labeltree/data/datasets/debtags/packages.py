@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 from labeltree.cache import data_home
 from labeltree.data.datasets.debtags.facets import FACETS, facet_label, facet_taxonomy, tag_table
 from labeltree.data.datasets.debtags.lists import Package, read_lists, read_packages, write_packages
+from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.debian import fetch_lists, has_apt
 from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
@@ -124,20 +124,11 @@ def fetch_debtags(*, progress: Progress | None = None, force: bool = False) -> P
             f"'{NAME}' is made of Debian's package lists, which apt-get fetches, and this machine has none; "
             f"run 'labeltree data get {NAME}' on a machine with Debian, and copy '{FILE}' into '{folder}'"
         )
-    report, work = progress or silent, folder / ".download"
-    try:
-        work.mkdir(parents=True, exist_ok=True)
+    report = progress or silent
+    with bringing(folder, "the package lists", "run the command again") as (work, _):
         lists = fetch_lists(work, report)
         report("reading the descriptions and tags of the packages", 0, 0)
         write_packages(folder / FILE, read_lists(lists))
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
-    except DataError as error:
-        raise DataError(f"could not get the package lists ({error}); run the command again") from error
     return folder
 
 

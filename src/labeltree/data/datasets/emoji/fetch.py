@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from labeltree.cache import data_home
@@ -10,6 +9,7 @@ from labeltree.data.datasets.emoji.images import EmojiImages, draw, read_images
 from labeltree.data.datasets.emoji.packages import PACKAGES
 from labeltree.data.datasets.emoji.plan import make_plan
 from labeltree.data.datasets.emoji.render import check_renderer
+from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.npm import download_tarballs
 from labeltree.data.progress import Progress, silent
 from labeltree.errors import DataError
@@ -38,23 +38,13 @@ def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Pat
         except DataError:
             pass
     check_renderer()
-    work = folder / ".download"
-    try:
+    with bringing(folder, "the emoji") as (work, _):
         tarballs = download_tarballs(PACKAGES, work, report)
         report("reading npm packages", 0, 0)
         plan = make_plan(tarballs)
         if plan.digest != PLAN:
             raise DataError(f"the packages hold other emoji than expected (digest {plan.digest[:12]}…)")
-        images = draw(plan, folder, report)
-        _tell_failed(images, report)
-        shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "
-            "LABELTREE_DATA"
-        ) from error
-    except DataError as error:
-        raise DataError(f"could not get the emoji ({error}); run the command again to continue") from error
+        _tell_failed(draw(plan, folder, report), report)
     return folder
 
 
