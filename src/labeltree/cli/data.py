@@ -46,13 +46,14 @@ def _list() -> None:
     from labeltree.data import get_dataset, list_datasets
 
     entries = [get_dataset(name) for name in list_datasets()]
+    width = max(len(entry.name) for entry in entries)
     for title, chosen in (
         ("labeltree data get NAME fetches", [e for e in entries if e.fetch is not None]),
         ("you bring the files, labeltree data check NAME PATH", [e for e in entries if e.fetch is None]),
     ):
         print(f"{title}:")
         for entry in chosen:
-            print(f"  {entry.name:<18} {entry.summary} [{entry.licence}]")
+            print(f"  {entry.name:<{width}} {entry.summary} [{entry.licence}]")
 
 
 def _check(name: str, path: Path | None) -> None:

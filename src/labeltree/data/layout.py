@@ -47,6 +47,9 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
     missing = missing_files(entry, path)
     if not missing:
         return
+    if not path.is_dir():
+        archives = dict.fromkeys(needed.what for needed in entry.files)
+        missing = [f"there is no folder '{path}'. It should hold {', '.join(archives)}"]
     how = (
         f"'labeltree data get {entry.name}' fetches the data set"
         if entry.fetch is not None
