@@ -15,9 +15,16 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder of images or a table")
+    parser.add_argument(
+        "--data_path",
+        help="with --data NAME: the folder of that data set; by default the run's, if it is one of the same "
+        "files, or else that in the cache",
+    )
     parser.add_argument("--unlabelled", action="store_true", help="with --data: its labels do not matter")
     parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
     options = parser.parse_args(arguments)
+    if options.data_path is not None and options.data is None:
+        parser.error("--data_path says where the data set of --data lies; name one")
 
     from labeltree.runs import RunFolder
     from labeltree.training.embed import embed_source, load_run, open_other
@@ -25,7 +32,7 @@ def run(arguments: list[str]) -> None:
     trainee = load_run(options.run)
     source, name = trainee.source, "trained"
     if options.data is not None:
-        source = open_other(trainee, options.data, unlabelled=options.unlabelled)
+        source = open_other(trainee, options.data, data_path=options.data_path, unlabelled=options.unlabelled)
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
     table = embed_source(trainee.module, source, trainee.labels)

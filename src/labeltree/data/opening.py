@@ -88,8 +88,8 @@ def open_source(
         return _open_named(name, data_path, image_size, channels, on_error, cache, progress)
     if data_path is not None:
         raise DataError(
-            f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or name "
-            f"one of {', '.join(list_datasets())}"
+            f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or take "
+            "a name of 'labeltree data list'"
         )
     if path.is_dir():
         return open_folder(
@@ -115,7 +115,7 @@ def open_source(
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
     near = difflib.get_close_matches(name, list_datasets(), 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"data sets are {', '.join(list_datasets())}"
+    hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
     raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
 
 

@@ -171,8 +171,9 @@ def get_dataset(name: str) -> DatasetEntry:
     """
     if name in _entries:
         return _entries[name]
-    near = difflib.get_close_matches(name, _entries, 3) or list_datasets()
-    raise DataError(f"there is no data set '{name}'; did you mean {' or '.join(near)}?")
+    near = difflib.get_close_matches(name, _entries, 3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "'labeltree data list' names them"
+    raise DataError(f"there is no data set '{name}'; {hint}")
 
 
 def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:

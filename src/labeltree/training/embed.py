@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from labeltree.data import Source, list_datasets, open_source
+from labeltree.data import Source, get_dataset, list_datasets, open_source
 from labeltree.errors import TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
@@ -20,6 +20,7 @@ from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
+from labeltree.training.recipe import Recipe
 from labeltree.training.record import check_labels, check_samples
 from labeltree.training.tables import chunks, table_of
 from labeltree.training.trainee import Trainee
@@ -47,12 +48,16 @@ def load_run(path: str | Path) -> Trainee:
     return trainee
 
 
-def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Source:
+def open_other(
+    trainee: Trainee, spec: str, *, data_path: str | None = None, unlabelled: bool = False
+) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
     Args:
         trainee: the run.
         spec: a folder, a table or a data set.
+        data_path: folder of a data set that has a name; None = that of the run where both are of the same
+            files, as a data set's parts are, else that in the cache.
         unlabelled: the labels that the samples bring do not matter: all are missing.
 
     Raises:
@@ -72,6 +77,7 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
         source = open_source(
             spec,
             **shape,
+            data_path=_folder_of(recipe, spec) if data_path is None else data_path,
             taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
             on_error=recipe.on_error,
             **columns,
@@ -83,6 +89,15 @@ def open_other(trainee: Trainee, spec: str, *, unlabelled: bool = False) -> Sour
     if source.taxonomy != taxonomy:
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; embed without labels: --unlabelled")
     return source
+
+
+def _folder_of(recipe: Recipe, spec: str) -> str | None:
+    """Where the run's data set lies, if the other one is of the same files."""
+    known = list_datasets()
+    alike = (
+        spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder
+    )
+    return recipe.data_path if alike else None
 
 
 def _has_folders(spec: str) -> bool:
