@@ -109,3 +109,13 @@ def test_a_run_with_aspects_embeds_tables_without_and_notices_other_ones(
     frame.to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(RunError, match="have changed since the run"):
         load_run(folder.path)
+
+
+@pytest.mark.parametrize("columns", [None, '["region"]'])
+def test_a_global_head_without_ratings_is_refused_before_training(
+    recipe_of: Callable[..., Recipe], table: Path, columns: str | None
+) -> None:
+    aspects = {"table__aspect_columns": columns} if columns else {}
+    recipe = recipe_of("mlcl", data=str(table), mlcl__global_head=True, mlcl__temperatures=0.1, **aspects)
+    with pytest.raises(ValueError, match=r"objective 'mlcl' needs ratings, which the samples do not have"):
+        prepare(recipe)

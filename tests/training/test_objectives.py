@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from labeltree.errors import RunError
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, build_encoder, register_encoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry
@@ -239,14 +238,3 @@ def test_schedules() -> None:
     assert [round(steps(s), 6) for s in (0, 5, 6, 11, 12)] == [1, 1, 0.1, 0.1, 0.01]
     one_step = learning_rate_factor(OptimizerRecipe(warmup_epochs=1), epochs=1, steps_per_epoch=1)
     assert math.isfinite(one_step(0))
-
-
-def test_a_folder_is_not_overwritten(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
-    recipe_of("supcon", seed=1).save(tmp_path / "recipe.yaml")
-    with pytest.raises(RunError, match=r"holds a run with other settings \(seed is 1, not 2\)"):
-        train(recipe_of("supcon", seed=2), tmp_path)
-
-
-def test_unknown_monitor(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
-    with pytest.raises(ValueError, match="monitor is 'accuracy'; it must be one of recall_at_1"):
-        train(recipe_of("supcon", monitor="accuracy"), tmp_path)

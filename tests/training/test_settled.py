@@ -1,5 +1,7 @@
 """What a recipe leaves open is decided by the samples, and settings that do not fit them are refused."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -68,6 +70,10 @@ def test_what_is_given_stays():
         (True, {"flip": False}, "flip is False, which has no effect"),
         (False, {"max_length": 32}, "max_length is 32, which has no effect for encoder 'small-conv'"),
         (False, {"dropout": 0.1}, "dropout is 0.1, which has no effect"),
+        (True, {"channels_last": False}, "channels_last is False, which has no effect"),
+        (True, {"trainable": "head", "views": "dropout"}, "a frozen encoder drops nothing out"),
+        (True, {"trainable": "head", "dropout": 0.1}, "leave dropout out, and let views be 'word-deletion'"),
+        (True, {"trainable": "head", "deletion": 0.2}, "deletion is 0.2, .* while views is 'identity'"),
     ],
 )
 def test_what_does_not_fit(texts, settings, sentence):
@@ -78,3 +84,18 @@ def test_what_does_not_fit(texts, settings, sentence):
 def test_deletion_needs_its_views():
     with pytest.raises(ValueError, match=r"deletion is 0\.2, which has no effect while views is 'dropout'"):
         Recipe(data="made", views="dropout", deletion=0.2)
+
+
+def test_a_frozen_text_encoder_sees_texts_as_they_are():
+    recipe = Recipe(data="made", encoder="small-text", trainable="head")
+    assert settle(recipe, source_of(False, True)).views == "identity"
+    deleted = dataclasses.replace(recipe, views="word-deletion")
+    assert settle(deleted, source_of(False, True)).views == "word-deletion"
+    images = dataclasses.replace(recipe, encoder="small-conv")
+    assert settle(images, source_of(True, False)).views == "simclr"
+
+
+@pytest.mark.parametrize("setting", [{"flip": False}, {"erasing": 0.5}, {"dropout": 0.2}])
+def test_what_needs_augmentation(setting):
+    with pytest.raises(ValueError, match="which has no effect while views is 'identity'"):
+        Recipe(data="made", views="identity", **setting)

@@ -41,9 +41,9 @@ def run(arguments: list[str]) -> None:
         objective_of(settings),
         prog="labeltree train",
         usage=USAGE,
-        description="Train an encoder on images with taxonomy labels. The same command continues a run that "
-        "was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), --quiet, "
-        "--list-objectives and --list-encoders. Names may be written with - or _.",
+        description="Train an encoder on images or texts with taxonomy labels. The same command continues a "
+        "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
+        "--quiet, --list-objectives and --list-encoders. Names may be written with - or _.",
     )
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
@@ -75,6 +75,7 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
     def is_file(value: object) -> bool:  # a word such as "all" is a choice, also beside a file of that name
         return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
 
+    kind, _, model = recipe.encoder.partition(":")
     options = {
         name: {key: whole(value) if is_file(value) else value for key, value in chosen.items()}
         for name, chosen in recipe.options.items()
@@ -83,6 +84,8 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
         recipe,
         options=options,
         data=whole(recipe.data) or recipe.data,
+        data_path=whole(recipe.data_path),
+        encoder=f"text:{whole(model)}" if kind == "text" else recipe.encoder,
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),

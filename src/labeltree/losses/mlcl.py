@@ -183,6 +183,11 @@ class MLCLLoss(nn.Module):
         return torch.stack(answers, dim=1)
 
     @property
+    def needs_ratings(self) -> bool:
+        """Whether it has a global head, which compares nothing but ratings."""
+        return any(head.aspect is None for head in self.plan)
+
+    @property
     def predict_aspects(self) -> Callable[[Tensor], Tensor]:
         """The model's own answers for every aspect: `classify`; there with `ce`."""
         if not len(self.classifiers):

@@ -9,7 +9,13 @@ import labeltree.models.pyramidnet
 import labeltree.models.small
 import labeltree.models.small_text  # noqa: F401
 from labeltree.models.adapter import AdaptedEncoder
-from labeltree.models.build import build_encoder, encoder_modality, list_encoders, usually_pretrained
+from labeltree.models.build import (
+    build_encoder,
+    check_encoder,
+    encoder_modality,
+    list_encoders,
+    usually_pretrained,
+)
 from labeltree.models.encoder import Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
 from labeltree.models.momentum import MomentumEncoder
@@ -27,6 +33,7 @@ __all__ = [
     "TextEncoder",
     "TokenizedTexts",
     "build_encoder",
+    "check_encoder",
     "encoder_modality",
     "list_encoders",
     "load_weights",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
 from labeltree.models.registry import registered_encoders
-from labeltree.models.text_loading import PREFIX, load_text_encoder
+from labeltree.models.text_loading import PREFIX, load_text_encoder, need_text_library
 from labeltree.models.weights import load_weights
 from labeltree.models.wrapped import LIBRARIES, library_names, wrap_timm, wrap_torchvision
 
-__all__ = ["build_encoder", "encoder_modality", "list_encoders", "usually_pretrained"]
+__all__ = ["build_encoder", "check_encoder", "encoder_modality", "list_encoders", "usually_pretrained"]
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
@@ -42,6 +42,29 @@ def usually_pretrained(name: str) -> bool:
     """
     entry = registered_encoders().get(name)
     return name.startswith(PREFIX) if entry is None else entry.usually_pretrained
+
+
+def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | Path | None = None) -> None:
+    """Raise what is in the way of building an encoder, as far as that can be told at once.
+
+    The arguments are those of `build_encoder`; names of other libraries are looked up only there.
+
+    Raises:
+        ValueError: weights are to be read from a file that is not there.
+        ImportError: a library is not installed.
+        DataError: packaged weights were not fetched.
+    """
+    if weights is not None and not Path(weights).is_file():
+        raise ValueError(f"weights: there is no file {weights}")
+    entry = registered_encoders().get(name)
+    if entry is not None and entry.check is not None:
+        entry.check(_starts_pretrained(name, pretrained, weights))
+    elif name.startswith(PREFIX):
+        need_text_library(name)
+
+
+def _starts_pretrained(name: str, pretrained: bool | None, weights: str | Path | None) -> bool:
+    return weights is None and usually_pretrained(name) if pretrained is None else pretrained
 
 
 def build_encoder(
@@ -76,8 +99,7 @@ def build_encoder(
     """
     if channels < 1 or image_size < 1:
         raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
-    if pretrained is None:
-        pretrained = weights is None and usually_pretrained(name)
+    pretrained = _starts_pretrained(name, pretrained, weights)
     entry = registered_encoders().get(name)
     if entry is not None:
         factory = entry.pretrained if pretrained else entry.factory

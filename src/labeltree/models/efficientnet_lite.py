@@ -27,6 +27,7 @@ _MEAN, _STD = 127 / 255, 128 / 255
     NAME,
     summary="EfficientNet-Lite0, 3.4 M parameters; ImageNet weights come as a package",
     pretrained=lambda channels, image_size: _pretrained(channels, image_size),
+    check=lambda pretrained: need_weights(NAME) if pretrained else None,
 )
 def efficientnet_lite0(channels: int, image_size: int) -> Encoder:
     """EfficientNet (Tan & Le 2019) without squeeze-and-excitation and with ReLU6, from the library timm."""

@@ -21,6 +21,7 @@ class EncoderEntry:
         pretrained: builds it with pretrained weights; None where there are none.
         usually_pretrained: whether it starts from those weights unless the user says otherwise.
         modality: what it reads.
+        check: raises what is in the way of building it, pretrained or not, as quickly as that can be told.
     """
 
     name: str
@@ -29,6 +30,7 @@ class EncoderEntry:
     pretrained: EncoderFactory | None = None
     usually_pretrained: bool = False
     modality: Modality = "image"
+    check: Callable[[bool], object] | None = None
 
 
 _ENTRIES: dict[str, EncoderEntry] = {}
@@ -41,6 +43,7 @@ def register_encoder(
     pretrained: EncoderFactory | None = None,
     usually_pretrained: bool = False,
     modality: Modality = "image",
+    check: Callable[[bool], object] | None = None,
 ) -> Callable[[EncoderFactory], EncoderFactory]:
     """Decorator: make `factory(channels, image_size) -> Encoder` known to `build_encoder` as `name`.
 
@@ -52,6 +55,8 @@ def register_encoder(
         pretrained: like the factory, but with pretrained weights.
         usually_pretrained: start from those weights unless the user says otherwise.
         modality: what the encoder reads.
+        check: called with whether it will be pretrained, before any data are read; raises what is in the way
+            of building it, such as weights that were not fetched.
 
     Raises:
         ValueError: the name is taken or holds a ":", or there are no weights to start from.
@@ -71,7 +76,7 @@ def register_encoder(
         raise ValueError(f"encoder {name!r} is usually_pretrained, but no function pretrained is given")
 
     def add(factory: EncoderFactory) -> EncoderFactory:
-        _ENTRIES[name] = EncoderEntry(name, summary, factory, pretrained, usually_pretrained, modality)
+        _ENTRIES[name] = EncoderEntry(name, summary, factory, pretrained, usually_pretrained, modality, check)
         return factory
 
     return add

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import nn
 from labeltree.errors import DataError
 from labeltree.models.text_transformer import TransformerEncoder
 
-__all__ = ["PREFIX", "load_text_encoder"]
+__all__ = ["PREFIX", "load_text_encoder", "need_text_library"]
 
 PREFIX = "text:"
 _DEFAULT_LENGTH = 512
@@ -65,15 +66,20 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     return encoder.train()
 
 
-def _load(name: str, model: str) -> Any:
-    """The model as sentence-transformers has it."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
+def need_text_library(name: str) -> None:
+    """Raise an ImportError unless sentence-transformers is installed; it is not loaded."""
+    if importlib.util.find_spec("sentence_transformers") is None:
         raise ImportError(
             f"encoder {name!r} needs the library sentence-transformers; install it with: pip install "
             "'labeltree[text]'"
-        ) from error
+        )
+
+
+def _load(name: str, model: str) -> Any:
+    """The model as sentence-transformers has it."""
+    need_text_library(name)
+    from sentence_transformers import SentenceTransformer
+
     folder = Path(model).expanduser()
     is_folder = folder.is_dir()
     if is_folder and not list(folder.rglob("*.safetensors")):

@@ -28,6 +28,8 @@ def check_recipe(recipe: Recipe) -> None:
     check_idle(recipe, ["inner"], recipe.inner_share == 0, "while inner_share is 0")
     if recipe.views not in ("auto", "word-deletion"):
         check_idle(recipe, ["deletion"], True, f"while views is '{recipe.views}', not 'word-deletion'")
+    plain = recipe.views == "identity"
+    check_idle(recipe, ["erasing", "flip", "dropout"], plain, "while views is 'identity'")
     for name, settings, wanted in (
         ("name", ("momentum", "nesterov"), "sgd"),
         ("schedule", ("milestones", "decay"), "step"),

@@ -20,6 +20,7 @@ from labeltree.models import (
     Encoder,
     TextEncoder,
     build_encoder,
+    check_encoder,
     encoder_modality,
     set_trainable,
 )
@@ -35,7 +36,7 @@ from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import abandon_run, begin_run
-from labeltree.training.settled import settle
+from labeltree.training.settled import LEFT_OPEN, settle
 from labeltree.training.trainee import Trainee
 from labeltree.training.validation import validation_samples
 
@@ -82,6 +83,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
     objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
+    objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
     objective.observe_labels(training.nodes)
     inputs = open_inputs(source, encoder, recipe)
     validation = validation_samples(source, recipe.seed)
@@ -146,17 +148,19 @@ def train(
     """
     folder = RunFolder(path)
     _check_monitor(recipe)
-    if folder.recipe.is_file():
-        differences = read_recipe(folder.recipe).differences(recipe)
-        if differences:
-            raise RunError(
-                f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
-                f"give another --out, or delete that folder"
-            )
-        if folder.encoder.is_file():
-            return folder
+    known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
+    _check_settings(folder, known.differences(recipe, but=LEFT_OPEN))
+    if folder.encoder.is_file() and not known.differences(recipe):
+        return folder
+    if recipe.encoder != "auto":
+        check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
     progress = ProgressLine() if progress_bar else None
-    trainee = prepare(recipe, open_recipe_source(recipe, progress))
+    source = open_recipe_source(recipe, progress)
+    # What one of them leaves open may be what the other says.
+    _check_settings(folder, settle(known, source).differences(settle(recipe, source)))
+    if folder.encoder.is_file():
+        return folder
+    trainee = prepare(recipe, source)
     use_known_features(trainee, progress)
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
@@ -218,6 +222,14 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
 def is_first_rank() -> bool:
     """Whether this process is the one that writes, also before the trainer has begun."""
     return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def _check_settings(folder: RunFolder, differences: list[str]) -> None:
+    if differences:
+        raise RunError(
+            f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
+            f"give another --out, or delete that folder"
+        )
 
 
 def _check_monitor(recipe: Recipe) -> None:

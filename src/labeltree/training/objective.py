@@ -49,7 +49,8 @@ class Objective(nn.Module):
     - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's of
       the second, and the keys of earlier batches. A loss that asks for ``queries`` gets the rows of the first
       view alone in everything else, too;
-    - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, A)``: labels, the sample of each row, ordinal ratings.
+    - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, R)``: labels, the sample of each row, ordinal ratings;
+      a loss that cannot do without ratings says ``needs_ratings = True``.
 
     Where samples have aspects, a loss with ``takes_aspects = True`` gets those: their taxonomies as its
     ``taxonomy``, and ``nodes (n, A)``. All others get the labels.
@@ -140,7 +141,7 @@ class Objective(nn.Module):
             keys: ``(b, d)`` embeddings by the momentum encoder.
             queue: keys of earlier batches.
             aspects: ``(n, A)`` labels of the aspects, −1 where missing.
-            ratings: ``(n, A)``.
+            ratings: ``(n, R)``.
             num_queries: b, the rows of the first view; None = n.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
@@ -180,6 +181,11 @@ class Objective(nn.Module):
         """Let the loss of that name refuse a value of an option, with its own `ValueError`."""
         with torch.random.fork_rng(devices=[]):
             self._builders[name]({**self._options.get(name, {}), option: value})
+
+    def check_samples(self, *, aspects: bool, ratings: bool) -> None:
+        """Let every loss refuse samples without what it needs, with a `ValueError`."""
+        for term in self._terms:
+            term.check_samples(aspects=aspects, ratings=ratings)
 
     def observe_labels(self, nodes: Tensor) -> None:
         """Show all labels of training to the losses that want them, before training begins."""

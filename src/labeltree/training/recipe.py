@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -169,16 +170,17 @@ class Recipe:
         with atomic_write(path) as temporary:
             temporary.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
 
-    def differences(self, other: Recipe) -> list[str]:
+    def differences(self, other: Recipe, but: Collection[str] = ()) -> list[str]:
         """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ.
 
-        Settings that change how a run is carried out, but not what it computes, do not count.
+        Settings that change how a run is carried out, but not what it computes, do not count, nor do those
+        named in ``but``.
         """
         mine, theirs = _flat(self.to_dict()), _flat(other.to_dict())
         return [
             f"{key} is {mine.get(key)}, not {theirs.get(key)}"
             for key in dict.fromkeys([*mine, *theirs])
-            if mine.get(key) != theirs.get(key) and key not in _CARRYING_OUT
+            if mine.get(key) != theirs.get(key) and key not in {*_CARRYING_OUT, *but}
         ]
 
 

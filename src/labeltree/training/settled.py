@@ -10,7 +10,9 @@ from labeltree.models import encoder_modality, usually_pretrained
 from labeltree.training.checks import check_idle
 from labeltree.training.recipe import Recipe
 
-__all__ = ["settle"]
+__all__ = ["LEFT_OPEN", "settle"]
+
+LEFT_OPEN = ("encoder", "views", "pretrained")
 
 _USUAL: dict[Modality, tuple[str, str]] = {"image": ("small-conv", "simclr"), "text": ("minilm", "dropout")}
 _VIEWS: dict[Modality, tuple[str, ...]] = {
@@ -18,13 +20,14 @@ _VIEWS: dict[Modality, tuple[str, ...]] = {
     "text": ("dropout", "word-deletion", "identity"),
 }
 _OF_TEXTS = ["max_length", "deletion", "dropout"]
-_OF_IMAGES = ["image_size", "channels", "erasing", "flip"]
+_OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
 
 
 def settle(recipe: Recipe, source: Source) -> Recipe:
     """The recipe with its encoder, views and start decided.
 
-    Samples that have images and texts are read as images, unless the encoder reads texts.
+    Samples that have images and texts are read as images, unless the encoder reads texts. A frozen text
+    encoder drops nothing out, so its views are the texts as they are unless the recipe names others.
 
     Raises:
         ValueError: if the encoder reads what the samples do not have, or the views or another setting do not
@@ -39,7 +42,9 @@ def settle(recipe: Recipe, source: Source) -> Recipe:
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
             f"{source.modalities[0]}s; take another, such as '{_USUAL[source.modalities[0]][0]}'"
         )
-    views = _USUAL[modality][1] if recipe.views == "auto" else recipe.views
+    frozen_texts = modality == "text" and recipe.trainable == "head"
+    usual = "identity" if frozen_texts else _USUAL[modality][1]
+    views = usual if recipe.views == "auto" else recipe.views
     if views not in _VIEWS[modality]:
         raise ValueError(
             f"views is '{views}', but encoder '{encoder}' reads {modality}s, whose views are "
@@ -47,6 +52,11 @@ def settle(recipe: Recipe, source: Source) -> Recipe:
         )
     idle = _OF_TEXTS if modality == "image" else _OF_IMAGES
     check_idle(recipe, idle, True, f"for encoder '{encoder}', which reads {modality}s")
+    if frozen_texts and (views == "dropout" or recipe.dropout is not None):
+        raise ValueError(
+            "a frozen encoder drops nothing out: with trainable 'head' leave dropout out, and let views be "
+            "'word-deletion' or 'identity'"
+        )
     pretrained = usually_pretrained(encoder) if recipe.pretrained is None else recipe.pretrained
     if pretrained and recipe.weights is not None and recipe.pretrained is None:
         pretrained = False

@@ -63,12 +63,28 @@ class Term(nn.Module):
         self.of_aspects = of_aspects
         if of_aspects:
             self._needs |= {"aspects"}
+        if getattr(loss, "needs_ratings", False):
+            self._needs |= {"ratings"}
         self.classifier: nn.Linear | None = None
         if "logits" in self.asks:
             classes = _wish(name, loss, "logits", "classes")
             self.classifier = nn.Linear(widths[classifier], len(classes))
         count = int(_wish(name, loss, "heads", "num_heads")) if "heads" in self.asks else 0
         self.heads = nn.ModuleList(make_head() for _ in range(count))
+
+    def check_samples(self, *, aspects: bool, ratings: bool) -> None:
+        """Find out before training whether the samples have what the loss cannot do without.
+
+        Raises:
+            ValueError: if they do not.
+        """
+        for key, there in (("aspects", aspects), ("ratings", ratings)):
+            if key in self._needs and not there:
+                raise ValueError(
+                    f"objective '{self.name}' needs {key}, which the samples do not have; in a table, "
+                    "columns of whole numbers named in table.aspect_columns are both; or leave out what "
+                    "needs them, such as mlcl.global_head"
+                )
 
     @property
     def reads_embeddings(self) -> bool:
