@@ -8,19 +8,24 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["hash_fraction", "hash_splits", "stratified_hash_splits"]
+__all__ = ["hash_fraction", "hash_number", "hash_splits", "stratified_hash_splits"]
 
 Array = np.ndarray[Any, Any]
 
 
+def hash_number(key: str) -> int:
+    """A number below 2⁶⁴ that a name has everywhere and for ever: the first 8 bytes of its SHA-256."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+
+
 def hash_fraction(key: str) -> float:
-    """A number in [0, 1) that a name has everywhere and for ever: the first 8 bytes of its SHA-256.
+    """`hash_number` as a number in [0, 1).
 
     Example:
         >>> round(hash_fraction("apt"), 4)
         0.3126
     """
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
+    return hash_number(key) / 2**64
 
 
 def hash_splits(keys: Sequence[str], val: float, test: float) -> Array:

@@ -145,7 +145,7 @@ def test_images_that_are_missing_or_broken(folder: Path) -> None:
 
 
 def test_it_says_where_it_should_be(cache_folder: Path) -> None:
-    with pytest.raises(DataError, match=r"no '.*cub-200/images\.txt' or .*from CUB_200_2011\.tgz.*data_path"):
+    with pytest.raises(DataError, match=r"no folder '.*cub-200'\. .*from CUB_200_2011\.tgz.*data_path"):
         open_source("cub-200-balanced")
     with pytest.raises(DataError, match="get it from its authors"):
         fetch("cub-200")

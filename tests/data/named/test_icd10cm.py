@@ -87,12 +87,19 @@ def test_descriptions_are_learnt_and_terms_are_held_out(folder: Path) -> None:
     assert again.tolist() == source.split.tolist()
 
 
+ENTITIES = '<!ENTITY a "lol"><!ENTITY b "&a;&a;">'
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"", "no element found"),
         (b"<ICD10CM.tabular><chapter>", "no element found|unclosed"),
         (b"\xff\xfe\x00garbage", ""),
+        (
+            f"<!DOCTYPE x [{ENTITIES}]><ICD10CM.tabular>&b;</ICD10CM.tabular>".encode(),
+            "declares a document type",
+        ),
         (b"<other/>", "its root is <other>"),
         (b"<ICD10CM.tabular/>", "it has no codes"),
         (TABULAR.replace("<name>A01</name>", "").encode(), "<diag> . has no <name>"),

@@ -137,7 +137,7 @@ def test_what_is_half_there(photos, tmp_path):
     with pytest.raises(DataError, match=r"val_00000003.JPEG' is no validation image that"):
         open_source("imagenet", data_path=root)
     (truth.parent / "meta.mat").write_bytes(b"MATLAB")
-    with pytest.raises(DataError, match=r"meta.mat' is not the development kit's table"):
+    with pytest.raises(DataError, match=r"meta.mat' is no MATLAB file"):
         open_source("imagenet", data_path=root)
     packed = tmp_path / "packed"
     (packed / "train").mkdir(parents=True)

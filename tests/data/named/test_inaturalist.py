@@ -174,7 +174,10 @@ def test_damaged_annotations(miniature):
         ({"annotations": [first | {"image_id": 7}]}, "there is no image 7, which has an annotation"),
         ({"annotations": [first | {"category_id": 77}]}, "is of category 77, which is not described"),
         ({"annotations": [{"id": 1}]}, "an image or an annotation lacks 'image_id'"),
-        ({"images": [{"id": 1, "file_name": "../x.jpg"}], "annotations": []}, "lies outside the data set"),
+        (
+            {"images": [{"id": 1, "file_name": "../x.jpg"}], "annotations": []},
+            "lists the image '../x.jpg', which lies outside",
+        ),
         ({"images": {}}, "does not hold lists of images, annotations, categories"),
     ):
         (root / "train.json").write_text(json.dumps(good | change))

@@ -2,10 +2,13 @@
 
 import io
 import pickle
+import tarfile
 
 import numpy as np
 import pytest
 
+from labeltree.data import open_source
+from labeltree.data.datasets.cifar import files as cifar_files
 from labeltree.data.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
 
@@ -55,3 +58,14 @@ def test_content_must_fit_the_shape():
     whole = pickle.dumps({"x": np.zeros((2, 3), np.uint8)}, 2)
     with pytest.raises(DataError, match="cannot reshape"):
         load_arrays(io.BytesIO(whole.replace(b"K\x02K\x03\x86", b"K\x02K\x09\x86")), "file")
+
+
+def test_a_batch_in_an_archive_cannot_claim_any_size(tmp_path, monkeypatch):
+    """A packed file of a few bytes can hold gigabytes of zeros."""
+    monkeypatch.setattr(cifar_files, "_LARGEST", 1000)
+    with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as out:
+        member = tarfile.TarInfo("cifar-10-batches-py/data_batch_1")
+        member.size = 1001
+        out.addfile(member, io.BytesIO(bytes(1001)))
+    with pytest.raises(DataError, match=r"'data_batch_1' in .*tar.gz' has 1,001 bytes; it is no batch"):
+        open_source("cifar-10", data_path=tmp_path)

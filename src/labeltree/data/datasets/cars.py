@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from labeltree.data.datasets.formats.matlab import read_matlab
 from labeltree.data.datasets.readers import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.errors import DataError
@@ -111,22 +112,11 @@ def _test_annotations(path: Path) -> Path:
     return beside if beside.is_file() else inside
 
 
-def _load(file: Path) -> dict[str, Any]:
-    from scipy.io import loadmat
-
-    if not file.is_file():
-        raise DataError(f"there is no '{file}'")
-    try:
-        return dict(loadmat(str(file), squeeze_me=True))
-    except Exception as error:  # SciPy raises whatever a broken file makes it stumble over
-        raise DataError(f"'{file}' is no MATLAB file that can be read; unpack it again") from error
-
-
 class _Part:
     """The annotations of a file: a record an image, with named fields; pixels count from 1."""
 
     def __init__(self, file: Path) -> None:
-        found = _load(file).get("annotations")
+        found = read_matlab(file).get("annotations")
         records = np.atleast_1d(np.asarray(found))
         if records.dtype.names is None or not records.size:
             raise DataError(f"'{file}' has no annotations")
@@ -150,7 +140,7 @@ class _Part:
 
 
 def _names(file: Path) -> list[str]:
-    found = _load(file).get("class_names")
+    found = read_matlab(file).get("class_names")
     if found is None:
         raise DataError(f"'{file}' has no class_names")
     return [str(name).strip() for name in np.atleast_1d(found)]

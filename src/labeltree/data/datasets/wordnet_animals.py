@@ -9,6 +9,7 @@ import torch
 
 from labeltree.data.fetching.wordnet import NAME as HOME
 from labeltree.data.fetching.wordnet import fetch_wordnet
+from labeltree.data.groups import grouped
 from labeltree.data.hash_splits import stratified_hash_splits
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
@@ -72,7 +73,6 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
     )
     labels = torch.where(above >= 0, place[above.clamp(min=0)], -1).amax(1)
     texts = [definition(synsets[tree.names[leaf]].gloss) for leaf in leaves.tolist()]
-    group_of = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     return Source(
         name=NAME,
         taxonomy=taxonomy,
@@ -80,7 +80,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
         instances=torch.arange(len(texts)),
         store=None,
         rows=torch.arange(len(texts)),
-        groups=torch.tensor([group_of[text] for text in texts]),
+        groups=grouped(texts),
         split=stratified_hash_splits(texts, labels.tolist(), VAL, TEST),
         texts=texts,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labeltree.cache import data_home
+from labeltree.data.images.kept import has_room, new_folder
 from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore
 from labeltree.data.stores import ArrayStore, ChainedStore, MappedStore
@@ -72,7 +71,7 @@ def open_arrays(
     folder = data_home() / "images" / _key(what, files)
     if cache is not False and (kept := _kept(folder)) is not None:
         return kept
-    keep = _has_room(files) if cache is None else cache
+    keep = has_room(2 * sum(file.stat().st_size for file in files)) if cache is None else cache
     batches = _batches(what, files, read, progress or silent)
     if not keep:
         found = list(batches)
@@ -87,7 +86,8 @@ def open_arrays(
             "cache folder with LABELTREE_DATA"
         ) from error
     kept = _kept(folder)
-    assert kept is not None
+    if kept is None:
+        raise DataError(f"what was kept in '{folder}' has vanished or changed; run the command again")
     return kept
 
 
@@ -112,17 +112,8 @@ def _key(what: str, files: Sequence[Path]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _has_room(files: Sequence[Path]) -> bool:
-    place = data_home()
-    while not place.exists():
-        place = place.parent
-    return 2 * sum(file.stat().st_size for file in files) <= shutil.disk_usage(place).free // 2
-
-
 def _keep(batches: Iterable[Batch], folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
-    try:
+    with new_folder(folder) as fresh:
         labels, shapes = [], set()
         with (fresh / _IMAGES).open("wb") as out:
             for batch in batches:
@@ -133,13 +124,6 @@ def _keep(batches: Iterable[Batch], folder: Path) -> None:
             raise DataError(f"images of different shapes cannot be joined: {sorted(shapes)}")
         np.save(fresh / _LABELS, np.concatenate(labels).astype(np.int64))
         np.save(fresh / "shape.npy", np.array(shapes.pop()))
-        try:
-            fresh.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster, with the same result
-                raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _kept(folder: Path) -> OpenedArrays | None:
@@ -148,8 +132,7 @@ def _kept(folder: Path) -> OpenedArrays | None:
         labels = np.load(folder / _LABELS, allow_pickle=False)
         shape = (len(labels), *np.load(folder / "shape.npy", allow_pickle=False).tolist())
         if (folder / _IMAGES).stat().st_size != int(np.prod(shape)):
-            shutil.rmtree(folder, ignore_errors=True)
             return None
         return OpenedArrays(MappedStore(folder / _IMAGES, shape), labels)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         return None

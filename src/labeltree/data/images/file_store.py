@@ -51,7 +51,7 @@ class FileStore:
         return len(self._files)
 
     def key(self) -> bytes:
-        """A digest of what the images depend on: names, sizes and times of the files, the parts that count."""
+        """A digest of what the images depend on: names, sizes and times of the files, parts that count."""
         stamps = file_stamps(self._files) if self._stamps is None else self._stamps
         digest = hashlib.sha256(repr(self.image_shape).encode() + stamps.tobytes())
         for file in self._files:

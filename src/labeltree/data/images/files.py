@@ -6,8 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 from labeltree.cache import data_home
 from labeltree.data.images.decode import decode, read_head
 from labeltree.data.images.file_store import FileStore, box_of, file_stamps, in_threads
+from labeltree.data.images.kept import has_room, new_folder
 from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore, printable
 from labeltree.data.stores import MappedStore
@@ -100,7 +99,8 @@ def open_images(
     shape = (len(files), channels, size, size)
     stamps = file_stamps(files)
     folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
-    keep = _has_room(int(np.prod(shape))) if cache is None else cache
+    needed = int(np.prod(shape))
+    keep = needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache
     failures = _read_failures(folder, shape, keep)
     if failures is None:
         try:
@@ -136,13 +136,6 @@ def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:
     return digest.hexdigest()
 
 
-def _has_room(needed: int) -> bool:
-    place = data_home()
-    while not place.exists():
-        place = place.parent
-    return needed <= _CACHE_BYTES and needed <= shutil.disk_usage(place).free // 2
-
-
 def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int, str] | None:
     """What an earlier decoding found; None if there was none."""
     try:
@@ -150,7 +143,7 @@ def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int
         if keep and (folder / "images.bin").stat().st_size != int(np.prod(shape)):
             return None
         return {int(row): str(reason) for row, reason in known.items()}
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):
         return None
 
 
@@ -171,11 +164,9 @@ def _decode_all(
         except DataError as error:
             return str(error)
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     failures: dict[int, str] = {}
     black = np.zeros(shape[1:], np.uint8)
-    try:
+    with new_folder(folder) as fresh:
         with (fresh / "images.bin").open("wb") as out:
             for row, result in enumerate(in_threads(attempt, range(len(files)))):
                 if isinstance(result, str):
@@ -185,14 +176,6 @@ def _decode_all(
                 if row % 256 == 0 or row + 1 == len(files):
                     progress("decoding images", row + 1, len(files))
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            fresh.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was faster, with the same result
-                raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return failures
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -19,6 +20,7 @@ __all__ = ["CIFAR_10_LAYOUT", "CIFAR_100_LAYOUT", "Layout", "find_files", "read_
 
 TRAIN, TEST = 0, 1
 _PIXELS = 3 * 32 * 32
+_LARGEST = 1 << 28  # bytes of a batch in an archive, which can claim any size
 
 
 class Layout(NamedTuple):
@@ -113,10 +115,12 @@ def read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
             for member in archive:
                 name = member.name.rpartition("/")[2]
                 if name in names and member.isfile():
+                    if member.size > _LARGEST:
+                        raise DataError(f"'{name}' in '{file}' has {member.size:,} bytes; it is no batch")
                     content = archive.extractfile(member)
                     assert content is not None
                     found[name] = content.read()
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"'{file}' is damaged or half downloaded: {error}") from error
     for name in names:
         if name not in found:

@@ -12,6 +12,7 @@ from labeltree.data.datasets.debtags.facets import FACETS, facet_label, facet_ta
 from labeltree.data.datasets.debtags.lists import Package, read_lists, read_packages, write_packages
 from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.debian import fetch_lists, has_apt
+from labeltree.data.groups import grouped
 from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, register_dataset
@@ -73,7 +74,6 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
         for facet, tree in trees.items()
     ]
     firsts = _first_sources(packages)
-    number = {first: group for group, first in enumerate(dict.fromkeys(firsts))}
     return Source(
         name=name,
         taxonomy=taxonomy,
@@ -81,7 +81,7 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
         instances=torch.arange(len(packages)),
         store=None,
         rows=torch.arange(len(packages)),
-        groups=torch.tensor([number[first] for first in firsts]),
+        groups=grouped(firsts),
         split=hash_splits(firsts, VAL, TEST),
         aspect_taxonomies=tuple(trees.values()),
         aspects=torch.stack(aspects, 1) if aspects else None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 
 from labeltree.data.datasets.emoji.packages import STYLES, family_of
 from labeltree.data.datasets.emoji.tree import Emoji
+from labeltree.data.hash_splits import hash_number
 
 __all__ = [
     "FAR",
@@ -122,6 +122,6 @@ def one_of_each_family(style: str) -> bool:
     return alone or style in _ONE_OF_A_FAMILY
 
 
-def _draw(*names: str) -> str:
-    """A number drawn for names, as text that sorts like it."""
-    return hashlib.sha256("/".join(("labeltree emoji", *names)).encode()).hexdigest()
+def _draw(*names: str) -> int:
+    """A number drawn for names."""
+    return hash_number("/".join(("labeltree emoji", *names)))

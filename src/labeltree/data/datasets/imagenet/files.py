@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from labeltree.data.datasets.formats.matlab import read_matlab
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.errors import DataError
 
@@ -138,14 +139,13 @@ def _truth(path: Path) -> dict[str, str]:
 
 def _meta(path: Path) -> dict[int, str]:
     """ILSVRC2012_ID → synset, of the classes without children."""
-    import scipy.io
-
+    found = read_matlab(path)
     try:
-        synsets = scipy.io.loadmat(path, squeeze_me=True)["synsets"].reshape(-1)
+        synsets = found["synsets"].reshape(-1)
         return {
             int(synset["ILSVRC2012_ID"]): str(synset["WNID"])
             for synset in synsets
             if int(synset["num_children"]) == 0
         }
-    except Exception as error:  # a damaged file makes the reader stumble over anything
+    except (KeyError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise DataError(f"'{path}' is not the development kit's table of synsets: {error}") from error

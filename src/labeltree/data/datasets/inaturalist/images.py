@@ -142,8 +142,6 @@ def _labelled(document: dict[str, Any], where: Path) -> list[tuple[str, int | No
         raise DataError(f"'{where}': an image or an annotation lacks {error}") from error
     if category_of:
         raise DataError(f"'{where}': there is no image {next(iter(category_of))}, which has an annotation")
-    if escaped := next((file for file, _ in found if file.startswith("/") or ".." in file.split("/")), None):
-        raise DataError(f"'{where}': the image '{escaped}' lies outside the data set's folder")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import logging
 from collections.abc import Iterable, Sequence
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from labeltree.data.hash_splits import hash_fraction
+from labeltree.data.groups import grouped
+from labeltree.data.hash_splits import hash_fraction, hash_number
 from labeltree.data.source import Source
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -146,7 +146,6 @@ def review_source(
     chosen = sorted([(*pair, "test") for pair in tested] + [(*pair, "train") for pair in learned])
     if not chosen:
         raise DataError(f"data set '{name}' has no review with a text and a rating for '{main}'")
-    groups = {group: number for number, group in enumerate(dict.fromkeys(r.group for _, r, _ in chosen))}
     trees = tuple(rating_taxonomy(aspect, steps) for aspect in aspects)
     node = torch.full((5 * steps + 2,), -1)  # its last entry, -1, is for missing ratings
     for rating in range(steps, 5 * steps + 1):
@@ -159,7 +158,7 @@ def review_source(
         instances=torch.tensor([position for position, _, _ in chosen]),
         store=None,
         rows=torch.arange(len(chosen)),
-        groups=torch.tensor([groups[review.group] for _, review, _ in chosen]),
+        groups=grouped([review.group for _, review, _ in chosen]),
         split=np.array([side for _, _, side in chosen]),
         aspect_taxonomies=trees,
         aspects=node[ratings],
@@ -177,7 +176,7 @@ class _Draw:
         self._keys: set[int] = set()
 
     def offer(self, position: int, review: Review) -> None:
-        key = int.from_bytes(hashlib.sha256(review.text.encode()).digest()[:8], "big")
+        key = hash_number(review.text)
         entry = (-sum(rating < 0 for rating in review.ratings), -key, -position, review)
         if key in self._keys or (len(self._heap) == self._size and entry < self._heap[0]):
             return
