@@ -252,3 +252,20 @@ def test_another_table_is_refused(
         render_report(result, table.rows(torch.arange(100)), taxonomy)
     with pytest.raises(ValueError, match="'UMAP', expected 't-SNE' or 'PCA'"):
         render_report(result, table, taxonomy, projection="UMAP")
+
+
+def test_searches_among_texts_show_them():
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 12)
+    result = evaluate(table, taxonomy)
+
+    def texts(instances):
+        return [f"the <b>text</b> of sample {i}, " + "which goes on and on " * 20 for i in instances.tolist()]
+
+    html = render_report(result, table, taxonomy, texts=texts, projection="PCA")
+    assert "the &lt;b&gt;text&lt;/b&gt; of sample 5" in html
+    assert "<b>text</b>" not in html
+    assert "on and on …" in html
+    assert "texts" in html
+    with pytest.raises(ValueError, match="texts gave 1 texts for"):
+        render_report(result, table, taxonomy, texts=lambda i: texts(i)[:1], projection="PCA")
