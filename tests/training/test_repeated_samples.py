@@ -37,7 +37,7 @@ def test_turns_count_up_within_batches_and_over_the_epoch(recipe_of: Callable[..
 def test_views_differ_by_turn(recipe_of: Callable[..., Recipe], seed: int) -> None:
     module = prepare(recipe_of("ce", seed=seed)).module
     batch = {
-        "images": torch.randint(0, 256, (1, 3, 28, 28), dtype=torch.uint8).repeat(3, 1, 1, 1),
+        "samples": torch.randint(0, 256, (1, 3, 28, 28), dtype=torch.uint8).repeat(3, 1, 1, 1),
         "instances": torch.tensor([5, 5, 5]),
         "epoch": torch.tensor(1),
     }

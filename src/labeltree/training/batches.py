@@ -11,9 +11,10 @@ import lightning as L
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from labeltree.data import Source
+from labeltree.errors import LabeltreeError
 from labeltree.sampling import BatchSampler
 from labeltree.training.inputs import InputStore
 from labeltree.training.recipe import Recipe
@@ -24,37 +25,43 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "SourceDataModule"]
 
 Batch = dict[str, Tensor]
-_Key = tuple[int, np.ndarray[Any, Any], "np.ndarray[Any, Any] | None"]
+Array = np.ndarray[Any, Any]
+_Key = tuple[int, Array, "Array | None"]
+_FAILED = "failed"
 
 
 class _Samples(Dataset[Batch]):
     """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions, turns)``.
 
     A turn is how often the sample has come before in the epoch; None where none comes twice.
+
+    In a loader process, what the user has to know of (an image that has become unreadable, say) is the batch
+    instead of an error: the loader would make it one of its own, with the traceback for a message.
     """
 
     def __init__(self, source: Source, inputs: InputStore) -> None:
-        self.source = source
-        self.inputs = inputs
+        self._rows = source.rows
+        self._inputs = inputs
+        columns = {name: getattr(source, name) for name in ("nodes", "instances", "aspects", "ratings")}
+        self._columns = {name: column for name, column in columns.items() if column is not None}
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self._rows)
 
     def __getitem__(self, key: _Key) -> Batch:
-        epoch, positions, turns = key
+        try:
+            return self._read(*key)
+        except (LabeltreeError, OSError) as error:
+            if get_worker_info() is None:
+                raise
+            return {_FAILED: error}  # type: ignore[dict-item]
+
+    def _read(self, epoch: int, positions: Array, turns: Array | None) -> Batch:
         index = torch.from_numpy(np.ascontiguousarray(positions))
-        batch = {
-            "samples": self.inputs.load(self.source.rows[index]),
-            "nodes": self.source.nodes[index],
-            "instances": self.source.instances[index],
-            "epoch": torch.tensor(epoch),
-        }
+        batch = {name: column[index] for name, column in self._columns.items()}
+        batch |= {"samples": self._inputs.load(self._rows[index]), "epoch": torch.tensor(epoch)}
         if turns is not None:
             batch["turns"] = torch.from_numpy(turns)
-        for name in ("aspects", "ratings"):
-            column = getattr(self.source, name)
-            if column is not None:
-                batch[name] = column[index]
         return batch
 
 
@@ -146,6 +153,12 @@ class SourceDataModule(L.LightningDataModule):
         size = 2 * self.recipe.batch_size
         chunks = np.split(np.arange(len(self.validation)), range(size, len(self.validation), size))
         return self._loader(self.validation, [(0, chunk, None) for chunk in chunks])
+
+    def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Raise what a loader process could not."""
+        if _FAILED in batch:
+            raise batch[_FAILED]
+        return batch
 
     def _loader(self, source: Source, sampler: Any) -> DataLoader[Batch]:
         return DataLoader(
