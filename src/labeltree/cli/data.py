@@ -47,8 +47,11 @@ def _list() -> None:
 
     entries = [get_dataset(name) for name in list_datasets()]
     width = max(len(entry.name) for entry in entries)
+    fetched = [entry for entry in entries if entry.fetch is not None]
+    width = max(len(entry.name) for entry in entries)
     for title, chosen in (
-        ("labeltree data get NAME fetches", [e for e in entries if e.fetch is not None]),
+        ("labeltree data get NAME fetches", [entry for entry in fetched if entry.is_data]),
+        ("and what others need", [entry for entry in fetched if not entry.is_data]),
         ("you bring the files, labeltree data check NAME PATH", [e for e in entries if e.fetch is None]),
     ):
         print(f"{title}:")
@@ -61,6 +64,8 @@ def _check(name: str, path: Path | None) -> None:
     from labeltree.errors import DataError
 
     entry = get_dataset(name)
+    if not entry.is_data:
+        entry.open()  # says what it is
     folder = path or entry.folder
     inventory = check_layout(entry, folder, progress=ProgressLine())
     if inventory.samples:
@@ -68,8 +73,11 @@ def _check(name: str, path: Path | None) -> None:
         print("classes: " + ", ".join(f"{n:,} at depth {d}" for d, n in enumerate(inventory.labels, 1)))
     if inventory.unlabelled:
         print(f"without a label: {inventory.unlabelled:,}")
+    for problem in inventory.problems:
+        print(f"problem: {problem}")
     if inventory.problems:
-        listed = "".join(f"\n  {problem}" for problem in inventory.problems)
-        raise DataError(f"'{folder}' is not all of '{name}':{listed}")
+        raise DataError(
+            f"'{folder}' is not all of '{name}'; {len(inventory.problems)} problem(s) are listed above"
+        )
     against = " and as published" if entry.published is not None else ""
     print(f"'{folder}' is complete{against}")

@@ -51,6 +51,7 @@ from labeltree.data.registry import (
     get_dataset,
     list_datasets,
     register_dataset,
+    register_download,
 )
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.sources.adapters import from_dataset
@@ -123,6 +124,7 @@ __all__ = [
     "read_sop_split1",
     "read_sop_split2",
     "register_dataset",
+    "register_download",
     "register_reader",
     "split_by_group",
     "wordnet_folder",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 import inspect
@@ -23,6 +24,7 @@ __all__ = [
     "get_dataset",
     "list_datasets",
     "register_dataset",
+    "register_download",
 ]
 
 Opener = Callable[..., Source]
@@ -85,6 +87,8 @@ class DatasetEntry:
     files: tuple[Needed, ...] = ()
     published: Published | None = None
     home: str = ""
+    is_data: bool = True
+    """False for what others use and nothing can be trained on: see `register_download`."""
 
     @property
     def folder(self) -> Path:
@@ -156,6 +160,25 @@ def register_dataset(
         return opener
 
     return register
+
+
+def register_download(name: str, *, what: str, summary: str, licence: str, size: str, fetch: Fetcher) -> None:
+    """Register what ``labeltree data get`` brings although it is no data set: weights, word lists.
+
+    Args:
+        name: To get it by.
+        what: It is and what reads it, for those who take it for data: ``an encoder's weights; …``.
+        summary: As for `register_dataset`, and so are the others.
+        licence: Of the files.
+        size: Of the download.
+        fetch: Brings it.
+    """
+
+    def refuse(**_: object) -> Source:
+        raise DataError(f"'{name}' is no data set but {what}")
+
+    register_dataset(name, summary=summary, licence=licence, size=size, fetch=fetch)(refuse)
+    _entries[name] = dataclasses.replace(_entries[name], is_data=False)
 
 
 def list_datasets(pattern: str = "*") -> list[str]:

@@ -84,7 +84,8 @@ def test_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "check", "cub-200", str(folder)]) == 2  # as few samples as these are not published
     said = capsys.readouterr()
     assert "samples: 8 train, 4 test" in said.out
-    assert "8 samples in 'train' where 5,994 are published (Wah et al. 2011" in said.err
+    assert "8 samples in 'train' where 5,994 are published (Wah et al. 2011" in said.out
+    assert "is not all of 'cub-200'" in said.err
 
 
 def test_the_folder_of_the_archive_is_found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from official_layouts import check, check_refuses_what_is_missing
 
 from labeltree.data import data_home, debtags_taxonomy, fetch, make_splits, open_source
 from labeltree.data.datasets.debtags.facets import FACETS, facet_label, tag_path, tag_table
@@ -246,6 +247,10 @@ def test_fetched_once_and_opened(apt: Path, cache: Path) -> None:
     assert len(open_source("debtags")) == 4
     programs = open_source("debtags-programs")
     assert len(programs) == 3
+    for name, count in (("debtags", 4), ("debtags-programs", 3)):
+        samples, _, problems = check(name, cache)
+        assert (sum(samples.values()), problems) == (count, [])
+        check_refuses_what_is_missing(name, cache, FILE)
     assert "role" not in [tree.names[0] for tree in programs.aspect_taxonomies]
     fetch("debtags-programs")
     assert len((apt / "calls").read_text().splitlines()) == 1

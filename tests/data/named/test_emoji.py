@@ -9,9 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 import torch
+from official_layouts import check, check_refuses_what_is_missing
 from PIL import Image
 
-from labeltree.data import data_home, fetch, make_splits, open_source
+from labeltree.data import data_home, fetch, list_datasets, make_splits, open_source
 from labeltree.data.datasets.emoji import fetch as fetching
 from labeltree.data.datasets.emoji import plan as planning
 from labeltree.data.datasets.emoji.images import read_images
@@ -148,6 +149,15 @@ def test_from_packages_to_samples(miniature):
     assert raster[:, 32, 2].tolist() == [255, 255, 255]  # beside a drawing that is higher than wide
     assert raster[0, 32, 32] == 200
     assert open_source("emoji", image_size=32, channels=1).load([3]).shape == (1, 1, 32, 32)
+
+
+def test_check(miniature):
+    miniature.write()
+    folder = fetch("emoji")
+    for name in list_datasets("emoji*"):
+        samples, labels, problems = check(name, folder)
+        assert (sum(samples.values()), len(labels), problems) == (len(open_source(name)), 3, [])
+    check_refuses_what_is_missing("emoji", folder, "images.bin", "index.json")
 
 
 def test_what_is_there_is_not_fetched_again_and_drawn_again_it_is_the_same(miniature):

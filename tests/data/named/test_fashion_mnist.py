@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from official_layouts import check, check_refuses_what_is_missing
 
 from labeltree.cache import data_home
 from labeltree.data import fashion_mnist_taxonomy, fetch, make_splits, open_source
@@ -114,8 +115,16 @@ def test_files_that_do_not_fit(tmp_path, name, change, sentence):
 
 
 def test_opening_says_how_to_get_it(miniature):
-    with pytest.raises(DataError, match="is missing; 'labeltree data get fashion-mnist' fetches"):
+    with pytest.raises(
+        DataError, match=r"the file t10k-images\S+, unpacked.* 'labeltree data get fashion-mnist' fetches"
+    ):
         open_source("fashion-mnist")
+
+
+def test_check(miniature, tmp_path):
+    folder = write_idx(tmp_path)
+    assert check("fashion-mnist", folder)[::2] == ({"train": 30, "test": 20}, [])
+    check_refuses_what_is_missing("fashion-mnist", folder, *miniature)
 
 
 def test_opening_checks_digests(miniature):

@@ -5,8 +5,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from official_layouts import check
 
-from labeltree.data import fetch, make_splits, open_source, read_icd10cm
+from labeltree.data import check_layout, fetch, get_dataset, make_splits, open_source, read_icd10cm
 from labeltree.data.datasets import icd10cm
 from labeltree.data.fetching.downloads import Expected, sha256
 from labeltree.errors import DataError
@@ -166,3 +167,12 @@ def test_fetching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch("icd-10-cm")
     assert len(calls) == 4
     assert len(open_source("icd-10-cm")) == 47
+
+
+def test_check(folder: Path) -> None:
+    source = read_icd10cm(folder / FILE)
+    samples, labels, problems = check("icd-10-cm", folder)
+    assert sum(samples.values()) == len(source)
+    assert len(labels) == source.taxonomy.max_depth
+    assert problems == [f"labels have {len(labels)} depths where 7 are expected"]
+    assert not check_layout(get_dataset("icd-10-cm"), folder.parent).samples

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from official_layouts import check
 
-from labeltree.data import get_dataset, make_splits, open_source, read_glosses
+from labeltree.data import check_layout, get_dataset, make_splits, open_source, read_glosses
 from labeltree.data.datasets.wordnet_animals import definition
 from labeltree.data.hash_splits import hash_fraction, hash_splits, stratified_hash_splits
 from labeltree.errors import DataError, TaxonomyError
@@ -158,3 +159,10 @@ def test_strata_give_their_shares_and_equal_keys_stay_together() -> None:
     for stratum, counts in {"a": [24, 4, 12], "b": [6, 1, 3], "c": [5, 1, 3], "d": [1, 0, 0]}.items():
         own = split[:-1][np.array(strata) == stratum]
         assert [(own == side).sum() for side in ("train", "val", "test")] == counts
+
+
+def test_check(folder: Path) -> None:
+    samples, labels, problems = check("wordnet-animals", folder)
+    assert sum(samples.values()) == len(read_glosses(folder))
+    assert problems == [f"labels have {len(labels)} depths where 10 are expected"]
+    assert not check_layout(get_dataset("wordnet-animals"), folder.parent).samples

