@@ -12,9 +12,10 @@ import torch
 from labeltree.errors import RunError
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.embed import load_run, open_other
+from labeltree.training.embed import load_run
 from labeltree.training.fit import prepare, train
 from labeltree.training.objective import Objective
+from labeltree.training.other_samples import open_other
 from labeltree.training.recipe import Recipe
 
 ASPECTS = '["service","region"]'

@@ -14,8 +14,9 @@ from labeltree.errors import RunError, TaxonomyError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.checkpoints import best_row
-from labeltree.training.embed import embed_source, load_run, open_other
+from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
+from labeltree.training.other_samples import open_other
 from labeltree.training.recipe import Recipe
 
 

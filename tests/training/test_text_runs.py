@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
-from labeltree.runs import RunFolder
-from labeltree.training.embed import load_run, open_other, run_tables
+from labeltree.errors import DataError
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.embed import load_run, run_tables
 from labeltree.training.fit import train
+from labeltree.training.other_samples import open_other
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
@@ -120,3 +122,38 @@ def test_a_run_without_images_cannot_read_an_image_table(table, tmp_path):
     ):
         train(recipe_of(table, encoder="small-conv"), tmp_path / "run", progress_bar=False)
     assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_the_encoder_before_training_has_no_adapter(table, tmp_path):
+    settings = {"trainable": "head", "adapter": 16, "epochs": 1}
+    folder = train(recipe_of(table, **settings), tmp_path / "run", progress_bar=False)
+    _, tables = run_tables(folder.path)
+    assert tables["trained"].features.shape[1] == 16
+    assert tables["untrained"].features.shape[1] == 128
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "text\nbark bone\n",
+        "text,label\nbark bone,horse\n",
+        "text,depth1,depth2\nbark bone,animal,horse\n",
+        "text,label\nbark bone,\n",
+    ],
+)
+def test_texts_without_labels_of_the_run(table, tmp_path, rows, capsys):
+    folder = train(recipe_of(table, epochs=1), tmp_path / "run", progress_bar=False).path
+    other = tmp_path / "other.csv"
+    other.write_text(rows)
+    words = ["embed", str(folder), "--data", str(other), "--out", str(tmp_path / "other.npz")]
+    assert main([*words, "--unlabelled"]) == 0
+    assert EmbeddingTable.load(tmp_path / "other.npz").nodes.tolist() == [-1]
+    if "horse" in rows:
+        assert main(words) == 2
+        assert "or embed without labels: --unlabelled" in capsys.readouterr().err
+
+
+def test_images_are_nothing_to_a_text_encoder(table, tmp_path, image_folder):
+    folder = train(recipe_of(table, epochs=1), tmp_path / "run", progress_bar=False).path
+    with pytest.raises(DataError, match=r"'small-text' reads texts, but the samples of .* are images"):
+        open_other(load_run(folder), str(image_folder), unlabelled=True)

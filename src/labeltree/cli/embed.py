@@ -10,24 +10,25 @@ def run(arguments: list[str]) -> None:
     """Write the embeddings table that the arguments ask for."""
     parser = argparse.ArgumentParser(
         prog="labeltree embed",
-        description="Write features and embeddings of a trained run's samples, or of other images, to one "
-        "table with columns embeddings, features, nodes, split, instances and paths.",
+        description="Write features and embeddings of a trained run's samples, or of others, to one table "
+        "with columns embeddings, features, nodes, split, instances and paths.",
     )
     parser.add_argument("run", help="the run folder")
-    parser.add_argument("--data", help="embed these instead: a data set, a folder of images or a table")
+    parser.add_argument("--data", help="embed these instead: a data set, a folder or a table")
     parser.add_argument(
         "--data_path",
         help="with --data NAME: the folder of that data set; by default the run's, if it is one of the same "
         "files, or else that in the cache",
     )
-    parser.add_argument("--unlabelled", action="store_true", help="with --data: its labels do not matter")
+    parser.add_argument("--unlabelled", action="store_true", help="with --data: labels do not matter")
     parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
     options = parser.parse_args(arguments)
     if options.data_path is not None and options.data is None:
         parser.error("--data_path says where the data set of --data lies; name one")
 
     from labeltree.runs import RunFolder
-    from labeltree.training.embed import embed_source, load_run, open_other
+    from labeltree.training.embed import embed_source, load_run
+    from labeltree.training.other_samples import open_other
 
     trainee = load_run(options.run)
     source, name = trainee.source, "trained"

@@ -123,7 +123,7 @@ def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
             known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
             if not folder.metrics.is_file() or known != recipe:
                 raw = name == RAW_NAMES[modality]
-                table = raw_table(source, modality) if raw else embed_source(module, source)
+                table = raw_table(source, modality) if raw else embed_source(module, source, adapted=False)
                 folder.write_json(
                     folder.metrics,
                     evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict(),

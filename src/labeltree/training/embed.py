@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from labeltree.data import Source, get_dataset, list_datasets, open_source
-from labeltree.errors import TaxonomyError
+from labeltree.data import Source
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
 from labeltree.training.fit import open_recipe_source, prepare
@@ -20,14 +18,13 @@ from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
-from labeltree.training.recipe import Recipe
 from labeltree.training.record import check_labels, check_samples
 from labeltree.training.tables import chunks, table_of
 from labeltree.training.trainee import Trainee
 
 TableName = Literal["trained", "untrained", "raw"]
 
-__all__ = ["embed_source", "load_run", "open_other", "run_tables"]
+__all__ = ["embed_source", "load_run", "run_tables"]
 
 
 def load_run(path: str | Path) -> Trainee:
@@ -48,68 +45,17 @@ def load_run(path: str | Path) -> Trainee:
     return trainee
 
 
-def open_other(
-    trainee: Trainee, spec: str, *, data_path: str | None = None, unlabelled: bool = False
-) -> Source:
-    """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
-
-    Args:
-        trainee: the run.
-        spec: a folder, a table or a data set.
-        data_path: folder of a data set that has a name; None = that of the run where both are of the same
-            files, as a data set's parts are, else that in the cache.
-        unlabelled: the labels that the samples bring do not matter: all are missing.
-
-    Raises:
-        TaxonomyError: if a label is not in the run's taxonomy.
-    """
-    recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
-    shape: dict[str, Any] = {}
-    if trainee.module.encoder.modality == "image":
-        channels, height, _ = trainee.source.image_shape
-        shape = {"image_size": height, "channels": channels}
-    named = spec in list_datasets()
-    # Aspects are for training alone; a table to be embedded need not have them.
-    columns = {} if named or Path(spec).is_dir() else recipe.table.columns | {"aspect_columns": None}
-    if unlabelled and columns:
-        columns |= {"label_columns": None}
-    try:
-        source = open_source(
-            spec,
-            **shape,
-            data_path=_folder_of(recipe, spec) if data_path is None else data_path,
-            taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
-            on_error=recipe.on_error,
-            **columns,
-        )
-    except TaxonomyError as error:
-        raise TaxonomyError(f"{error}; or embed without labels: --unlabelled") from error
-    if unlabelled:
-        return dataclasses.replace(source, taxonomy=taxonomy, nodes=torch.full_like(source.nodes, -1))
-    if source.taxonomy != taxonomy:
-        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; embed without labels: --unlabelled")
-    return source
-
-
-def _folder_of(recipe: Recipe, spec: str) -> str | None:
-    """Where the run's data set lies, if the other one is of the same files."""
-    known = list_datasets()
-    alike = (
-        spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder
-    )
-    return recipe.data_path if alike else None
-
-
-def _has_folders(spec: str) -> bool:
-    return Path(spec).is_dir() and any(entry.is_dir() for entry in Path(spec).iterdir())
-
-
 def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> None:
     module.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
 
 
 def embed_source(
-    module: RepresentationModule, source: Source, labels: TrainingLabels | None = None, batch_size: int = 512
+    module: RepresentationModule,
+    source: Source,
+    labels: TrainingLabels | None = None,
+    batch_size: int = 512,
+    *,
+    adapted: bool = True,
 ) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order.
 
@@ -119,6 +65,8 @@ def embed_source(
         labels: of the run's training. With them the table holds what the model itself answers, if it does,
             as nodes of the data's taxonomy.
         batch_size: samples at a time.
+        adapted: the features are those of an adapter, where the run has one. Without, those of the encoder
+            below it: a fresh adapter is no part of the encoder that training starts from.
     """
     module = module.eval()
     inputs = open_inputs(source, module.encoder, module.recipe)
@@ -129,7 +77,7 @@ def embed_source(
     with torch.inference_mode():
         for positions in chunks(len(source), batch_size):
             some = module.evaluated_encoder.adapt(known[positions].to(device)).float()
-            features.append(some.cpu())
+            features.append(some.cpu() if adapted else known[positions])
             embeddings.append(module.objective.embed(some).float().cpu())
             answer = None if labels is None else module.objective.predict(some)
             if labels is not None and answer is not None:
@@ -174,5 +122,5 @@ def _make_table(name: TableName, trainee: Trainee, path: str | Path) -> Embeddin
         return raw_table(trainee.source, trainee.module.encoder.modality)
     if name == "untrained":
         recipe = read_recipe(RunFolder(path).recipe)
-        return embed_source(prepare(recipe, trainee.source).module, trainee.source)
+        return embed_source(prepare(recipe, trainee.source).module, trainee.source, adapted=False)
     return embed_source(trainee.module, trainee.source, trainee.labels)

@@ -62,7 +62,7 @@ def open_table(
         text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
         label_columns: One column, or one per depth, coarse to fine; None = label (or class, category,
             node), or depth1, depth2, … An empty cell is a missing label, empty finer cells make it an inner
-            node.
+            node. With a ``taxonomy``, an empty list leaves all labels out.
         aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
             or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
             ratings too.
@@ -83,8 +83,11 @@ def open_table(
     if not table.num_rows:
         raise DataError(f"the table '{where}' has no rows")
     samples = table_samples(table, where, image_column, text_column, on_error)
-    labels = find_label_columns(table, where, label_columns)
-    taxonomy, nodes = label_nodes(table, where, labels, taxonomy)
+    if taxonomy is not None and label_columns is not None and not len(label_columns):
+        nodes = torch.full((table.num_rows,), -1)
+    else:
+        labels = find_label_columns(table, where, label_columns)
+        taxonomy, nodes = label_nodes(table, where, labels, taxonomy)
     aspects = table_aspects(table, where, aspect_columns)
     split = _split(table, where, split_column)
     rows = torch.from_numpy(samples.rows)

@@ -1,0 +1,91 @@
+"""Samples that a trained run has not seen, in the shape that its encoder takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labeltree.data import Source, get_dataset, list_datasets, open_source
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import Trainee
+
+__all__ = ["open_other"]
+
+
+def open_other(
+    trainee: Trainee, spec: str, *, data_path: str | None = None, unlabelled: bool = False
+) -> Source:
+    """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
+
+    They keep their aspects where those are the run's.
+
+    Args:
+        trainee: the run.
+        spec: a folder, a table or a data set.
+        data_path: folder of a data set that has a name; None = that of the run where both are of the same
+            files, as a data set's parts are, else that in the cache.
+        unlabelled: the samples have no labels, or those that they have do not matter: all are missing.
+
+    Raises:
+        DataError: if there is nothing for the encoder to read in them.
+        TaxonomyError: if a label is not in the run's taxonomy.
+    """
+    recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
+    modality = trainee.module.encoder.modality
+    shape: dict[str, Any] = {}
+    if modality == "image":
+        channels, height, _ = trainee.source.image_shape
+        shape = {"image_size": height, "channels": channels}
+    named = spec in list_datasets()
+    try:
+        source = open_source(
+            spec,
+            **shape,
+            data_path=_folder_of(recipe, spec) if data_path is None else data_path,
+            taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
+            on_error=recipe.on_error,
+            **({} if named or Path(spec).is_dir() else _columns(recipe, unlabelled)),
+        )
+    except TaxonomyError as error:
+        if unlabelled:
+            raise
+        raise TaxonomyError(f"{error}; or embed without labels: --unlabelled") from error
+    if modality not in source.modalities:
+        raise DataError(
+            f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
+            f"{source.modalities[0]}s"
+        )
+    if unlabelled:
+        missing = torch.full_like(source.nodes, -1)
+        return _without_aspects(dataclasses.replace(source, taxonomy=taxonomy, nodes=missing))
+    if source.taxonomy != taxonomy:
+        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; embed without labels: --unlabelled")
+    alike = source.aspect_taxonomies == trainee.source.aspect_taxonomies
+    return source if alike else _without_aspects(source)
+
+
+def _columns(recipe: Recipe, unlabelled: bool) -> dict[str, Any]:
+    """The columns of a table to be embedded: it need not have those that only training reads."""
+    columns = recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    return columns | ({"label_columns": []} if unlabelled else {})
+
+
+def _without_aspects(source: Source) -> Source:
+    return dataclasses.replace(source, aspects=None, aspect_taxonomies=(), ratings=None)
+
+
+def _folder_of(recipe: Recipe, spec: str) -> str | None:
+    """Where the run's data set lies, if the other one is of the same files."""
+    known = list_datasets()
+    alike = (
+        spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder
+    )
+    return recipe.data_path if alike else None
+
+
+def _has_folders(spec: str) -> bool:
+    return Path(spec).is_dir() and any(entry.is_dir() for entry in Path(spec).iterdir())
