@@ -136,6 +136,10 @@ def test_what_is_half_there(photos, tmp_path):
     truth.write_text("3\n1\n")
     with pytest.raises(DataError, match=r"val_00000003.JPEG' is no validation image that"):
         open_source("imagenet", data_path=root)
+    (root / "LOC_val_solution.csv").write_bytes(b"ImageId,PredictionString\n\xff,n1\n")
+    with pytest.raises(DataError, match=r"LOC_val_solution.csv' has no column ImageId, or"):
+        open_source("imagenet", data_path=root)
+    (root / "LOC_val_solution.csv").unlink()
     (truth.parent / "meta.mat").write_bytes(b"MATLAB")
     with pytest.raises(DataError, match=r"meta.mat' is no MATLAB file"):
         open_source("imagenet", data_path=root)

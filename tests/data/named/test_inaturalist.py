@@ -179,6 +179,7 @@ def test_damaged_annotations(miniature):
             "lists the image '../x.jpg', which lies outside",
         ),
         ({"images": {}}, "does not hold lists of images, annotations, categories"),
+        ({"categories": ["a bird"]}, "does not hold lists of images, annotations, categories"),
     ):
         (root / "train.json").write_text(json.dumps(good | change))
         with pytest.raises(DataError, match=sentence):

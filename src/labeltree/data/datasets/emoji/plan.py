@@ -10,7 +10,7 @@ from pathlib import Path
 
 from labeltree.data.datasets.emoji.icons import ICON_MEMBERS, IconSet
 from labeltree.data.datasets.emoji.names import find_icons, known_names
-from labeltree.data.datasets.emoji.own_names import OWN_NAMES
+from labeltree.data.datasets.emoji.own_names import own_names
 from labeltree.data.datasets.emoji.packages import NAMES_PACKAGE, STYLES
 from labeltree.data.datasets.emoji.render import Array, pixels_of_raster, pixels_of_svg
 from labeltree.data.datasets.emoji.tree import NAMES_MEMBERS, Emoji, code_of, read_emoji
@@ -98,7 +98,7 @@ def make_plan(tarballs: Mapping[str, Path]) -> Plan:
         if style.raster:
             found = {code_of(Path(member).stem): member for member in rasters[style.name]}
         else:
-            own = OWN_NAMES.get(style.name, {})
+            own = own_names(style.name)
             found = find_icons(
                 icons[style.name],
                 known,

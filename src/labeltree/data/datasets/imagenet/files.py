@@ -114,11 +114,11 @@ def _truth(path: Path) -> dict[str, str]:
     """Image → class, by the development kit or Kaggle's solution."""
     solution = path / _SOLUTION
     if solution.is_file():
-        with solution.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
         try:
+            with solution.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
             return {row["ImageId"]: row["PredictionString"].split()[0] for row in rows}
-        except (KeyError, IndexError, AttributeError):
+        except (KeyError, IndexError, AttributeError, UnicodeDecodeError, csv.Error):
             raise DataError(
                 f"'{solution}' has no column ImageId, or not a class in every PredictionString"
             ) from None

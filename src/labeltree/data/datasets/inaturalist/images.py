@@ -84,9 +84,13 @@ def read_inaturalist(path: Path, edition: Edition) -> ListedImages:
 
 def _read(path: Path) -> dict[str, Any]:
     document = _json(path)
-    if not isinstance(document, dict) or not all(isinstance(document.get(key), list) for key in _KEYS):
+    if not isinstance(document, dict) or not all(_are_objects(document.get(key)) for key in _KEYS):
         raise DataError(f"'{path}' does not hold lists of {', '.join(_KEYS)}; it is no file of annotations")
     return document
+
+
+def _are_objects(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(one, dict) for one in found)
 
 
 def _json(path: Path) -> Any:
@@ -119,8 +123,8 @@ def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence
             f"'{path / edition.train}' hides the names and ranks of its categories, and there is no '{file}' "
             "that tells them (categories.json.tar.gz)"
         )
-    found = _json(file)
-    if not isinstance(found, list) or not has_ranks(found):
+    found: Sequence[dict[str, Any]] = _json(file)
+    if not _are_objects(found) or not has_ranks(found):
         raise DataError(f"'{file}' is no list of categories with their ranks")
     return found
 
