@@ -131,3 +131,22 @@ def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) ->
     for wrong, sentence in (({"probes": 1}, "unexpected keyword"), ({"hp_k": 0}, "hp_k must be at least 1")):
         with pytest.raises(StudyError, match=sentence):
             read_study(write(tmp_path, image_folder, evaluation=wrong))
+
+
+def test_baselines_that_are_alike_for_all_seeds_are_measured_once(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import labeltree.studies.execute as module
+
+    asked: list[int] = []
+    evaluate = module.evaluate
+    monkeypatch.setattr(module, "evaluate", lambda *a, **k: asked.append(1) or evaluate(*a, **k))
+    file = write(tmp_path, image_folder, baselines=["raw"], seeds=[0, 0])
+    study = read_study(file)
+    rows = module._baselines(study, tmp_path / "runs")
+    assert [row["method"] for row in rows] == ["raw pixels", "raw pixels"]
+    assert len(asked) == 1
+    rows = module._baselines(read_study(write(tmp_path, image_folder, seeds=[0, 1])), tmp_path / "more")
+    assert len(rows) == 4
+    with pytest.raises(StudyError, match="there is no 'pixels'"):
+        read_study(write(tmp_path, image_folder, baselines=["pixels"]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import evaluate
-from labeltree.runs import RunFolder
+from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.studies.plan import Method, Study, read_study, slug
 from labeltree.studies.table import study_table
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
@@ -111,26 +114,40 @@ def _scores(folder: RunFolder) -> dict[str, float | None]:
 
 
 def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
-    """The raw samples (the seed is the split's alone) and the encoder before training, for every seed."""
-    rows = []
+    """The raw samples (the seed is the split's alone) and the encoder before training, for every seed.
+
+    What is the same for several seeds, as with fixed splits and published weights, is measured once.
+    """
+    rows, measured = [], dict[str, dict[str, Any]]()
     for seed in study.seeds:
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
         module = prepare(recipe, source).module
         modality = module.encoder.modality
-        for name in (RAW_NAMES[modality], start_name(module.recipe)):
+        names = {"raw": RAW_NAMES[modality], "start": start_name(module.recipe)}
+        for name in (names[kind] for kind in study.baselines):
             folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
             known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
             if not folder.metrics.is_file() or known != recipe:
                 raw = name == RAW_NAMES[modality]
                 table = raw_table(source, modality) if raw else embed_source(module, source, adapted=False)
-                folder.write_json(
-                    folder.metrics,
-                    evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict(),
-                )
+                key = _digest(table)
+                if key not in measured:
+                    result = evaluate(table, source.taxonomy, settings=study.evaluation_settings)
+                    measured[key] = result.to_dict()
+                folder.write_json(folder.metrics, measured[key])
                 recipe.save(folder.recipe)
             rows.append({"method": name, "seed": seed, "scores": _scores(folder)})
     return rows
+
+
+def _digest(table: EmbeddingTable) -> str:
+    """Of everything that an evaluation reads of a table of samples without an objective."""
+    digest = hashlib.sha256("".join(np.asarray(table.split, dtype=str).tolist()).encode())
+    for column in (table.embeddings, table.features, table.nodes, table.aspects):
+        if column is not None:
+            digest.update(column.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _write(path: Path, study: Study, results: list[dict[str, Any]], choices: dict[str, Any]) -> Path:

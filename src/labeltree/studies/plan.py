@@ -47,6 +47,7 @@ class Study:
         trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
         select: the validation metric, a column of the history, that chooses a method's trial.
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
+        baselines: what stands beside the methods: ``raw`` samples, the encoder at the ``start`` of training.
     """
 
     title: str
@@ -56,6 +57,7 @@ class Study:
     trial_seed: int
     select: str
     evaluation: dict[str, Any] = field(default_factory=dict)
+    baselines: tuple[str, ...] = ("raw", "start")
 
     @property
     def evaluation_settings(self) -> EvaluationSettings:
@@ -108,6 +110,8 @@ def read_study(path: str | Path) -> Study:
         ]
         study = Study(methods=methods, **content)
         _ = study.evaluation_settings
+        if unknown := set(study.baselines) - {"raw", "start"}:
+            raise ValueError(f"baselines are raw and start; there is no '{min(unknown)}'")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(f"study '{path}' is not understood: {error}") from error
     columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]
