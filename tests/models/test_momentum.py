@@ -83,6 +83,11 @@ def test_the_example():
     assert doctest.testmod(momentum_module).failed == 0
 
 
+class CountsWords(nn.Module):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return (tokens >= 0).sum(1, keepdim=True)
+
+
 COUNTS = ((3, 3), (4, 1), (0, 5))
 
 
@@ -103,6 +108,9 @@ def _rank(rank: int, folder: str) -> None:
         assert torch.equal(keys, momentum(images, seed=seed))
         others = [gather_rows(momentum(images, seed=another)) for another in range(10, 14)]
         assert not all(torch.allclose(gather_rows(keys), other) for other in others)
+    words = torch.arange(2 + rank).repeat(3, 1)  # texts of another length on each rank
+    of_texts = MomentumEncoder(CountsWords(), nn.Identity())
+    assert of_texts(words).tolist() == [[2 + rank]] * 3
     torch.save(momentum.state_dict(), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()
 

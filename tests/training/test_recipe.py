@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.training import explaining
+from labeltree.training import explaining, help_text
 from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
 from labeltree.training.recipe import Recipe
 
@@ -136,3 +136,11 @@ def test_bad_flags() -> None:
 def test_values_out_of_range(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe(data="x", **settings)  # type: ignore[arg-type]
+
+
+def test_the_help_is_for_people() -> None:
+    assert doctest.testmod(help_text).failed == 0
+    text = RecipeParser("hwc+lam+mlcl").format_help()
+    for mark in ("`", "None", "Literal", "Optional[", "Union["):
+        assert mark not in text, mark
+    assert "--hwc.alpha" in text

@@ -75,14 +75,14 @@ class MomentumEncoder(nn.Module):
         All ranks must call it together, with as many images as they have.
 
         Args:
-            images: the images of this rank.
+            images: the images of this rank; or tokens `(b, t)`, filled up with −1; ranks may differ in t.
             seed: of the shuffle across ranks: the same on every rank, another at every step. On one rank
                 nothing is shuffled.
         """
         if num_ranks() == 1:
             return self._vectors(images)
         rank = distributed.get_rank()
-        everything = gather_rows(images)
+        everything = gather_rows(_as_wide_everywhere(images))
         first = int(gather_rows(torch.tensor([len(images)], device=images.device))[:rank].sum())
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(everything))).to(images.device)
         vectors = gather_rows(self._vectors(everything[order.tensor_split(num_ranks())[rank]]))
@@ -101,3 +101,11 @@ class MomentumEncoder(nn.Module):
             parts = mean.split_with_sizes([b.numel() for b in running])
             for buffer, part in zip(running, parts, strict=True):
                 buffer.copy_(part.view_as(buffer))
+
+
+def _as_wide_everywhere(tokens: Tensor) -> Tensor:
+    """Tokens (b, t) filled up with −1 to the longest text of all ranks; anything else as it is."""
+    if tokens.dim() != 2 or tokens.is_floating_point():
+        return tokens
+    widths = gather_rows(torch.tensor([tokens.shape[1]], device=tokens.device))
+    return nn.functional.pad(tokens, (0, int(widths.max()) - tokens.shape[1]), value=-1)

@@ -14,6 +14,7 @@ from jsonargparse import ArgumentParser, Namespace
 from labeltree.errors import LabeltreeError
 from labeltree.training.explaining import explain
 from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, TableRecipe
+from labeltree.training.help_text import HelpInWords
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import GIVEN, objective_terms
 
@@ -28,7 +29,13 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     """A parser of recipes that use one objective: it knows the options of that objective's terms."""
 
     def __init__(self, objective: str, **options: Any) -> None:
-        super().__init__(exit_on_error=False, default_env=False, allow_abbrev=False, **options)
+        super().__init__(
+            exit_on_error=False,
+            default_env=False,
+            allow_abbrev=False,
+            formatter_class=HelpInWords,
+            **options,
+        )
         self.terms = objective_terms(objective)
         self.add_argument(
             "--config", action="config", help="a recipe file (YAML); what follows it overrides it"
@@ -37,10 +44,6 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         self.set_defaults({"objective": objective})
         for term in self.terms:
             self.add_class_arguments(term.loss, term.name, skip=_given(term.loss))
-
-    def format_help(self, *arguments: Any, **options: Any) -> str:
-        """The help text, without the marks of the docstrings that it comes from."""
-        return str(super().format_help(*arguments, **options)).replace("``", "")
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Raise a `RecipeError` that says what is wrong and, for an unknown key, which is nearest."""

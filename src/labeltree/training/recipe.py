@@ -23,7 +23,7 @@ class Recipe:
     """All settings of a run.
 
     Attributes:
-        data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.parquet``).
+        data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.tsv``, ``.parquet``).
         objective: what to train with; several joined by ``+`` add up (``hwc+lam``).
         data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, where the data do not bring their own.
@@ -41,9 +41,10 @@ class Recipe:
             al., section 8.1). Of aspects, each is replaced by itself, together with its rating.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: of the Poincaré ball, below 0.
-        encoder: a small encoder of ours, any timm or torchvision name, or ``text:NAME`` for one of
+        encoder: one of --list-encoders, any timm or torchvision name, or ``text:NAME`` for one of
             sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
-        pretrained: start from the encoder's published weights; None = as is usual for it: text encoders do.
+        pretrained: start from the encoder's published weights; None = as is usual for it: ``minilm`` and
+            ``text:NAME`` do.
         weights: start from this file of encoder weights.
         trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder). With
             ``head`` and plain ``views``, features are computed once.
@@ -54,7 +55,7 @@ class Recipe:
         max_length: tokens of a text that are read; None = as many as the encoder can.
         views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
             itself, seen through the encoder's dropout) or ``word-deletion``; ``identity`` is neither;
-            ``auto`` = simclr or dropout.
+            ``auto`` = simclr or dropout, or identity for a text encoder that is frozen.
         deletion: probability that ``word-deletion`` leaves a word out.
         dropout: of a text encoder, instead of its own; None = its own.
         erasing: probability of random erasing.

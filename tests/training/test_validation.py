@@ -1,0 +1,88 @@
+"""What validation searches for, and among what."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from labeltree.data import ArrayStore, Source
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.fit import prepare
+from labeltree.training.module import RepresentationModule
+from labeltree.training.recipe import Recipe
+from labeltree.training.validation import validation_samples
+
+TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])
+X, Y, Z, W = TREE.leaves.tolist()
+
+
+def source_of(training: Sequence[int], validation: Sequence[int]) -> Source:
+    nodes = torch.tensor([*training, *validation])
+    n = len(nodes)
+    return Source(
+        name="made",
+        taxonomy=TREE,
+        nodes=nodes,
+        instances=torch.arange(n) * 10,
+        store=ArrayStore(torch.zeros(n, 2, 2, dtype=torch.uint8)),
+        rows=torch.arange(n),
+    ).with_split(["train"] * len(training) + ["val"] * len(validation))
+
+
+@pytest.mark.parametrize(
+    "validation", [[X, X, Y, Y], [X, X, Y], [X, X, Y, Z], [-1, -1], [X, X, Y, Z, -1, -1, -1], []]
+)
+def test_among_themselves(validation: list[int]) -> None:
+    """Where half of them, or more, have another of their label."""
+    found = validation_samples(source_of([X, Y, Z, W], validation), 0)
+    assert found.source.nodes.tolist() == validation
+    assert found.num_queries == len(validation)
+
+
+def test_in_a_gallery_of_training_samples() -> None:
+    training = [X, Y, X, Z, X, -1, W]
+    source = source_of(training, [Y, X, Z, -1])
+    chosen = set()
+    for seed in range(20):
+        found = validation_samples(source, seed)
+        assert found.num_queries == 4
+        assert found.source.nodes[:4].tolist() == [Y, X, Z, -1]
+        assert sorted(found.source.nodes[4:].tolist()) == sorted([X, Y, Z])  # no query is a W
+        assert bool((found.source.instances[4:] < 10 * len(training)).all())
+        again = validation_samples(source, seed)
+        assert torch.equal(again.source.instances, found.source.instances)
+        chosen |= set(found.source.instances[4:][found.source.nodes[4:] == X].tolist())
+    assert chosen == {0, 20, 40}
+
+
+def test_one_pair_among_many_is_no_search() -> None:
+    """Five of seven would find nothing, whatever was learned."""
+    found = validation_samples(source_of([X, Y, Z, W] * 2, [X, X, Y, Z, W, TREE.find("a"), -1]), 0)
+    assert found.num_queries == 7
+    assert len(found.source) == 11
+
+
+def test_nothing_in_training_has_their_labels() -> None:
+    found = validation_samples(source_of([X, X], [Y, Z]), 0)
+    assert (len(found.source), found.num_queries) == (2, 2)
+
+
+def test_queries_are_searched_for_in_the_gallery(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = prepare(recipe_of()).module
+    module.num_queries = 2
+    logged: dict[str, float] = {}
+    monkeypatch.setattr(
+        RepresentationModule, "log", lambda _, name, value, **__: logged.update({name: value})
+    )
+    a, b = torch.eye(2)
+    one, other = module.taxonomy.leaves[:2].tolist()
+    # Each is nearest to the sample of its label in the gallery, but nearer still to the other query.
+    near = torch.stack([a + 0.5 * b, b + 0.5 * a, a, b])
+    nodes = torch.tensor([one, other, one, other])
+    for part in (slice(0, 3), slice(3, 4)):
+        module._validation.append((near[part], near[part], nodes[part]))
+    module.on_validation_epoch_end()
+    assert logged["val_recall_at_1"] == logged["val_embeddings_recall_at_1"] == 1.0
+    assert not module._validation
