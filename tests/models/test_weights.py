@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from labeltree.models import build_encoder, load_weights, save_weights, set_trainable
+from labeltree.models import AdaptedEncoder, build_encoder, load_weights, save_weights, set_trainable
 
 
 def same_state(a, b):
@@ -129,3 +129,16 @@ def test_a_failed_write_leaves_the_old_file(encoder, tmp_path, monkeypatch):
         save_weights(nn.Linear(2, 2), path)
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["encoder.safetensors"]
+
+
+def test_the_encoder_below_an_adapter(tmp_path):
+    """Of a run with an adapter, a new run takes the encoder; its adapter is its own."""
+    trained = AdaptedEncoder(build_encoder("small-conv"), 5)
+    file = tmp_path / "encoder.safetensors"
+    state = {f"encoder.{name}": value for name, value in trained.state_dict().items()}
+    save_file({**state, "objective.x": torch.ones(1)}, file)
+    again = build_encoder("small-conv", weights=file)
+    for name, value in trained.base.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value), name
+    load_weights(whole := AdaptedEncoder(build_encoder("small-conv"), 5), file)
+    assert torch.equal(whole.adapter[0].weight, trained.adapter[0].weight)

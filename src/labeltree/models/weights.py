@@ -57,7 +57,8 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     """Load the weights in `path` into `module`; every tensor of `module` must be there and fit.
 
     The prefixes "module." and "encoder." are taken off; a classifier that `module` lacks is ignored. Of a
-    file with tensors under "encoder." and others, such as a run's, those under "encoder." are loaded.
+    file with tensors under "encoder." and others, such as a run's, those under "encoder." are loaded; of an
+    encoder with an adapter, those of the encoder below it.
 
     Raises:
         ValueError: tensors are missing, left over or of another shape; the message names them.
@@ -68,6 +69,8 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
         state = _below(state, "module.")
     if not any(key.startswith("encoder.") for key in expected):
         state = _below(state, "encoder.") or state
+    if not any(key.startswith("base.") for key in expected):
+        state = _below(state, "base.") or state
     if not any(key.startswith("net.") for key in state) and all(key.startswith("net.") for key in expected):
         state = {f"net.{key}": value for key, value in state.items()}  # the wrapped library's own file
     state = {
