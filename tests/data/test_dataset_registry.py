@@ -2,7 +2,9 @@
 
 import pytest
 
+from labeltree.cli.main import main
 from labeltree.data import (
+    check_layout,
     data_home,
     fetch,
     get_dataset,
@@ -62,3 +64,19 @@ def test_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("LABELTREE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert data_home().name == "labeltree"
+
+
+def test_a_folder_that_is_not_there(tmp_path, capsys):
+    assert main(["data", "check", "cub-200", str(tmp_path / "none")]) == 2
+    said = capsys.readouterr()
+    assert (
+        f"problem: there is no folder '{tmp_path / 'none'}'. It should hold the list of images, from"
+        in said.out
+    )
+    assert "1 problem(s) are listed above" in said.err
+    (tmp_path / "file").touch()
+    assert "there is no folder" in check_layout(get_dataset("cub-200"), tmp_path / "file").problems[0]
+    with pytest.raises(DataError, match=r"It needs the list of images, from CUB_200_2011.tgz; the class of"):
+        fetch("cub-200")
+    assert main(["data", "check", "minilm"]) == 2
+    assert "'minilm' is no data set but an encoder's weights" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def _check(name: str, path: Path | None) -> None:
     entry = get_dataset(name)
     if not entry.is_data:
         entry.open()  # says what it is
-    folder = path or entry.folder
+    folder = entry.folder if path is None else path.expanduser()
     inventory = check_layout(entry, folder, progress=ProgressLine())
     if inventory.samples:
         print("samples: " + ", ".join(f"{count:,} {split}" for split, count in inventory.samples.items()))

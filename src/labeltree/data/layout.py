@@ -35,6 +35,9 @@ class Inventory:
 
 def missing_files(entry: DatasetEntry, path: Path) -> list[str]:
     """A sentence for every file or folder that a data set needs and that is not below ``path``."""
+    if entry.files and not path.is_dir():
+        wanted = dict.fromkeys(needed.what for needed in entry.files)
+        return [f"there is no folder '{path}'. It should hold {'; '.join(wanted)}"]
     return [_sentence(needed, path) for needed in entry.files if not _is_there(needed, path)]
 
 
@@ -47,9 +50,6 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
     missing = missing_files(entry, path)
     if not missing:
         return
-    if not path.is_dir():
-        archives = dict.fromkeys(needed.what for needed in entry.files)
-        missing = [f"there is no folder '{path}'. It should hold {', '.join(archives)}"]
     how = (
         f"'labeltree data get {entry.name}' fetches the data set"
         if entry.fetch is not None

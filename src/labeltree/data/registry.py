@@ -218,10 +218,10 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
     if entry.fetch is None:
         if not entry.files:
             raise DataError(f"data set '{name}' cannot be downloaded by labeltree; {entry.summary}")
-        wanted = "".join(f"\n  {needed.what}" for needed in entry.files)
+        wanted = "; ".join(dict.fromkeys(needed.what for needed in entry.files))
         raise DataError(
             f"data set '{name}' cannot be downloaded by labeltree; get it from its authors and unpack it "
-            f"into '{entry.folder}', or anywhere and name that folder as data_path. It needs{wanted}"
+            f"into '{entry.folder}', or anywhere and name that folder as data_path. It needs {wanted}"
         )
     folder = entry.fetch(progress=progress, force=force)
     if progress is not None:
