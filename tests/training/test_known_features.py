@@ -100,6 +100,8 @@ def test_a_file_of_features(tmp_path: Path) -> None:
     assert torch.equal(one.load(torch.tensor([8, 7])), values[[8, 7]])
     one.add(torch.empty(0, dtype=torch.int64), torch.empty(0, 3))
     assert list((tmp_path / "f").iterdir()) == [tmp_path / "f" / "kept.bin"]
+    (tmp_path / "any").touch()
+    assert (tmp_path / "f" / "kept.bin").stat().st_mode == (tmp_path / "any").stat().st_mode
     with pytest.raises(DataError, match=r"features have vanished from '.*kept\.bin'; the same command"):
         one.load(torch.tensor([9]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -56,14 +55,14 @@ class FeatureFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             path.unlink()
-        handle, fresh = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+        fresh = path.with_name(f".{path.stem}-{os.getpid()}.bin")
         try:
-            os.truncate(handle, self._size)
+            with fresh.open("wb") as empty:
+                empty.truncate(self._size)
             with contextlib.suppress(FileExistsError):
                 os.link(fresh, path)
         finally:
-            os.close(handle)
-            os.unlink(fresh)
+            fresh.unlink(missing_ok=True)
 
     def missing(self, rows: Tensor) -> Tensor:
         """Positions in ``rows`` of those that are not there."""
