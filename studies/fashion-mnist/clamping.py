@@ -12,7 +12,7 @@ import torch
 
 from labeltree.losses import HiMulConELoss
 from labeltree.training.embed import load_run
-from labeltree.training.fit import Trainee, prepare
+from labeltree.training.trainee import Trainee, prepare
 
 
 def shares(trainee: Trainee, batches: int = 5) -> tuple[list[float], float]:

@@ -13,10 +13,9 @@ from labeltree.data.images.file_store import FileStore
 from labeltree.errors import DataError
 from labeltree.training.embed import embed_source
 from labeltree.training.feature_file import FeatureFile
-from labeltree.training.fit import prepare
 from labeltree.training.frozen import encode_rows, use_known_features
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import Trainee
+from labeltree.training.trainee import Trainee, prepare
 
 
 @pytest.fixture

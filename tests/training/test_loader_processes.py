@@ -12,6 +12,7 @@ from labeltree.data.images.file_store import FileStore
 from labeltree.errors import DataError
 from labeltree.training import fit
 from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import prepare
 
 
 def test_an_error_in_a_loader_process_is_raised_as_it_is(
@@ -20,7 +21,6 @@ def test_an_error_in_a_loader_process_is_raised_as_it_is(
     """Not as one of the loader, whose message is the traceback."""
     folder = tmp_path / "photos"
     shutil.copytree(image_folder, folder)
-    prepare = fit.prepare
 
     def harmed(*arguments: object) -> object:
         trainee = prepare(*arguments)
@@ -43,7 +43,7 @@ def test_texts_in_a_loader_process(tmp_path: Path, recipe_of: Callable[..., Reci
         writer.writerows([f"word{n % 5} word{n % 7} word{n}", "ab"[n % 2]] for n in range(60))
     settings = {"data": str(table), "encoder": "small-text", "image_size": "null", "batch_size": 60}
     batches = [
-        next(iter(fit.prepare(recipe_of(**settings, workers=workers)).batches.train_dataloader()))
+        next(iter(prepare(recipe_of(**settings, workers=workers)).batches.train_dataloader()))
         for workers in (0, 1)
     ]
     for name, value in batches[0].items():

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
+from labeltree.data import Source
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.baselines import raw_table
 from labeltree.training.embed import load_run, run_tables
 from labeltree.training.fit import train
 from labeltree.training.other_samples import open_other
@@ -157,3 +160,24 @@ def test_images_are_nothing_to_a_text_encoder(table, tmp_path, image_folder):
     folder = train(recipe_of(table, epochs=1), tmp_path / "run", progress_bar=False).path
     with pytest.raises(DataError, match=r"'small-text' reads texts, but the samples of .* are images"):
         open_other(load_run(folder), str(image_folder), unlabelled=True)
+
+
+def test_raw_words_of_few_texts_and_of_signs():
+    tree = Taxonomy.from_paths(["a", "b"])
+    words = [f"word{n % 7} word{n % 5} of{n}" for n in range(40)]
+    signs = ["♠ ♠ ♥", "♣", "♥ ♥", "♠ ♣", "no"] * 8
+
+    def table_of(texts, training):
+        nodes, rows = tree.leaves[torch.arange(40) % 2], torch.arange(40)
+        source = Source("made", tree, nodes, rows, store=None, rows=rows, texts=texts)
+        return raw_table(
+            source.with_split(["train"] * training + ["test"] * (40 - training)), "text"
+        ).features
+
+    for texts, training in ((words, 1), (words, 3), (words, 39), (signs, 2), (signs, 4)):
+        features = table_of(texts, training)
+        assert len(features) == 40
+        assert bool(features.isfinite().all())
+    alike = torch.nn.functional.normalize(table_of(signs, 4))
+    torch.testing.assert_close(alike[0], alike[5])
+    assert float(alike[0] @ alike[1]) < 0.9

@@ -10,9 +10,10 @@ import torch
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.embed import embed_source, load_run
-from labeltree.training.fit import open_recipe_source, prepare, train
+from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import open_recipe_source, prepare
 
 Recipes = Callable[..., Recipe]
 

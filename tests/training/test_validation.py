@@ -7,9 +7,9 @@ import torch
 
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.fit import prepare
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import prepare
 from labeltree.training.validation import validation_samples
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])

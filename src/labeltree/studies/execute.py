@@ -18,8 +18,9 @@ from labeltree.studies.table import study_table
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run
-from labeltree.training.fit import open_recipe_source, prepare, train
+from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
+from labeltree.training.trainee import open_recipe_source, prepare
 
 __all__ = ["execute"]
 

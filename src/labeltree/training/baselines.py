@@ -9,7 +9,6 @@ import torch
 
 from labeltree.data import Source
 from labeltree.data.source import Modality
-from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 from labeltree.training.recipe import Recipe
 from labeltree.training.tables import chunks, table_of
@@ -31,8 +30,9 @@ def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> Embe
     """The samples' own values as features and embedding.
 
     Of images, the pixels, centred by channel; above 32 pixels a side they are reduced to 32 first. Of texts,
-    the words: tf-idf with sublinear counts, fitted on the training samples, reduced to 256 dimensions by a
-    truncated singular value decomposition (latent semantic analysis, Deerwester et al. 1990).
+    the words of two letters and more, or every sign where there are none: tf-idf with sublinear counts,
+    fitted on the training samples, reduced to 256 dimensions by a truncated singular value decomposition
+    (latent semantic analysis, Deerwester et al. 1990).
     """
     points = _words(source) if modality == "text" else _pixels(source, batch_size)
     return table_of(source, points, features=points, geometry="sphere")
@@ -59,14 +59,16 @@ def _words(source: Source) -> torch.Tensor:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts = np.asarray(source.read(torch.arange(len(source))), dtype=object)
+    learned = texts[_train_mask(source)]
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     try:
-        vectorizer.fit(texts[_train_mask(source)])
-    except ValueError as error:  # texts of nothing but signs have no word
-        raise DataError(f"the training texts of '{source.name}' hold no words: {error}") from error
+        vectorizer.fit(learned)
+    except ValueError:  # no word of two letters: then each sign is one
+        vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S").fit(learned)
     words = vectorizer.transform(texts)
     dim = min(_WORDS_DIM, min(words.shape) - 1)
     if dim < 1:
         return torch.from_numpy(words.toarray()).float()
-    svd = TruncatedSVD(dim, random_state=0).fit(words[_train_mask(source)])
+    with np.errstate(invalid="ignore"):  # of a single text it asks for the share of a variance of 0
+        svd = TruncatedSVD(dim, random_state=0).fit(words[_train_mask(source)])
     return torch.from_numpy(svd.transform(words)).float()

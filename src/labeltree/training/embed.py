@@ -12,7 +12,6 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
-from labeltree.training.fit import open_recipe_source, prepare
 from labeltree.training.frozen import encode_rows
 from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
@@ -20,7 +19,7 @@ from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
 from labeltree.training.record import check_labels, check_samples
 from labeltree.training.tables import chunks, table_of
-from labeltree.training.trainee import Trainee
+from labeltree.training.trainee import Trainee, open_recipe_source, prepare
 
 TableName = Literal["trained", "untrained", "raw"]
 

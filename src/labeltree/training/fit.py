@@ -12,114 +12,23 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
-from labeltree.data import ProgressLine, Source, make_splits, open_source
-from labeltree.data.progress import Progress
+from labeltree.data import ProgressLine
 from labeltree.errors import RunError
 from labeltree.models import (
-    AdaptedEncoder,
-    Encoder,
-    TextEncoder,
-    build_encoder,
     check_encoder,
-    encoder_modality,
-    set_trainable,
 )
 from labeltree.runs import RunFolder
-from labeltree.training.batches import SourceDataModule
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
 from labeltree.training.frozen import use_known_features
-from labeltree.training.inputs import open_inputs, open_views
-from labeltree.training.labels import training_labels
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
-from labeltree.training.objective import Objective
 from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import abandon_run, begin_run
 from labeltree.training.settled import LEFT_OPEN, settle
-from labeltree.training.trainee import Trainee
-from labeltree.training.validation import validation_samples
+from labeltree.training.trainee import open_recipe_source, prepare
 
-__all__ = ["is_first_rank", "open_recipe_source", "prepare", "train"]
-
-
-def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
-    """The samples of a recipe, with their splits."""
-    source = open_source(
-        recipe.data,
-        data_path=recipe.data_path,
-        image_size=recipe.image_size,
-        taxonomy=recipe.taxonomy,
-        channels=recipe.channels,
-        on_error=recipe.on_error,
-        progress=progress,
-        **recipe.table.columns,
-    )
-    return make_splits(
-        source,
-        val=recipe.val,
-        test=recipe.test,
-        seed=recipe.seed,
-        limit=recipe.limit,
-        train_limit=recipe.train_limit,
-        test_limit=recipe.test_limit,
-    )
-
-
-def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Trainee:
-    """Build everything that a recipe describes, with the weights that training starts from.
-
-    Args:
-        recipe: of the run.
-        source: the recipe's samples, if they are open already.
-        start_weights: read the trained weights that the recipe starts from. Whoever loads other weights
-            next does without them, and without the file or the network they come from.
-    """
-    source = source if source is not None else open_recipe_source(recipe)
-    recipe = settle(recipe, source)
-    L.seed_everything(recipe.seed, verbose=False)
-    encoder = _encoder(recipe, source, start_weights)
-    training = source.of_split("train")
-    labels = training_labels(recipe, source.taxonomy, training.nodes)
-    training = labels.source(training, recipe)
-    objective = Objective(recipe, labels.taxonomy, encoder.feature_dim, source.aspect_taxonomies)
-    objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
-    objective.observe_labels(training.nodes)
-    inputs = open_inputs(source, encoder, recipe)
-    validation = validation_samples(source, recipe.seed)
-    batches = SourceDataModule(training, validation.source, inputs, recipe, objective)
-    module = RepresentationModule(
-        recipe,
-        source.taxonomy,
-        encoder,
-        objective,
-        open_views(source, encoder, recipe),
-        batches.steps_per_epoch,
-        validation.num_queries,
-    )
-    return Trainee(source, labels, batches, module)
-
-
-def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:
-    shape: dict[str, int] = {}
-    if encoder_modality(recipe.encoder) == "image":
-        channels, height, _ = source.image_shape
-        shape = {"channels": channels, "image_size": height}
-    encoder = build_encoder(
-        recipe.encoder,
-        pretrained=bool(recipe.pretrained) and start_weights,
-        weights=recipe.weights if start_weights else None,
-        **shape,
-    )
-    if isinstance(encoder, TextEncoder):
-        # Without views there is nothing random.
-        dropout = 0.0 if recipe.views == "identity" else recipe.dropout
-        if dropout is not None:
-            encoder.set_dropout(dropout)
-    elif recipe.channels_last:
-        encoder = encoder.to(memory_format=torch.channels_last)
-    set_trainable(encoder, recipe.trainable)
-    return encoder if recipe.adapter is None else AdaptedEncoder(encoder, recipe.adapter)
+__all__ = ["is_first_rank", "train"]
 
 
 def train(
