@@ -23,7 +23,7 @@ from labeltree.data.stores import MappedStore, reshaped
 __all__: list[str] = []
 
 _LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
-_FILES = tuple(Needed(name, "made by 'labeltree data get emoji'") for name in (INDEX, PIXELS))
+_FILES = (Needed(INDEX, "the list of the drawings"), Needed(PIXELS, "the drawings as pixels"))
 
 # What the pinned packages give: samples to train, validate and test on, and emoji.
 _COUNTS = {
