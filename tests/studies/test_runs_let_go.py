@@ -12,6 +12,7 @@ import yaml
 
 from labeltree.studies import execute as studies
 from labeltree.training import fit
+from labeltree.training.trainee import Trainee, prepare
 
 
 def test_a_run_is_gone_when_the_next_begins(
@@ -19,9 +20,8 @@ def test_a_run_is_gone_when_the_next_begins(
 ) -> None:
     held: list[weakref.ref[Any]] = []
     alive: list[int] = []
-    prepare = fit.prepare
 
-    def watched(*args: Any, **kwargs: Any) -> fit.Trainee:
+    def watched(*args: Any, **kwargs: Any) -> Trainee:
         trainee = prepare(*args, **kwargs)
         held.append(weakref.ref(trainee.module))
         return trainee

@@ -66,6 +66,7 @@ def test_a_study_from_end_to_end(
     assert {r["hwc"]["gamma"] for r in recipes if "hwc" in r} == {0.25}
     # Trials never see the test split: no metrics are in their folders.
     assert not list((tmp_path / "runs").glob("*trial*/metrics.json"))
+    assert not list((tmp_path / "runs").glob("*/checkpoints"))  # of trials neither: they would fill a disk
     # Again: everything is there already, and the page comes out the same.
     monkeypatch.setattr("labeltree.studies.execute.embed_source", None)
     monkeypatch.setattr("labeltree.studies.execute.evaluate", None)

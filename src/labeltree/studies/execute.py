@@ -59,8 +59,7 @@ def execute(path: str | Path, *, progress_bar: bool = False) -> Path:
             name = study.run_name(method, f"trial{best}" if tried else f"seed{seed}")
             folder = train(recipe, runs / name, progress_bar=progress_bar)
             results.append({"method": method.name, "seed": seed, **_evaluated(study, folder)})
-            folder.drop_checkpoints()  # hundreds of runs would fill a disk
-            _let_go()
+            _let_go(folder)
             _write(path, study, results, choices)
     results += _baselines(study, runs)
     return _write(path, study, results, choices)
@@ -72,19 +71,20 @@ def _trial(
     """The best validation value of one trial."""
     recipe = study.recipe(method, trial, study.trial_seed)
     folder = train(recipe, runs / study.run_name(method, f"trial{number}"), progress_bar=progress_bar)
-    _let_go()
+    _let_go(folder)
     value = best_row(folder.read_history(), study.select)[study.select]
     print(f"{method.name}, trial {number} {trial}: {study.select} {value:.4f}", flush=True)
     return value
 
 
-def _let_go() -> None:
-    """Free what a run held.
+def _let_go(folder: RunFolder) -> None:
+    """Free what a finished run held, on disk and in memory: hundreds of training states would fill a disk.
 
     A trainer and its module refer to each other. Python looks for such circles among old objects only when a
     quarter as many new ones have come, which takes many runs; each keeps its weights and a mapping of all
     images till then.
     """
+    folder.drop_checkpoints()
     gc.collect()
 
 
