@@ -82,7 +82,7 @@ def test_devise_in_two_stages(tmp_path: Path, glove: Path, recipe_of: Callable[.
     assert encoder
     assert all(torch.equal(before[name], after[name]) for name in encoder)  # its statistics, too
     (weight,) = (v for k, v in after.items() if k.startswith("objective.head") and v.ndim == 2)
-    features = build_encoder(recipe.encoder, channels=3, image_size=28).feature_dim
+    features = build_encoder("small-conv", channels=3, image_size=28).feature_dim
     assert weight.shape == (50, features)  # one linear map onto the words
     trainee = load_run(second.path)
     assert trainee.module.objective.geometry.name == "euclidean"

@@ -57,9 +57,9 @@ def settle(recipe: Recipe, source: Source) -> Recipe:
             "a frozen encoder drops nothing out: with trainable 'head' leave dropout out, and let views be "
             "'word-deletion' or 'identity'"
         )
-    pretrained = usually_pretrained(encoder) if recipe.pretrained is None else recipe.pretrained
-    if pretrained and recipe.weights is not None and recipe.pretrained is None:
-        pretrained = False
+    pretrained = recipe.pretrained
+    if pretrained is None:
+        pretrained = recipe.weights is None and usually_pretrained(encoder)
     return dataclasses.replace(
         recipe,
         encoder=encoder,
