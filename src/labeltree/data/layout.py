@@ -81,13 +81,11 @@ def check_layout(entry: DatasetEntry, path: Path, *, progress: Progress | None =
 
 
 def _sentence(needed: Needed, path: Path) -> str:
-    paths = (needed.paths,) if isinstance(needed.paths, str) else needed.paths
-    return f"there is no {' or '.join(repr(str(path / p)) for p in paths)} ({needed.what})"
+    return f"there is no {' or '.join(repr(str(path / p)) for p in needed.choices)} ({needed.what})"
 
 
 def _is_there(needed: Needed, path: Path) -> bool:
-    paths = (needed.paths,) if isinstance(needed.paths, str) else needed.paths
-    return any(next(_matches(path, pattern), None) is not None for pattern in paths)
+    return any(next(_matches(path, pattern), None) is not None for pattern in needed.choices)
 
 
 def _matches(path: Path, pattern: str) -> Iterator[Path]:

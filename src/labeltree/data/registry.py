@@ -45,6 +45,11 @@ class Needed:
     paths: str | tuple[str, ...]
     what: str
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The paths of which one is enough."""
+        return (self.paths,) if isinstance(self.paths, str) else self.paths
+
 
 @dataclass(frozen=True)
 class Published:

@@ -12,6 +12,7 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import evaluate
+from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.studies.plan import Method, Study, read_study, slug
 from labeltree.studies.table import study_table
@@ -20,6 +21,7 @@ from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
+from labeltree.training.settled import settle
 from labeltree.training.trainee import open_recipe_source, prepare
 
 __all__ = ["execute"]
@@ -120,18 +122,21 @@ def _baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
     What is the same for several seeds, as with fixed splits and published weights, is measured once.
     """
     rows, measured = [], dict[str, dict[str, Any]]()
-    for seed in study.seeds:
+    for seed in study.seeds if study.baselines else ():
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
-        module = prepare(recipe, source).module
-        modality = module.encoder.modality
-        names = {"raw": RAW_NAMES[modality], "start": start_name(module.recipe)}
-        for name in (names[kind] for kind in study.baselines):
+        settled = settle(recipe, source)
+        modality = encoder_modality(settled.encoder)
+        names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
+        for kind in study.baselines:
+            name = names[kind]
             folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
             known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
             if not folder.metrics.is_file() or known != recipe:
-                raw = name == RAW_NAMES[modality]
-                table = raw_table(source, modality) if raw else embed_source(module, source, adapted=False)
+                if kind == "raw":
+                    table = raw_table(source, modality)
+                else:
+                    table = embed_source(prepare(recipe, source).module, source, adapted=False)
                 key = _digest(table)
                 if key not in measured:
                     result = evaluate(table, source.taxonomy, settings=study.evaluation_settings)

@@ -97,6 +97,6 @@ def open_views(source: Source, encoder: Encoder, recipe: Recipe) -> ViewPair:
 
 
 def _normalisation(encoder: Encoder, channels: int) -> tuple[list[float], list[float]]:
-    mean = list(getattr(encoder, "mean", None) or IMAGENET_MEAN)
-    std = list(getattr(encoder, "std", None) or IMAGENET_STD)
+    mean = list(encoder.mean or IMAGENET_MEAN)
+    std = list(encoder.std or IMAGENET_STD)
     return (mean, std) if channels == 3 else ([sum(mean) / 3], [sum(std) / 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from labeltree.data import Source
@@ -38,6 +39,7 @@ def validation_samples(source: Source, seed: int) -> ValidationSamples:
     labels, counts = queries.nodes[queries.nodes >= 0].unique(return_counts=True)  # type: ignore[no-untyped-call]
     if 2 * int(counts[counts > 1].sum()) >= int(counts.sum()):
         return ValidationSamples(queries, len(queries))
+    split = np.asarray(source.split)
     training = source.of_split("train")
     order = sample_keys(seed, 0, _DRAW, training.instances).argsort(stable=True)
     order = order[training.nodes[order].argsort(stable=True)]
@@ -45,8 +47,6 @@ def validation_samples(source: Source, seed: int) -> ValidationSamples:
     first = torch.ones(len(nodes), dtype=torch.bool)
     first[1:] = nodes[1:] != nodes[:-1]
     chosen = order[first & torch.isin(nodes, labels)]
-    if not len(chosen):
-        return ValidationSamples(queries, len(queries))
-    positions = {int(instance): place for place, instance in enumerate(source.instances.tolist())}
-    both = torch.cat([queries.instances, training.instances[chosen]]).tolist()
-    return ValidationSamples(source.subset([positions[instance] for instance in both]), len(queries))
+    gallery = np.flatnonzero(split == "train")[chosen.numpy()]
+    both = np.concatenate([np.flatnonzero(split == "val"), gallery])
+    return ValidationSamples(source.subset(torch.from_numpy(both)), len(queries))
