@@ -1,6 +1,6 @@
 """Time to open tables of a million rows with texts and three columns of labels.
 
-    python benchmarks/tables.py [--rows 1000000]
+    python benchmarks/tables.py [--short]
 
 A table of images takes the same time plus that of looking at each distinct file, and, when it is opened for
 the first time, of decoding it.
@@ -8,7 +8,6 @@ the first time, of decoding it.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from harness import Results, Size, Table, choose, main
 from labeltree.data import open_source
 
 
@@ -36,29 +36,28 @@ def frame(rows: int) -> pd.DataFrame:
     )
 
 
-def timed(file: Path) -> None:
-    """Open a table, and print the seconds it took."""
-    start = time.perf_counter()
-    source = open_source(file)
-    seconds = time.perf_counter() - start
-    size = file.stat().st_size / 2**20
-    print(f"{file.suffix:<9} {size:6.0f} MiB {len(source):>10,} rows {seconds:7.2f} s", flush=True)
+def opened(file: Path) -> list[str | float]:
+    """A row of the table: a file is opened, once."""
+    began, busy = time.perf_counter(), time.process_time()
+    open_source(file)
+    cpu, wall = time.process_time() - busy, time.perf_counter() - began
+    return [file.suffix, file.stat().st_size / 2**20, cpu, wall]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args().rows
+def measure(size: Size) -> Results:
+    """Seconds of opening."""
+    rows = choose(size, full=1_000_000, short=200_000, tiny=500)
     pa.set_cpu_count(1)
     table = frame(rows)
     with tempfile.TemporaryDirectory() as folder:
         table.head(10).to_csv(Path(folder) / "first.csv", index=False)
         open_source(Path(folder) / "first.csv")  # libraries are loaded when they are used first
         table.to_csv(Path(folder) / "table.csv", index=False)
-        timed(Path(folder) / "table.csv")
         table.to_parquet(Path(folder) / "table.parquet")
-        timed(Path(folder) / "table.parquet")
+        found = [opened(Path(folder) / name) for name in ("table.csv", "table.parquet")]
+    columns = ("file", "MiB", "opened, CPU s", "by the clock")
+    return Results([Table(f"Tables of {rows:,} rows", columns, found)])
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, measure)

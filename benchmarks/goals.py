@@ -1,0 +1,122 @@
+"""The goals P1 to P14, beside what was measured and the command that repeats it.
+
+    python benchmarks/goals.py [--short] [--write]
+
+`--short` reads the results of `make bench`, else those of `make bench-full`, which are committed; `--write`
+puts the table into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kept import FOLDER, show
+from labeltree.atomic import atomic_write
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- the table of goals: python benchmarks/goals.py --write -->", "<!-- end of the table -->"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that the project wants to reach.
+
+    Attributes:
+        key: under which `Results.measured` has it; begins with the goal's number.
+        what: is measured.
+        sense: whether it shall be at most or at least the limit.
+        limit: in the unit.
+        unit: of the figure.
+        script: that measures it.
+    """
+
+    key: str
+    what: str
+    sense: Literal["≤", "≥"]
+    limit: float
+    unit: str
+    script: str
+
+    def met(self, measured: float) -> bool:
+        """Whether the figure reaches the goal."""
+        return measured <= self.limit if self.sense == "≤" else measured >= self.limit
+
+
+GOALS = (
+    Goal("P1", "HWC, n = 8192, d = 128", "≤", 0.75, "× limit3", "losses"),
+    Goal("P2", "HiMulCon, 3 depths, n = 8192", "≤", 0.75, "× limit3", "losses"),
+    Goal("P2 depths", "HiMulCon, 8 depths against 1", "≤", 1.1, "×", "losses"),
+    Goal("P3 SupCon", "pytorch-metric-learning's SupConLoss over ours", "≥", 8, "×", "losses"),
+    Goal("P3 HWC", "dense autograd HWC over ours", "≥", 8, "×", "losses"),
+    Goal("P4", "dense autograd SupCon over ours, the least from n = 256", "≥", 1, "×", "losses"),
+    Goal("P4 512", "the same at n = 512", "≥", 1.5, "×", "losses"),
+    Goal("P5", "memory over baseline, n = 65,536, every pairwise objective", "≤", 300, "MB", "memory"),
+    Goal("P5 seconds", "time of it, HWC", "≤", 20, "s", "memory"),
+    Goal("P5 growth", "memory when n doubles, the most of all objectives", "≤", 2.1, "×", "memory"),
+    Goal("P6", "gradient error over that of dense float32, the most of all cases", "≤", 2, "×", "accuracy"),
+    Goal("P6 finite", "values that are not finite, τ = 0.01 and ω = 2", "≤", 0, "", "accuracy"),
+    Goal("P7", "spread over five label shapes, HWC", "≤", 15, "%", "shapes"),
+    Goal("P8 HiConE", "HiConE over HiMulCon", "≤", 1.5, "×", "contrast"),
+    Goal("P8 MaskCon", "MaskCon, 256 × 65,536, over its four matrix products", "≤", 1.5, "×", "contrast"),
+    Goal("P9", "1, 2, 4 ranks against one process, float64", "≤", 1e-12, "relative", "ranks"),
+    Goal("P9 collectives", "collectives in the backward pass", "≤", 0, "", "ranks"),
+    Goal("P10 precision", "HP@1..250, 50,000 × 50,000", "≤", 8, "s", "metrics"),
+    Goal("P10 all", "all retrieval metrics, 50,000 × 50,000", "≤", 75, "s", "metrics"),
+    Goal("P10 loops", "plain Python loops over ours, 10,000 × 10,000", "≥", 20, "×", "metrics"),
+    Goal("P11 1M", "one epoch of the sampler, 1,000,000 samples", "≤", 0.3, "s", "sampler"),
+    Goal("P11 10M", "one epoch of the sampler, 10,000,000 samples", "≤", 5, "s", "sampler"),
+    Goal("P12", "HWC on a GPU, n = 65,536, d = 128, bfloat16", "≤", 12, "ms", "gpu"),
+    Goal("P12 memory", "memory of it", "≤", 1, "GB", "gpu"),
+    Goal("P13 classes", "class embeddings of 10,000 classes", "≤", 10, "s", "taxonomy"),
+    Goal("P13 relation", "relation of a batch of 8192 in 100,000 nodes", "≤", 5, "ms", "taxonomy"),
+    Goal("P14", "loss in a step of the small encoder, n = 512", "≤", 5, "%", "training_step"),
+    Goal("P14 GPU", "loss in a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "training_step"),
+)
+
+
+def collect(folder: Path) -> dict[str, dict[str, Any]]:
+    """The results in a folder, by script."""
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every goal as a row of a table in Markdown."""
+    lines = ["| # | what | goal | measured | met | command |", "|---|---|---:|---:|---|---|"]
+    for goal in GOALS:
+        kept = results.get(goal.script, {})
+        figure = kept.get("measured", {}).get(goal.key)
+        measured = "–" if figure is None else f"{show(figure)} {goal.unit}".strip()
+        met = "–" if figure is None else "yes" if goal.met(figure) else "**no**"
+        wanted = f"{goal.sense} {show(goal.limit)} {goal.unit}".strip()
+        command = f"`{kept['command']}`" if figure is not None else f"`python benchmarks/{goal.script}.py`"
+        lines.append(f"| {goal.key.split()[0]} | {goal.what} | {wanted} | {measured} | {met} | {command} |")
+    return "\n".join(lines)
+
+
+def page(text: str, made: str) -> str:
+    """The page with the table between its two marks.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{PAGE.name} lacks the lines between which the table goes: {BEGIN!r} and {END!r}")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="the results of the short forms")
+    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
+    given = parser.parse_args()
+    made = table(collect(FOLDER / "short" if given.short else FOLDER))
+    print(made)
+    if given.write:
+        with atomic_write(PAGE) as path:
+            path.write_text(page(PAGE.read_text("utf-8"), made), "utf-8")
