@@ -16,6 +16,7 @@ from labeltree.models.build import (
     list_encoders,
     usually_pretrained,
 )
+from labeltree.models.chunks import encode_in_chunks, normalises_by_batch
 from labeltree.models.encoder import Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
 from labeltree.models.momentum import MomentumEncoder
@@ -34,9 +35,11 @@ __all__ = [
     "TokenizedTexts",
     "build_encoder",
     "check_encoder",
+    "encode_in_chunks",
     "encoder_modality",
     "list_encoders",
     "load_weights",
+    "normalises_by_batch",
     "register_encoder",
     "save_weights",
     "set_trainable",

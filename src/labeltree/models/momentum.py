@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
+from labeltree.models.chunks import encode_in_chunks
 from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
 
 __all__ = ["MomentumEncoder"]
@@ -69,7 +70,7 @@ class MomentumEncoder(nn.Module):
             mine.lerp_(theirs.detach().to(mine), 1 - momentum)
 
     @torch.no_grad()
-    def forward(self, images: Tensor, *, seed: int = 0) -> Tensor:
+    def forward(self, images: Tensor, *, seed: int = 0, chunk: int | None = None) -> Tensor:
         """Vectors `(b, d)` of this rank's images `(b, …)`, as the head gives them.
 
         All ranks must call it together, with as many images as they have.
@@ -78,19 +79,20 @@ class MomentumEncoder(nn.Module):
             images: the images of this rank; or tokens `(b, t)`, filled up with −1; ranks may differ in t.
             seed: of the shuffle across ranks: the same on every rank, another at every step. On one rank
                 nothing is shuffled.
+            chunk: images that the encoder sees at once, see `encode_in_chunks`; None = all.
         """
         if num_ranks() == 1:
-            return self._vectors(images)
+            return self._vectors(images, chunk)
         rank = distributed.get_rank()
         everything = gather_rows(_as_wide_everywhere(images))
         first = int(gather_rows(torch.tensor([len(images)], device=images.device))[:rank].sum())
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(everything))).to(images.device)
-        vectors = gather_rows(self._vectors(everything[order.tensor_split(num_ranks())[rank]]))
+        vectors = gather_rows(self._vectors(everything[order.tensor_split(num_ranks())[rank]], chunk))
         self._share_buffers()
         return vectors[order.argsort()[first : first + len(images)]]
 
-    def _vectors(self, images: Tensor) -> Tensor:
-        vectors: Tensor = self.head(self.encoder(images))
+    def _vectors(self, images: Tensor, chunk: int | None) -> Tensor:
+        vectors: Tensor = self.head(encode_in_chunks(self.encoder, images, chunk))
         return vectors
 
     def _share_buffers(self) -> None:

@@ -50,6 +50,7 @@ def check_ranges(recipe: Recipe) -> None:
     checks = [
         ("epochs", r.epochs >= 1, "1 or more"),
         ("batch_size", r.batch_size >= 2, "2 or more"),
+        ("encode_chunk", r.encode_chunk is None or r.encode_chunk >= 1, "1 or more"),
         ("curvature", r.curvature < 0, "below 0"),
         ("val", 0 < r.val < 1, "between 0 and 1"),
         ("test", 0 < r.test < 1, "between 0 and 1"),

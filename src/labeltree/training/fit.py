@@ -14,9 +14,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine
 from labeltree.errors import RunError
-from labeltree.models import (
-    check_encoder,
-)
+from labeltree.models import check_encoder, normalises_by_batch
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
 from labeltree.training.frozen import use_known_features
@@ -71,6 +69,7 @@ def train(
         return folder
     trainee = prepare(recipe, source)
     use_known_features(trainee, progress)
+    _tell_of_chunks(trainee.module)
     _quiet()
     hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
@@ -131,6 +130,20 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
 def is_first_rank() -> bool:
     """Whether this process is the one that writes, also before the trainer has begun."""
     return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def _tell_of_chunks(module: RepresentationModule) -> None:
+    size = module.recipe.batch_size * module.objective.num_views // module.recipe.devices
+    chunk = module.recipe.encode_chunk
+    if chunk is None or chunk >= size or module.reads_features or not is_first_rank():
+        return
+    if normalises_by_batch(module.encoder):
+        warnings.warn(
+            f"encoder '{module.recipe.encoder}' has batch normalisation: with encode_chunk {chunk} it "
+            f"normalises each chunk by itself, as if batches were that small, not all {size} views together; "
+            "an encoder with layer normalisation learns exactly what it would without encode_chunk",
+            stacklevel=2,
+        )
 
 
 def _check_settings(folder: RunFolder, differences: list[str]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from labeltree.data import Source, data_home
 from labeltree.data.images.file_store import FileStore
 from labeltree.data.progress import Progress, silent
+from labeltree.models import encode_in_chunks
 from labeltree.training.feature_file import FeatureFile
 from labeltree.training.inputs import InputStore
 from labeltree.training.module import RepresentationModule
@@ -107,7 +108,8 @@ def _encoded(
     for positions in chunks(len(rows), _BATCH):
         some = rows[positions]
         with torch.no_grad():
-            features = encoder(module.plain(inputs.load(some).to(device), some.to(device))).float().cpu()
+            samples = module.plain(inputs.load(some).to(device), some.to(device))
+            features = encode_in_chunks(encoder, samples, module.recipe.encode_chunk).float().cpu()
         yield features
         report("computing features", int(positions[-1]) + 1, len(rows))
 

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeltree.geometry import Sphere
 from labeltree.metrics.functional import retrieval_metrics
-from labeltree.models import Encoder, KeyQueue, MomentumEncoder
+from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
 from labeltree.training.inputs import ViewPair
@@ -134,8 +134,7 @@ class RepresentationModule(L.LightningModule):
     def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
         """Of samples, or of what a frozen encoder has made of them."""
         if not self.reads_features:
-            made: Tensor = encoder(samples)
-            return made
+            samples = encode_in_chunks(encoder.without_adapter, samples, self.recipe.encode_chunk)
         return encoder.adapt(samples)
 
     def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
@@ -153,7 +152,7 @@ class RepresentationModule(L.LightningModule):
         assert self.momentum is not None
         self.momentum.update(self.encoder, self.objective.head, self.recipe.queue.momentum)
         seed = hash((self.recipe.seed, self.global_step)) % 2**32
-        vectors = self.momentum(samples, seed=seed)
+        vectors = self.momentum(samples, seed=seed, chunk=self.recipe.encode_chunk)
         with torch.no_grad():
             keys: Tensor = self.objective.geometry.embed(vectors)
         return keys

@@ -64,6 +64,8 @@ class Recipe:
             compares views, else one.
         sampler: ``auto`` is what the objective asks for.
         batch_size: samples a step, over all devices together.
+        encode_chunk: views that the encoder sees at once, where those of a batch are too many for memory:
+            activations are computed again, chunk by chunk, in the backward pass; None = all.
         epochs: passes over the training samples.
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
@@ -122,6 +124,7 @@ class Recipe:
     num_views: int | None = None
     sampler: Literal["auto", "hierarchical", "random", "balanced", "class-balanced"] = "auto"
     batch_size: int = 256
+    encode_chunk: int | None = None
     epochs: int = 10
     limit: int | None = None
     train_limit: int | None = None

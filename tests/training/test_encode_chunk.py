@@ -1,0 +1,152 @@
+"""Training with `encode_chunk`: a run of the whole batch where samples are by themselves; and it resumes."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch import nn
+
+from labeltree.models import Encoder, register_encoder
+from labeltree.runs import RunFolder
+from labeltree.training.embed import embed_source, load_run
+from labeltree.training.fit import train
+from labeltree.training.reading import RecipeParser
+from labeltree.training.recipe import Recipe
+
+
+class Plain(Encoder):
+    """Layer normalisation and dropout; remembers how many samples it was given at once."""
+
+    most = 0
+
+    def __init__(self, channels: int, dropout: float) -> None:
+        super().__init__("test-chunks", 16)
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, 16, 7, stride=7), nn.GELU(), nn.Flatten(), nn.LayerNorm(256),
+            nn.Dropout(dropout), nn.Linear(256, 16),
+        )  # fmt: skip
+
+    @property
+    def stages(self) -> list[nn.Module]:
+        return [self.body]
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        Plain.most = max(Plain.most, len(images))
+        features: torch.Tensor = self.body(images)
+        return features
+
+
+@register_encoder("test-chunks", summary="every sample by itself")
+def plain_encoder(channels: int, image_size: int) -> Encoder:
+    return Plain(channels, 0.0)
+
+
+@register_encoder("test-chunks-dropout", summary="the same with dropout")
+def dropout_encoder(channels: int, image_size: int) -> Encoder:
+    return Plain(channels, 0.5)
+
+
+def trained(recipe: Recipe, path: Path, *callbacks: Callback) -> tuple[dict[str, torch.Tensor], RunFolder]:
+    Plain.most = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", message=".*(exists and is not empty|does not have many workers).*")
+        folder = train(recipe, path, callbacks=list(callbacks), progress_bar=False, every_n_steps=1)
+    return folder.load_weights(), folder
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings"),
+    [
+        ("hwc+lam", {"ema": 0.9, "ema_evaluate": "true"}),
+        ("maskcon", {"queue__size": 20}),
+        ("ce", {"adapter": 8}),
+        ("hwc", {"precision": "bf16", "optimizer__lr": 0.01}),
+    ],
+)
+def test_the_run_of_the_whole_batch(
+    objective: str, settings: dict[str, object], tmp_path: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    common = {
+        "encoder": "test-chunks",
+        "epochs": 1,
+        "optimizer__name": "sgd",
+        "optimizer__lr": 0.1,
+        **settings,
+    }
+    whole, _ = trained(recipe_of(objective, **common), tmp_path / "whole")
+    assert Plain.most >= 9
+    chunked, folder = trained(recipe_of(objective, encode_chunk=4, **common), tmp_path / "chunked")
+    assert Plain.most == 4  # of validation, too
+    tolerance = 2e-2 if "precision" in settings else 2e-5
+    for name, value in whole.items():
+        torch.testing.assert_close(chunked[name], value, rtol=tolerance, atol=tolerance, msg=name)
+    trainee = load_run(folder.path)
+    assert len(embed_source(trainee.module, trainee.source)) == 60
+    assert Plain.most == 4  # of the evaluation as well
+
+
+def test_texts(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    words = ["bark", "bone", "tail", "purr", "whisker", "paw", "acorn", "leaf", "root"]
+    rows = [
+        f"{' '.join(words[i % 9 : i % 9 + 1 + i % 3])},{'ab'[i % 2]},{'abc'[i % 3]}{i % 2}" for i in range(60)
+    ]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,depth1,depth2", *rows]))
+    whole, chunked = (
+        RecipeParser("supcon").recipe(
+            settings={"data": str(tmp_path / "texts.csv"), "objective": "supcon", "encoder": "small-text"}
+            | {"views": "word-deletion", "dropout": 0.0, "epochs": 1, "batch_size": 12, "accelerator": "cpu"}
+            | {"optimizer": {"name": "sgd", "lr": 0.1}, "encode_chunk": chunk}
+        )
+        for chunk in (None, 5)
+    )
+    ours, theirs = trained(chunked, tmp_path / "chunked")[0], trained(whole, tmp_path / "whole")[0]
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=2e-5, atol=2e-5, msg=name)
+
+
+class StopAfter(Callback):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: object) -> None:
+        if trainer.global_step == self.step:
+            raise KeyError("stop")
+
+
+@pytest.mark.parametrize("objective", ["hwc+lam", "maskcon"])
+def test_stopped_and_continued(objective: str, tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    recipe = recipe_of(objective, encoder="test-chunks-dropout", encode_chunk=4, ema=0.9, epochs=1)
+    undisturbed, _ = trained(recipe, tmp_path / "undisturbed")
+    with pytest.raises(KeyError, match="stop"):
+        trained(recipe, tmp_path / "stopped", StopAfter(2))
+    continued, _ = trained(recipe, tmp_path / "stopped")
+    assert all(torch.equal(continued[name], value) for name, value in undisturbed.items())
+
+
+def test_batch_normalisation_is_told_of(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    recipe = recipe_of("supcon", encode_chunk=6, epochs=1)
+    with pytest.warns(UserWarning, match="with encode_chunk 6 it normalises each chunk by itself.* 18 views"):
+        folder = train(recipe, tmp_path / "run", progress_bar=False)
+    state = torch.load(folder.last_checkpoint, weights_only=True)
+    counts = [v for name, v in state["state_dict"].items() if name.startswith("encoder") and "num_" in name]
+    assert counts
+    assert all(int(count) == 3 * state["global_step"] for count in counts)  # once a chunk
+
+
+def test_nothing_is_told_where_it_makes_no_difference(
+    tmp_path: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    trained(recipe_of("supcon", encode_chunk=18, epochs=1), tmp_path / "whole")
+    trained(recipe_of("ce", encode_chunk=4, epochs=1, trainable="head"), tmp_path / "frozen")
+    known = recipe_of("ce", encode_chunk=4, epochs=1, trainable="head", views="identity")
+    trained(known, tmp_path / "known")
+
+
+def test_a_chunk_of_nothing(recipe_of: Callable[..., Recipe]) -> None:
+    with pytest.raises(ValueError, match="encode_chunk is 0; it must be 1 or more"):
+        recipe_of("supcon", encode_chunk=0)
