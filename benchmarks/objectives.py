@@ -1,0 +1,117 @@
+"""Every pairwise objective as a function of the embeddings of one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from inputs import Batch
+from torch import Tensor, nn
+
+from labeltree import losses
+from labeltree.geometry import Euclidean, PoincareBall
+
+try:
+    from labeltree.pairs import implementation
+except ImportError:  # there is one implementation
+
+    def implementation(name: str) -> nullcontext[None]:  # type: ignore[misc]
+        return nullcontext()
+
+
+__all__ = ["OBJECTIVES", "Stored", "both_ways", "implementation", "objective"]
+
+Function = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Keys of a queue: `(m, d)`, `(m,)` and `(m,)`."""
+
+    vectors: Tensor
+    nodes: Tensor
+    instances: Tensor
+
+    @classmethod
+    def near(cls, batch: Batch, size: int | None = None) -> Stored:
+        """As many keys as the batch has rows (or `size`), near its rows but of other samples."""
+        rows = torch.arange(len(batch) if size is None else size) % len(batch)
+        noise = torch.randn(len(rows), batch.z.shape[1], generator=torch.Generator().manual_seed(1))
+        vectors = batch.z.cpu()[rows] + 0.03 * noise
+        vectors = nn.functional.normalize(vectors, dim=1).to(batch.z.device, batch.z.dtype)
+        rows = rows.to(batch.nodes.device)
+        return cls(vectors, batch.nodes[rows], batch.instances[rows] + len(batch))
+
+
+def _labelled(build: Callable[[Batch], nn.Module], radius: float = 1.0) -> Callable[[Batch], Function]:
+    """A loss of embeddings, nodes and instances; the unit vectors are multiplied by `radius`."""
+
+    def made(batch: Batch) -> Function:
+        loss = build(batch).to(batch.z.device)
+        return lambda z: loss(z * radius if radius != 1 else z, batch.nodes, batch.instances)
+
+    return made
+
+
+def _several_heads(batch: Batch) -> Function:
+    loss = losses.MLCLLoss(batch.taxonomy)
+    return lambda z: loss([z] * loss.num_heads, batch.nodes, batch.instances)
+
+
+def _rated(batch: Batch) -> Function:
+    loss = losses.JaccardSupConLoss()
+    return lambda z: loss(z, batch.ratings, batch.instances)
+
+
+def _queued(build: Callable[[Batch], nn.Module]) -> Callable[[Batch], Function]:
+    """A loss of queries, their keys (the other views) and a queue of as many keys."""
+
+    def made(batch: Batch) -> Function:
+        loss, stored = build(batch), Stored.near(batch)
+        keys = batch.z.detach().roll(len(batch) // 2, 0)
+        return lambda z: loss(z, keys, stored, batch.nodes, batch.instances)
+
+    return made
+
+
+def _margin(batch: Batch) -> nn.Module:
+    return losses.LevelAwareMarginLoss(batch.taxonomy, dim=batch.z.shape[1]).to(batch.z.dtype)
+
+
+OBJECTIVES: dict[str, Callable[[Batch], Function]] = {
+    "ntxent": _labelled(lambda batch: losses.NTXentLoss()),
+    "supcon": _labelled(lambda batch: losses.SupConLoss(batch.taxonomy)),
+    "outside softmax": _labelled(lambda batch: losses.WeightedSupConLoss(batch.taxonomy)),
+    "hwc": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy)),
+    "hwc, constant ω": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, control="constant_omega")),
+    "hwc, euclidean": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, geometry=Euclidean())),
+    "hwc, poincaré": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, geometry=PoincareBall()), 0.7),
+    "himulcon": _labelled(lambda batch: losses.HiMulConLoss(batch.taxonomy)),
+    "hicone": _labelled(lambda batch: losses.HiConELoss(batch.taxonomy)),
+    "himulcone": _labelled(lambda batch: losses.HiMulConELoss(batch.taxonomy)),
+    "mlcl": _several_heads,
+    "jaccard": _rated,
+    "maskcon": _queued(lambda batch: losses.MaskConLoss(batch.taxonomy)),
+    "grafit": _queued(lambda batch: losses.GrafitLoss(batch.taxonomy)),
+    "lam": _labelled(_margin),
+}
+
+
+def objective(name: str, batch: Batch) -> Function:
+    """The loss called `name` as a function of embeddings like `batch.z`."""
+    return OBJECTIVES[name](batch)
+
+
+def both_ways(function: Function, z: Tensor, by: str = "auto") -> Callable[[], Tensor]:
+    """Forward and backward pass at `z`, which returns the gradient `(n, d)`, with the implementation `by`."""
+
+    def call() -> Tensor:
+        x = z.detach().requires_grad_()
+        with implementation(by):
+            function(x).backward()
+        assert x.grad is not None
+        return x.grad
+
+    return call
