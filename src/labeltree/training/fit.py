@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
 import lightning as L
 import torch
@@ -27,6 +28,8 @@ from labeltree.training.settled import LEFT_OPEN, settle
 from labeltree.training.trainee import open_recipe_source, prepare
 
 __all__ = ["is_first_rank", "train"]
+
+_PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
 def train(
@@ -106,11 +109,11 @@ def train(
 
 def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool) -> L.Trainer:
     try:
-        return L.Trainer(
+        trainer = L.Trainer(
             accelerator=recipe.accelerator,
             devices=recipe.devices,
             strategy="ddp" if recipe.devices > 1 else "auto",
-            precision="bf16-mixed" if recipe.precision == "bf16" else "32-true",
+            precision=_PRECISIONS[recipe.precision],
             max_epochs=recipe.epochs,
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
@@ -125,6 +128,9 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
         raise ValueError(
             f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not to be had here: {error}"
         ) from error
+    if trainer.precision != _PRECISIONS[recipe.precision]:  # Lightning takes another one where it has to
+        raise ValueError(f"precision is '{recipe.precision}', which a CPU does not have; take 'bf16' or '32'")
+    return trainer
 
 
 def is_first_rank() -> bool:
@@ -178,6 +184,8 @@ def _quiet() -> None:
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
         ".*sync_dist=True.*",  # every rank validates all samples
         ".*LeafSpec.*",
+        ".*lr_scheduler.step\\(\\)` before `optimizer.step.*",  # where float16 skips the first steps
+        ".*AMP with fp16 is not supported.*",  # an error of ours says it
         ".*module\\(s\\) in eval mode at the start of training.*",  # what is frozen is meant to be
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -86,7 +86,8 @@ class Recipe:
         monitor: validation metric that chooses the best checkpoint.
         patience: stop after this many epochs without a better ``monitor``; None = never.
         on_error: what to do with an unreadable image or an empty text.
-        precision: ``32`` or ``bf16`` (mixed).
+        precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
+            float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
         accelerator: ``auto``, ``cpu`` or ``gpu``.
         devices: how many of them; each takes its share of every batch.
         workers: loader processes; 0 = load in the training process, best for small images.
@@ -142,7 +143,7 @@ class Recipe:
     monitor: str = "map_at_r"
     patience: int | None = None
     on_error: Literal["raise", "skip"] = "skip"
-    precision: Literal["32", "bf16"] = "32"
+    precision: Literal["32", "bf16", "16"] = "32"
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = 1
     workers: int = 0
