@@ -8,14 +8,16 @@ sums over the queue for the gradient.
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Callable
+
+from torch import Tensor
+
 from harness import Results, Size, Table, choose, in_turn, limit3, main, matmuls
 from inputs import batch
-from objectives import Stored, both_ways, objective
-from peers import dense_maskcon
-
 from labeltree.losses import ASCLLoss, GrafitLoss, MaskConLoss, SelfConLoss
 from labeltree.losses.queue_loss import QueueLoss
+from objectives import both_ways, objective
+from peers import dense_maskcon
 
 D = 128
 
@@ -30,9 +32,7 @@ def constrained(size: Size) -> tuple[Table, float]:
         {"limit3": limit3(n, D), **candidates}, "himulcon", rounds=choose(size, full=9, short=5, tiny=1)
     )
     limit = timings["limit3"].ratio
-    rows = [
-        [name, timings[name].ratio / limit, timings[name].ratio, timings[name].spread] for name in names
-    ]
+    rows = [[name, timings[name].ratio / limit, timings[name].ratio, timings[name].spread] for name in names]
     columns = ("objective", "÷ limit3", "÷ HiMulCon", "least–greatest")
     return Table(f"The hierarchical constraint, n = {n}, d = {D}", columns, rows), timings["hicone"].ratio
 
@@ -41,10 +41,7 @@ def over_a_queue(size: Size) -> tuple[Table, float]:
     """MaskCon and its relatives for a few queries and a long queue."""
     b = choose(size, full=256, short=256, tiny=8)
     m = choose(size, full=65_536, short=65_536, tiny=64)
-    source = batch(m, D)
-    stored = Stored.near(source)
-    inputs = source.rows(slice(0, b))
-    keys = Stored.near(inputs).vectors
+    inputs = batch(m, D).rows(slice(0, b))
     taxonomy = inputs.taxonomy
     losses: dict[str, QueueLoss] = {
         "maskcon": MaskConLoss(taxonomy),
@@ -54,14 +51,19 @@ def over_a_queue(size: Size) -> tuple[Table, float]:
         "selfcon": SelfConLoss(),
     }
 
-    def of(loss: QueueLoss, by: str = "auto"):  # type: ignore[no-untyped-def]
-        return both_ways(lambda z: loss(z, keys, stored, inputs.nodes, inputs.instances), inputs.z, by)
+    def of(loss: QueueLoss, by: str = "auto") -> Callable[[], object]:
+        def function(z: Tensor) -> Tensor:
+            value = loss(z, inputs.keys, inputs.stored, inputs.nodes, inputs.instances)
+            assert isinstance(value, Tensor)
+            return value
+
+        return both_ways(function, inputs.z, by)
 
     candidates = {
         "four matrix products": matmuls(b, m, D),
         **{name: of(loss) for name, loss in losses.items()},
         "maskcon, dense implementation": of(losses["maskcon"], "dense"),
-        "maskcon, dense autograd": both_ways(dense_maskcon(inputs, keys, stored), inputs.z),
+        "maskcon, dense autograd": both_ways(dense_maskcon(inputs), inputs.z),
     }
     timings = in_turn(candidates, "four matrix products", rounds=choose(size, full=15, short=7, tiny=1))
     rows = [[name, 1e3 * of_it.seconds, of_it.ratio, of_it.spread] for name, of_it in timings.items()]
@@ -72,7 +74,6 @@ def over_a_queue(size: Size) -> tuple[Table, float]:
 
 def measure(size: Size) -> Results:
     """Two tables."""
-    torch.manual_seed(0)
     depths, hicone = constrained(size)
     queue, maskcon = over_a_queue(size)
     return Results([depths, queue], {"P8 HiConE": hicone, "P8 MaskCon": maskcon})

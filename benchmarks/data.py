@@ -1,26 +1,25 @@
 """Time of the data path: decoding, opening again, views and batches beside an encoder's step; memory.
 
-    python benchmarks/data.py [--threads 1 2] [--images 1000] [--repeats 7] [--epochs 10]
+    python benchmarks/data.py [--short]
 
-The best of several repeats, in CPU seconds of the process (`cpu`: what it takes from other work, whatever
-else the machine does) and in seconds by the clock (`wall`).
+The best of several repeats, in CPU seconds of the process, which is what it takes from other work.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 
+from harness import Results, Size, Table, best, choose, main
 from labeltree.data import ArrayStore, Source, ViewGenerator, open_source
 from labeltree.data.views import RECIPES
 from labeltree.losses import SupConLoss
@@ -29,20 +28,6 @@ from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
 
 BATCH = 256
-SIZES = (32, 64)
-ENCODERS = ("small-conv", "small-resnet")
-
-
-def best(function: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """The least CPU seconds and seconds by the clock of a call; the first call is not counted."""
-    function()
-    cpu, wall = [], []
-    for _ in range(repeats):
-        began, busy = time.perf_counter(), time.process_time()
-        function()
-        wall.append(time.perf_counter() - began)
-        cpu.append(time.process_time() - busy)
-    return min(cpu), min(wall)
 
 
 def pictures(n: int, size: int, seed: int = 0) -> torch.Tensor:
@@ -60,12 +45,11 @@ def labelled(images: torch.Tensor) -> Source:
     return Source("pictures", tree, nodes, rows, ArrayStore(images), rows)
 
 
-def decoding(count: int) -> None:
+def decoding(count: int) -> Table:
     """Files a second, the first time they are opened and when their pixels are in the cache."""
-    print(f"{'files':24} {'n':>6} {'decoded/s, cpu':>15} {'decoded/s, wall':>16} {'opened again, s':>16}")
+    rows = []
     for kind, side, options in (("jpg", 256, {"quality": 90}), ("png", 256, {}), ("png", 32, {})):
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ["LABELTREE_DATA"] = f"{folder}/cache"
+        with tempfile.TemporaryDirectory() as folder, own_cache(Path(folder) / "cache"):
             for number, image in enumerate(pictures(count, side)):
                 path = Path(folder) / "images" / f"group {number % 10}" / f"{number}.{kind}"
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,9 +59,24 @@ def decoding(count: int) -> None:
                 began, busy = time.perf_counter(), time.process_time()
                 open_source(Path(folder) / "images", image_size=32)
                 seconds.append((time.process_time() - busy, time.perf_counter() - began))
-            (cpu, wall), (_, again) = seconds
-        name = f"{kind} of {side} px, to 32"
-        print(f"{name:24} {count:>6} {count / cpu:>15,.0f} {count / wall:>16,.0f} {again:>16.2f}", flush=True)
+            (cpu, wall), (again, _) = seconds
+        rows.append([f"{kind} of {side} px, to 32", count, count / cpu, count / wall, again])
+    columns = ("files", "n", "decoded a CPU second", "a second by the clock", "opened again, CPU s")
+    return Table("Decoding", columns, rows)
+
+
+@contextmanager
+def own_cache(folder: Path) -> Iterator[None]:
+    """Decoded images go to this folder."""
+    before = os.environ.get("LABELTREE_DATA")
+    os.environ["LABELTREE_DATA"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["LABELTREE_DATA"]
+        else:
+            os.environ["LABELTREE_DATA"] = before
 
 
 def training_step(name: str, size: int) -> Callable[[], object]:
@@ -117,68 +116,54 @@ def making_views(recipe: str, size: int, source: Source) -> Callable[[], object]
     return make
 
 
-def throughput(threads: list[int], repeats: int) -> None:
+def throughput(repeats: int, sizes: Sequence[int], encoders: Sequence[str]) -> Table:
     """Views and batching of a batch beside a training step on as many images."""
-    print(f"{'threads':>7} {'px':>3} {'recipe':12} {'cpu ms':>8} {'wall ms':>8}", end="")
-    print("".join(f"{f'of a step of {name}':>27}" for name in ENCODERS))
-    for count in threads:
-        torch.set_num_threads(count)
-        for size in SIZES:
-            source = labelled(pictures(20 * BATCH, size))
-            steps = {name: best(training_step(name, size), repeats) for name in ENCODERS}
-            for recipe in RECIPES:
-                cpu, wall = best(making_views(recipe, size, source), 4 * repeats)
-                row = f"{count:>7} {size:>3} {recipe:12} {1e3 * cpu:>8.1f} {1e3 * wall:>8.1f}"
-                for name in ENCODERS:
-                    shares = f"{cpu / steps[name][0]:.1%} cpu, {wall / steps[name][1]:.1%} wall"
-                    row += f"{shares:>27}"
-                print(row, flush=True)
-            for name in ENCODERS:
-                cpu, wall = steps[name]
-                print(f"{count:>7} {size:>3} {name:12} {1e3 * cpu:>8.1f} {1e3 * wall:>8.1f}  (the step)")
+    rows: list[list[str | float | None]] = []
+    for size in sizes:
+        source = labelled(pictures(4 * BATCH, size))
+        steps = {name: best(training_step(name, size), repeats)[0] for name in encoders}
+        for recipe in RECIPES:
+            cpu, _ = best(making_views(recipe, size, source), 4 * repeats)
+            rows.append([recipe, size, 1e3 * cpu, *(100 * cpu / steps[name] for name in encoders)])
+        rows += [[f"a step of {name}", size, 1e3 * s, *[None] * len(encoders)] for name, s in steps.items()]
+    columns = ("views of a batch", "px", "CPU ms", *(f"% of a step of {name}" for name in encoders))
+    return Table(f"Views and batches of {BATCH} images", columns, rows)
 
 
 def resident() -> float:
     """Memory of this process in MiB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text("ascii").splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) / 1024
     return float("nan")
 
 
-def memory(epochs: int) -> None:
+def memory(epochs: int, steps: int) -> Table:
     """Memory and tensors alive after every epoch of views and steps."""
     size = 32
     source = labelled(pictures(10 * BATCH, size))
     make, step = making_views("simclr", size, source), training_step("small-conv", size)
-    print(f"{'epoch':>5} {'MiB':>8} {'tensors alive':>14}")
+    rows = []
     for epoch in range(epochs):
-        for _ in range(10):
+        for _ in range(steps):
             make()
             step()
         gc.collect()
         alive = sum(type(entry) in (torch.Tensor, torch.nn.Parameter) for entry in gc.get_objects())
-        print(f"{epoch:>5} {resident():>8.1f} {alive:>14}", flush=True)
+        rows.append([str(epoch), resident(), alive])
+    return Table("Memory after each epoch", ("epoch", "MiB", "tensors alive"), rows)
 
 
-def main() -> None:
-    """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--images", type=int, default=1000, help="files to decode; 0 leaves that out")
-    parser.add_argument("--repeats", type=int, default=7, help="0 leaves views and steps out")
-    parser.add_argument("--epochs", type=int, default=10, help="of the table of memory; 0 leaves it out")
-    given = parser.parse_args()
-    np.random.seed(0)
-    if given.repeats:
-        throughput(given.threads, given.repeats)
-        print()
-    if given.images:
-        decoding(given.images)
-        print()
-    if given.epochs:
-        memory(given.epochs)
+def measure(size: Size) -> Results:
+    """Three tables."""
+    sizes = choose(size, full=[32, 64], short=[32], tiny=[32])
+    encoders = choose(size, full=["small-conv", "small-resnet"], short=["small-conv"], tiny=["small-conv"])
+    tables = [throughput(choose(size, full=7, short=3, tiny=1), sizes, encoders)]
+    tables.append(decoding(choose(size, full=1000, short=300, tiny=10)))
+    if Path("/proc/self/status").exists():
+        tables.append(memory(*choose(size, full=(10, 10), short=(3, 3), tiny=(1, 1))))
+    return Results(tables)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, measure)

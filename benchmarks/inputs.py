@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["SHAPES", "Batch", "balanced", "batch", "chain", "ragged"]
+__all__ = ["SHAPES", "Batch", "Stored", "balanced", "batch", "chain", "ragged"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Keys of a queue: `(m, d)`, `(m,)` and `(m,)`."""
+
+    vectors: Tensor
+    nodes: Tensor
+    instances: Tensor
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,8 @@ class Batch:
         nodes: `(n,)` labels.
         instances: `(n,)` the views of a sample have one id.
         ratings: `(n, 5)` from 1 to 5, equal for the views of a sample.
+        keys: `(n, d)` of a queue loss: the row's other view.
+        stored: the queue, n keys near those of the batch but of other samples.
     """
 
     taxonomy: Taxonomy
@@ -31,21 +43,27 @@ class Batch:
     nodes: Tensor
     instances: Tensor
     ratings: Tensor = field(repr=False)
+    keys: Tensor = field(repr=False)
+    stored: Stored = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.z)
 
     def rows(self, rows: slice) -> Batch:
-        """Some of the rows."""
-        columns = (self.z, self.nodes, self.instances, self.ratings)
-        z, nodes, instances, ratings = (column[rows] for column in columns)
-        return replace(self, z=z, nodes=nodes, instances=instances, ratings=ratings)
+        """Some of the rows, with all of the queue."""
+        columns = (self.z, self.nodes, self.instances, self.ratings, self.keys)
+        z, nodes, instances, ratings, keys = (column[rows] for column in columns)
+        return Batch(self.taxonomy, z, nodes, instances, ratings, keys, self.stored)
 
     def to(self, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> Batch:
         """The batch elsewhere, its vectors as `dtype`."""
-        columns = (self.nodes, self.instances, self.ratings)
-        nodes, instances, ratings = (column.to(device) for column in columns)
-        return replace(self, z=self.z.to(device, dtype), nodes=nodes, instances=instances, ratings=ratings)
+        queue = self.stored
+        nodes, instances, ratings, theirs, samples = (
+            column.to(device)
+            for column in (self.nodes, self.instances, self.ratings, queue.nodes, queue.instances)
+        )
+        z, keys, vectors = (vector.to(device, dtype) for vector in (self.z, self.keys, queue.vectors))
+        return Batch(self.taxonomy, z, nodes, instances, ratings, keys, Stored(vectors, theirs, samples))
 
 
 def balanced(*counts: int) -> Taxonomy:
@@ -115,8 +133,10 @@ def batch(
     nodes = draw(tree, n // 2, generator).repeat(2)
     z = torch.randn(n, d, generator=generator)
     if noise is not None:
-        centres = torch.nn.functional.normalize(torch.randn(len(tree), d, generator=generator), dim=1)
+        centres = normalize(torch.randn(len(tree), d, generator=generator), dim=1)
         z = centres[nodes] + noise * z
     ratings = torch.randint(1, 6, (n // 2, 5), generator=generator).repeat(2, 1)
-    z = torch.nn.functional.normalize(z, dim=1)
-    return Batch(tree, z, nodes, torch.arange(n // 2).repeat(2), ratings)
+    z = normalize(z, dim=1)
+    near = normalize(z + 0.03 * torch.randn(n, d, generator=generator), dim=1)
+    instances = torch.arange(n // 2).repeat(2)
+    return Batch(tree, z, nodes, instances, ratings, z.roll(n // 2, 0), Stored(near, nodes, instances + n))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 
-import torch
-from inputs import Batch
 from torch import Tensor, nn
 
+from inputs import Batch
 from labeltree import losses
 from labeltree.geometry import Euclidean, PoincareBall
 
@@ -21,28 +19,9 @@ except ImportError:  # there is one implementation
         return nullcontext()
 
 
-__all__ = ["OBJECTIVES", "Stored", "both_ways", "implementation", "objective"]
+__all__ = ["OBJECTIVES", "both_ways", "implementation", "objective"]
 
 Function = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Keys of a queue: `(m, d)`, `(m,)` and `(m,)`."""
-
-    vectors: Tensor
-    nodes: Tensor
-    instances: Tensor
-
-    @classmethod
-    def near(cls, batch: Batch, size: int | None = None) -> Stored:
-        """As many keys as the batch has rows (or `size`), near its rows but of other samples."""
-        rows = torch.arange(len(batch) if size is None else size) % len(batch)
-        noise = torch.randn(len(rows), batch.z.shape[1], generator=torch.Generator().manual_seed(1))
-        vectors = batch.z.cpu()[rows] + 0.03 * noise
-        vectors = nn.functional.normalize(vectors, dim=1).to(batch.z.device, batch.z.dtype)
-        rows = rows.to(batch.nodes.device)
-        return cls(vectors, batch.nodes[rows], batch.instances[rows] + len(batch))
 
 
 def _labelled(build: Callable[[Batch], nn.Module], radius: float = 1.0) -> Callable[[Batch], Function]:
@@ -66,12 +45,11 @@ def _rated(batch: Batch) -> Function:
 
 
 def _queued(build: Callable[[Batch], nn.Module]) -> Callable[[Batch], Function]:
-    """A loss of queries, their keys (the other views) and a queue of as many keys."""
+    """A loss of queries, their keys and the queue."""
 
     def made(batch: Batch) -> Function:
-        loss, stored = build(batch), Stored.near(batch)
-        keys = batch.z.detach().roll(len(batch) // 2, 0)
-        return lambda z: loss(z, keys, stored, batch.nodes, batch.instances)
+        loss = build(batch)
+        return lambda z: loss(z, batch.keys, batch.stored, batch.nodes, batch.instances)
 
     return made
 

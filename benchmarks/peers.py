@@ -10,10 +10,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
-from inputs import Batch
-from objectives import Stored
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from inputs import Batch
 
 __all__ = ["PEERS", "dense_maskcon", "has_package", "package_supcon"]
 
@@ -99,13 +99,12 @@ def dense_hicone(batch: Batch, temperature: float = 0.1) -> Function:
     return loss
 
 
-def dense_maskcon(
-    batch: Batch, keys: Tensor, stored: Stored, temperature: float = 0.1, target_temperature: float = 0.1
-) -> Function:
-    """MaskCon (Eq. 8 to 15 there) with w = 1; `keys` and the queue have no gradient."""
+def dense_maskcon(batch: Batch, temperature: float = 0.1, target_temperature: float = 0.1) -> Function:
+    """MaskCon (Eq. 8 to 15 there) with w = 1; keys and queue have no gradient."""
+    stored = batch.stored
 
     def loss(z: Tensor) -> Tensor:
-        q, k, queue = (normalize(x, dim=1) for x in (z, keys, stored.vectors))
+        q, k, queue = (normalize(x, dim=1) for x in (z, batch.keys, stored.vectors))
         s = torch.cat([(q * k).sum(1, keepdim=True), q @ queue.T], dim=1) / temperature
         with torch.no_grad():
             same = batch.nodes[:, None] == stored.nodes
@@ -118,16 +117,12 @@ def dense_maskcon(
     return loss
 
 
-def _maskcon(batch: Batch) -> Function:
-    return dense_maskcon(batch, batch.z.detach().roll(len(batch) // 2, 0), Stored.near(batch))
-
-
 PEERS: dict[str, Callable[[Batch], Function]] = {
     "supcon": dense_supcon,
     "hwc": dense_hwc,
     "himulcon": dense_himulcon,
     "hicone": dense_hicone,
-    "maskcon": _maskcon,
+    "maskcon": dense_maskcon,
 }
 
 

@@ -37,9 +37,11 @@ def measure(size: Size) -> Results:
         spread[name] = 100 * (max(ratios) / min(ratios) - 1)
         rows.append([name, *ratios, spread[name]])
     table = Table(f"÷ limit3, n = {n}, d = {D}", ("objective", *SHAPES, "spread, %"), rows)
-    note = "Spread: how much dearer the dearest shape is than the cheapest. An objective with a softmax per depth "
-    note += "or a term per depth (MLCL, LAM) has as many as the tree has depths."
-    return Results([table], {"P7": spread["hwc"]}, [note])
+    notes = [
+        "Spread: how much dearer the dearest shape is than the cheapest.",
+        "MLCL has a softmax per depth and LAM a term per depth, as many as the tree has depths.",
+    ]
+    return Results([table], {"P7": spread["hwc"]}, notes)
 
 
 if __name__ == "__main__":

@@ -1,36 +1,22 @@
-"""Time of text encoders: tokens, a pass forward, a training step; batches and views of tokens beside them.
+"""Speed of text encoders: tokens, a pass forward, a training step; batches and views of tokens beside them.
 
-    python benchmarks/text.py [--encoders minilm small-text] [--repeats 7]
+    python benchmarks/text.py [--short] [--encoders minilm,small-text]
 
-The best of several repeats on one thread, in CPU seconds of the process.
+`minilm` needs its files (`labeltree data get minilm`) and the extra `text`; an encoder that cannot be built
+is left out.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-
 import numpy as np
 import torch
 
+from harness import Results, Size, Table, best, choose, main
 from labeltree.data import TextViews, TokenStore
 from labeltree.models import build_encoder
 
 WORDS = ("animal", "big", "dog", "family", "house", "in", "large", "market", "of", "red", "small", "the")
-TEXTS = 2_000
 LENGTHS = {20: 64, 100: 32}  # tokens of a text: texts of a batch
-
-
-def best(function: Callable[[], object], repeats: int) -> float:
-    """The least CPU seconds of a call; the first call is not counted."""
-    function()
-    seconds = []
-    for _ in range(repeats):
-        began = time.process_time()
-        function()
-        seconds.append(time.process_time() - began)
-    return min(seconds)
 
 
 def texts_of(count: int, words: int) -> list[str]:
@@ -39,45 +25,50 @@ def texts_of(count: int, words: int) -> list[str]:
     return [" ".join(draw.choice(WORDS, words)) for _ in range(count)]
 
 
-def measure(name: str, repeats: int) -> None:
-    """Texts a second."""
+def speeds(name: str, count: int, repeats: int) -> list[list[str | float]]:
+    """Texts a second, a row per length."""
     encoder = build_encoder(name)
-    deletion = TextViews("word-deletion")
+    deletion, dropout = TextViews("word-deletion"), TextViews("dropout")
     added = len(encoder.tokenize([""]).ids)
+    rows: list[list[str | float]] = []
     for length, batch in LENGTHS.items():
-        texts = texts_of(TEXTS, length - added)
-        tokenising = best(lambda texts=texts: encoder.tokenize(texts), 2)
-        store = TokenStore(*encoder.tokenize(texts))
-        rows = torch.arange(batch)
+        texts = texts_of(count, length - added)
+        tokenising, _ = best(lambda texts=texts: encoder.tokenize(texts), 2)  # type: ignore[misc]
+        store, index = TokenStore(*encoder.tokenize(texts)), torch.arange(batch)
+        tokens = dropout(store.load(index), index)
 
-        def load(store: TokenStore = store, rows: torch.Tensor = rows) -> torch.Tensor:
-            return deletion(store.load(rows), rows)
+        def load(store: TokenStore = store, index: torch.Tensor = index) -> torch.Tensor:
+            return deletion(store.load(index), index)
 
-        tokens = TextViews("dropout")(store.load(rows), rows)
+        def forward(tokens: torch.Tensor = tokens) -> None:
+            with torch.no_grad():
+                encoder(tokens)
 
         def step(tokens: torch.Tensor = tokens) -> None:
             encoder.zero_grad()
             encoder(tokens).square().sum().backward()
 
+        loading, _ = best(load, repeats)
         encoder.eval()
-        with torch.no_grad():
-            forward = best(lambda tokens=tokens: encoder(tokens), repeats)
+        passing, _ = best(forward, repeats)
         encoder.train()
-        both = best(step, repeats)
-        print(
-            f"{name:14} {length:>7} {TEXTS / tokenising:>14,.0f} {batch / best(load, repeats):>14,.0f} "
-            f"{batch / forward:>14,.0f} {batch / both:>14,.0f}",
-            flush=True,
-        )
+        both, _ = best(step, repeats)
+        rows.append([name, length, count / tokenising, *(batch / s for s in (loading, passing, both))])
+    return rows
+
+
+def measure(size: Size, encoders: str = "minilm,small-text") -> Results:
+    """Texts per CPU second, the best of several repeats."""
+    count, repeats = choose(size, full=(2_000, 7), short=(500, 3), tiny=(64, 1))
+    rows, notes = [], []
+    for name in encoders.split(","):
+        try:
+            rows += speeds(name, count, repeats)
+        except (ImportError, OSError, ValueError) as error:
+            notes.append(f"{name} is left out, as it cannot be built here ({type(error).__name__}).")
+    columns = ("encoder", "tokens", "tokenised", "word deletion", "forward", "with backward")
+    return Results([Table("Texts per CPU second, dropout on", columns, rows)], {}, notes)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--encoders", nargs="+", default=["minilm", "small-text"])
-    parser.add_argument("--repeats", type=int, default=7)
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
-    columns = "tokens", "tokenised", "word deletion", "forward", "with backward"
-    print(f"{'texts a second':14} {columns[0]:>7} " + " ".join(f"{column:>14}" for column in columns[1:]))
-    for encoder_name in chosen.encoders:
-        measure(encoder_name, chosen.repeats)
+    main(__doc__, measure, {"encoders": "names, with commas between"})
