@@ -18,6 +18,7 @@ from labeltree.errors import RunError
 from labeltree.models import check_encoder, normalises_by_batch
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
+from labeltree.training.compiling import compile_encoders
 from labeltree.training.frozen import use_known_features
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.patience import Patience
@@ -81,6 +82,8 @@ def train(
         hooks.append(TQDMProgressBar(leave=True))
     hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
     trainer = _trainer(recipe, folder, hooks, progress_bar)
+    if recipe.compile:
+        compile_encoders(trainee.module, trainer.strategy.root_device)
     begun = False
     if is_first_rank():
         begun = begin_run(folder, recipe, trainee.source, trainee.labels)

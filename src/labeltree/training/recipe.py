@@ -15,7 +15,7 @@ from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, 
 __all__ = ["Recipe"]
 
 
-_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator", "devices"}
+_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator", "devices", "compile"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ class Recipe:
         workers: loader processes; 0 = load in the training process, best for small images.
         checkpoint_minutes: save the training state this often within an epoch; always at its end.
         channels_last: memory format of images and weights.
+        compile: compile the encoder when training begins (half a minute and more), which makes steps quicker.
         options: settings of each objective, by name.
     """
 
@@ -149,6 +150,7 @@ class Recipe:
     workers: int = 0
     checkpoint_minutes: float = 2.0
     channels_last: bool = True
+    compile: bool = False
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

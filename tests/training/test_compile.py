@@ -1,0 +1,116 @@
+"""Compiled encoders: the runs of plain ones, up to rounding, in the same files."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from labeltree.runs import RunFolder
+from labeltree.training import compiling
+from labeltree.training.compiling import compile_encoders
+from labeltree.training.embed import embed_source, load_run
+from labeltree.training.fit import train
+from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import prepare
+
+
+@pytest.fixture(autouse=True)
+def _backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced and differentiated as always, but no machine code, which takes long to make."""
+    torch.compiler.reset()
+    monkeypatch.setattr(compiling, "BACKEND", "aot_eager")
+
+
+class Watch(Callback):
+    """Counts the encoders that are compiled; stops after a step."""
+
+    def __init__(self, stop: int | None = None) -> None:
+        self.stop = stop
+        self.compiled: list[str] = []
+
+    def on_train_batch_end(self, trainer: L.Trainer, module: L.LightningModule, *_: object) -> None:
+        self.compiled = [n for n, part in module.named_modules() if part._compiled_call_impl is not None]
+        if trainer.global_step == self.stop:
+            raise KeyError("stop")
+
+
+def trained(recipe: Recipe, path: Path, watch: Watch) -> RunFolder:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*batch normalisation.*")
+        return train(recipe, path, callbacks=[watch], progress_bar=False, every_n_steps=1)
+
+
+def assert_alike(ours: RunFolder, theirs: RunFolder) -> None:
+    weights = theirs.load_weights()
+    found = ours.load_weights()
+    assert found.keys() == weights.keys()
+    for name, value in weights.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings", "names"),
+    [
+        ("hwc+lam", {"ema": 0.9}, ["encoder"]),
+        ("maskcon", {"queue__size": 20, "encode_chunk": 5}, ["encoder", "momentum.encoder"]),
+        ("ce", {"adapter": 8, "precision": "bf16"}, ["encoder.base"]),
+    ],
+)
+def test_the_run_of_a_plain_encoder(
+    objective: str,
+    settings: dict[str, object],
+    names: list[str],
+    tmp_path: Path,
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    common = {"epochs": 1, "image_size": 16, "optimizer__name": "sgd", **settings}
+    watch, plain = Watch(), Watch()
+    compiled = trained(recipe_of(objective, compile="true", **common), tmp_path / "compiled", watch)
+    assert watch.compiled == names
+    assert_alike(compiled, trained(recipe_of(objective, **common), tmp_path / "plain", plain))
+    assert plain.compiled == []
+    ours, theirs = (
+        torch.load(tmp_path / name / compiled.last_checkpoint.relative_to(compiled.path), weights_only=True)
+        for name in ("compiled", "plain")
+    )
+    assert ours["state_dict"].keys() == theirs["state_dict"].keys()
+    trainee = load_run(compiled.path)
+    assert trainee.module.encoder._compiled_call_impl is None  # what is used once is not compiled
+    assert embed_source(trainee.module, trainee.source).embeddings.isfinite().all()
+
+
+@pytest.mark.parametrize("first", ["true", "false"])
+def test_stopped_and_continued_the_other_way(
+    first: str, tmp_path: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    common = {"epochs": 1, "image_size": 16, "optimizer__name": "sgd"}
+    with pytest.raises(KeyError, match="stop"):
+        trained(recipe_of("supcon", compile=first, **common), tmp_path / "run", Watch(2))
+    second = {"true": "false", "false": "true"}[first]
+    folder = trained(recipe_of("supcon", compile=second, **common), tmp_path / "run", Watch())
+    assert_alike(folder, trained(recipe_of("supcon", **common), tmp_path / "plain", Watch()))
+
+
+def test_nothing_can_be_compiled(
+    tmp_path: Path, recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(graph: object, inputs: object) -> None:
+        raise RuntimeError("No working C++ compiler found")
+
+    monkeypatch.setattr(compiling, "BACKEND", broken)
+    with pytest.raises(ValueError, match=r"nothing can be compiled here: No working C.* or leave compile out"):
+        train(recipe_of("supcon", compile="true"), tmp_path / "run", progress_bar=False)
+    assert not RunFolder(tmp_path / "run").recipe.exists()
+
+
+def test_known_features_need_no_encoder(recipe_of: Callable[..., Recipe]) -> None:
+    module = prepare(recipe_of("ce", compile="true")).module
+    module.reads_features = True
+    with pytest.raises(
+        ValueError, match="compile is True, which has no effect where features are computed once"
+    ):
+        compile_encoders(module, torch.device("cpu"))
