@@ -1,12 +1,11 @@
 """Exact rankings of a database for many queries, a chunk of queries at a time.
 
-Every retrieval metric reads the same rankings, so they are made once: a chunk of similarities is ranked,
-handed to each metric that wants it, and dropped. Memory is that of one chunk, never queries × keys.
+Memory is that of one chunk, never queries × keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +14,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.metrics.ordering import falling_order
+from labeltree.metrics.similarities import Similarities
+from labeltree.metrics.survivors import Survivors
 
-__all__ = ["RankedChunk", "ranked_chunks"]
+__all__ = ["Progress", "RankedChunk", "chunk_slices", "ranked_chunks"]
+
+Progress = Callable[[str, int, int], None]
+"""``progress(message, done, total)``."""
 
 _CHUNK_ELEMENTS = 2**22
+_FEWEST_ROWS = 128
 # one column in so many is sampled for the bound on the best
 _SAMPLING = 16
+_GROUP = 4
 # candidates per wanted result from which sorting whole rows is as good
 _CROWD = 8
-_LAST = np.iinfo(np.int64).max
+# sides of a tile that stays in the cache
+_TILE = 1024
+# candidates of tiles that wait for the rest of their rows: some 400 MB
+_WAITING = 2**25
 
 
 class RankedChunk(NamedTuple):
@@ -41,6 +51,8 @@ def ranked_chunks(
     geometry: Geometry,
     top: int | None = None,
     chunk_rows: int | None = None,
+    own: Tensor | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[RankedChunk]:
     """Yield, chunk by chunk, the database rows of every query in order of falling similarity.
 
@@ -56,94 +68,141 @@ def ranked_chunks(
         geometry: its `pairwise_similarity` is the score.
         top: how many of the best to give; None for all.
         chunk_rows: queries in one chunk; None chooses them so that a chunk stays near 4 million similarities.
+        own: (n,) the row of `keys` that is each query itself and is left out of its ranking; None leaves out
+            none, or with `keys` None each query's own row.
+        progress: told after every chunk how many of all pairs are done.
 
     Yields:
         `RankedChunk` with `order` of shape (b, min(top, m)), where m counts the database without the query
         itself.
 
     """
-    leave_one_out = keys is None
-    database = queries if keys is None else keys
-    size = database.shape[0]
-    wanted = max(size - leave_one_out, 0)
+    everyone = keys is None
+    if keys is None:
+        keys = queries
+        own = torch.arange(len(queries), device=queries.device)
+    wanted = max(len(keys) - (own is not None), 0)
     if top is not None:
         wanted = min(wanted, top)
-    rows = chunk_rows or max(32, _CHUNK_ELEMENTS // max(size, 1))
-    for start in range(0, queries.shape[0], rows):
-        chunk = queries[start : start + rows]
-        if wanted == 0:
-            yield RankedChunk(start, torch.empty(chunk.shape[0], 0, dtype=torch.int64, device=queries.device))
-            continue
-        similarity = geometry.pairwise_similarity(chunk, database)
-        own = start if leave_one_out else None
-        if similarity.dtype == torch.float32 and similarity.device.type == "cpu":
-            few = _CROWD * wanted <= size
-            order = (_order_top if few else _order_packed)(similarity, own, wanted)
+    if wanted == 0:
+        for rows in chunk_slices(len(queries), len(keys), chunk_rows):
+            empty = torch.empty(len(queries[rows]), 0, dtype=torch.int64, device=queries.device)
+            yield RankedChunk(rows.start, empty)
+        return
+    similarities = Similarities(queries, keys, geometry)
+    report = progress or _silent
+    if similarities.dtype != torch.float32 or queries.device.type != "cpu":
+        for rows in chunk_slices(len(queries), len(keys), chunk_rows):
+            order = _order_sorted(similarities.tile(rows, slice(None)), None if own is None else own[rows])
+            yield RankedChunk(rows.start, order[:, :wanted])
+            report("ranking", min(rows.stop, len(queries)), len(queries))
+        return
+    itself = None if own is None else own.numpy()
+    if _CROWD * wanted <= len(keys):
+        few = _BestFew(similarities, len(queries), wanted, itself, report)
+        if chunk_rows is None and similarities.symmetric:
+            chunks = few.by_tiles(both_ways=everyone and len(queries) * wanted <= 2 * _WAITING)
         else:
-            order = _order_sorted(similarity, own)[:, :wanted]
-        yield RankedChunk(start, order)
+            chunks = few.by_rows(chunk_slices(len(queries), len(keys), chunk_rows))
+        for start, order_few in chunks:
+            yield RankedChunk(start, torch.from_numpy(order_few))
+        return
+    for rows in chunk_slices(len(queries), len(keys), chunk_rows):
+        scores = similarities.tile(rows, slice(None)).numpy()
+        order_all = falling_order(scores, None if itself is None else itself[rows])
+        yield RankedChunk(rows.start, torch.from_numpy(order_all[:, :wanted]))
+        report("ranking", min(rows.stop, len(queries)), len(queries))
 
 
-def _order_top(similarity: Tensor, own: int | None, wanted: int) -> Tensor:
-    """Rank the best few float32 scores: a bound from a sample of columns leaves little more to sort."""
-    scores = similarity.numpy()
-    count, size = scores.shape
-    rows = np.arange(count)
-    # random columns, for regular ones may fall in with the order of the classes; the result does not depend
-    # on them, only its cost
-    columns = np.random.default_rng(0).integers(size, size=-(-size // _SAMPLING))
-    sample = np.take(scores, np.sort(columns), axis=1)
-    # half as many again as the share of the sample, and some more: too few candidates are left very rarely
-    place = len(columns) - min(len(columns), wanted * 3 // (2 * _SAMPLING) + 8)
-    bound = np.partition(sample, place, axis=1)[:, place]
-    candidate = scores >= bound[:, None]
-    if own is not None:
-        candidate[rows, own + rows] = False
-    found = candidate.sum(axis=1)
-    if found.min() < wanted or found.max() > _CROWD * wanted + size // _SAMPLING:
-        return _order_packed(similarity, own, wanted)
-    flat = np.flatnonzero(candidate)
-    row = np.repeat(rows, found)
-    column = flat - row * size
-    packed = np.full((count, int(found.max())), _LAST)
-    packed[row, np.arange(len(flat)) - (found.cumsum() - found)[row]] = _pack(
-        scores.reshape(-1)[flat], column
-    )
-    packed.sort(axis=1)
-    return torch.from_numpy(packed[:, :wanted] & 0xFFFFFFFF)
+def chunk_slices(count: int, size: int, rows: int | None = None) -> list[slice]:
+    """Rows 0 … `count` in chunks of `rows`, by default so many that a chunk has 4 million similarities."""
+    rows = rows or max(_FEWEST_ROWS, _CHUNK_ELEMENTS // max(size, 1))
+    return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
-def _order_packed(similarity: Tensor, own: int | None, wanted: int) -> Tensor:
-    """Rank float32 scores by sorting integers, which gives order and tie-breaking at once.
+class _BestFew:
+    """Ranks the best few of float32 scores on the CPU."""
 
-    This is several times faster than a stable argsort.
-    """
-    scores = similarity.numpy()
-    count, size = scores.shape
-    packed = _pack(scores, np.arange(size))
-    if own is not None:
-        packed[np.arange(count), own + np.arange(count)] = _LAST
-    if wanted < size // 4:
-        packed.partition(wanted - 1, axis=1)
-        packed = np.ascontiguousarray(packed[:, :wanted])
-    packed.sort(axis=1)
-    return torch.from_numpy(packed[:, :wanted] & 0xFFFFFFFF)
+    def __init__(
+        self,
+        similarities: Similarities,
+        count: int,
+        wanted: int,
+        own: NDArray[np.int64] | None,
+        report: Progress,
+    ) -> None:
+        self.similarities, self.count, self.wanted = similarities, count, wanted
+        self.own, self.report = own, report
+        size = similarities.size
+        # random columns, for regular ones may fall in with the order of the classes; the result does not
+        # depend on them, only its cost
+        self.columns = np.sort(np.random.default_rng(0).integers(size, size=-(-size // _SAMPLING)))
+        # half as many again as the share of the sample, and some more: too few are left very rarely
+        self.place = min(len(self.columns), wanted * 3 // (2 * _SAMPLING) + 8)
+
+    def by_rows(self, chunks: list[slice]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Whole rows at a time."""
+        for rows in chunks:
+            scores = self.similarities.tile(rows, slice(None)).numpy()
+            survivors = self._survivors(rows, scores.take(self.columns, axis=1))
+            survivors.add(scores, 0)
+            yield rows.start, self._finish(rows, survivors)
+            self.report("ranking", min(rows.stop, self.count), self.count)
+
+    def by_tiles(self, *, both_ways: bool) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Tiles that stay in the cache; `both_ways` reads each for its rows and for its columns."""
+        blocks = [slice(start, start + _TILE) for start in range(0, self.count, _TILE)]
+        others = [slice(start, start + _TILE) for start in range(0, self.similarities.size, _TILE)]
+        waiting: dict[int, Survivors] = {}
+        sampled = torch.from_numpy(self.columns)
+        done, total = 0, len(blocks) * (len(blocks) + 1) // 2 if both_ways else len(blocks) * len(others)
+        for i, rows in enumerate(blocks):
+            for j, columns in enumerate(others):
+                if both_ways and j < i:
+                    continue
+                for block in {i, j} if both_ways else {i}:
+                    if block not in waiting:
+                        sample = self.similarities.tile(blocks[block], sampled)
+                        waiting[block] = self._survivors(blocks[block], sample.numpy())
+                scores = self.similarities.tile(rows, columns).numpy()
+                waiting[i].add(scores, columns.start)
+                if both_ways and j > i:
+                    waiting[j].add_transposed(scores, rows.start)
+                done += 1
+            yield rows.start, self._finish(rows, waiting.pop(i))
+            self.report("ranking", done, total)
+
+    def _survivors(self, rows: slice, sample: NDArray[np.float32]) -> Survivors:
+        if sample.shape[1] >= _GROUP * 4 * self.place:
+            # of the best few hardly two fall into one group: the best of every group are enough to look at
+            groups = sample.shape[1] // _GROUP
+            sample = sample[:, : groups * _GROUP].reshape(len(sample), _GROUP, groups).max(axis=1)
+        place = sample.shape[1] - self.place
+        sample.partition(place, axis=1)
+        bound = sample[:, place].copy()
+        limit = len(bound) * (_CROWD * self.wanted + self.similarities.size // _SAMPLING)
+        return Survivors(bound, self.wanted, limit, None if self.own is None else self.own[rows])
+
+    def _finish(self, rows: slice, survivors: Survivors) -> NDArray[np.int64]:
+        """(b, wanted) columns, best first; rows that the bound misled are sorted as a whole."""
+        order, missed = survivors.order()
+        again = rows.start + np.flatnonzero(missed)
+        for part in chunk_slices(len(again), self.similarities.size):
+            some = again[part]
+            scores = self.similarities.tile(torch.from_numpy(some), slice(None)).numpy()
+            own = None if self.own is None else self.own[some]
+            order[some - rows.start] = falling_order(scores, own)[:, : self.wanted]
+        return order
 
 
-def _pack(scores: NDArray[np.float32], columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Integers that sort by falling score, then by column: the score's bits, in order, above the column."""
-    # 0 - s and not -s: it turns both zeros into +0, whose bits are equal as the ties demand
-    bits = (np.float32(0.0) - scores).view(np.int32)
-    ordered = np.bitwise_xor(bits, (bits >> 31) & 0x7FFFFFFF)
-    packed: NDArray[np.int64] = (ordered.astype(np.int64) << 32) | columns
-    return packed
-
-
-def _order_sorted(similarity: Tensor, own: int | None) -> Tensor:
+def _order_sorted(similarity: Tensor, own: Tensor | None) -> Tensor:
     """Rank scores of any dtype on any device by a stable sort."""
     order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
     if own is None:
         return order
     count, size = order.shape
-    itself = own + torch.arange(count, device=order.device)
-    return order[order != itself[:, None]].reshape(count, size - 1)
+    return order[order != own[:, None]].reshape(count, size - 1)
+
+
+def _silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
