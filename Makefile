@@ -7,13 +7,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart test lint clean
+.PHONY: install quickstart test lint bench bench-full clean
 
 install: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,dicom,text,timm]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench,dev,dicom,text,timm]"
 	touch $(READY)
 
 quickstart: $(READY)
@@ -30,6 +30,14 @@ lint: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest
+
+# Time, memory and accuracy beside the goals of docs/performance.md; bench-full makes the committed results.
+bench: $(READY)
+	$(BIN)/python benchmarks/every.py --short
+
+bench-full: $(READY)
+	$(BIN)/python benchmarks/every.py
+	$(BIN)/python benchmarks/goals.py --write
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

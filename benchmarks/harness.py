@@ -88,7 +88,7 @@ def in_turn(
     Args:
         candidates: what to call, by name; the baseline is one of them.
         baseline: name of the candidate that the others are divided by, round by round.
-        rounds: counted rounds.
+        rounds: counted rounds; a single one is a trial, without warm-up and repetition.
         warmup: calls of each that are not counted, before.
 
     Raises:
@@ -96,7 +96,7 @@ def in_turn(
     """
     if baseline not in candidates or rounds < 1:
         raise ValueError(f"baseline {baseline!r} must be a candidate and rounds at least 1; got {rounds}")
-    calls = {name: _calls(call, warmup) for name, call in candidates.items()}
+    calls = {name: _calls(call, warmup) if rounds > 1 else 1 for name, call in candidates.items()}
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     gc.collect()
     gc.disable()

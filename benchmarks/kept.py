@@ -104,8 +104,10 @@ def write(
     kept["seconds"] = round(results.seconds, 1)
     if folder is None:
         folder = FOLDER if size == "full" else FOLDER / size
+    text = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False)
+    kept = json.loads(text)
     with atomic_write(folder / f"{name}.json") as path:
-        path.write_text(json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        path.write_text(text + "\n", "utf-8")
     with atomic_write(folder / f"{name}.md") as path:
         path.write_text(markdown(kept), "utf-8")
     return kept

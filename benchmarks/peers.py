@@ -1,7 +1,8 @@
 """What ours are compared with: dense autograd losses as one would write them, and a package's SupCon.
 
 All hold the (n, n) similarities and let autograd do the rest; masks and weights of labels are made once a
-call, as they have to be in training. They agree with ours (tests/benchmarks/test_peers.py).
+call, as they have to be in training. On trees whose leaves all lie at one depth they agree with ours
+(tests/benchmarks/test_peers.py).
 """
 
 from __future__ import annotations
