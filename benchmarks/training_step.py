@@ -1,0 +1,214 @@
+"""What a training step spends its time on, and how much of it is the loss (P14).
+
+    python benchmarks/training_step.py [--short]
+
+The small encoder on the CPU, images of 32 pixels; and, where there is a GPU, ResNet-50 on images of 224
+pixels in bfloat16. 256 samples a step: 512 views, or 256 where an objective learns from the first view. The
+shares are those of all parts together; the last column is the step as the trainer takes it, with its loader
+and its bookkeeping.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+
+from harness import Results, Size, Table, choose, main
+from inputs import balanced
+from labeltree.data import ArrayStore, Source, make_splits
+from labeltree.training.batches import Batch
+from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import Trainee, prepare
+from step_parts import PARTS, PartedStep, clock_of
+
+OBJECTIVES = ("supcon", "himulcon", "hicone", "himulcone", "hwc", "hwc+lam", "mlcl", "maskcon")
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and what a step is measured on."""
+
+    encoder: str
+    image_size: int
+    device: str
+    precision: Any
+    samples: int
+    rounds: int
+    batch: int = BATCH
+
+    @property
+    def title(self) -> str:
+        precision = "float32" if self.precision == "32" else "bfloat16"
+        return f"{self.encoder}, {self.image_size} px, {precision}, {self.batch} samples a step"
+
+
+def pictures(n: int, size: int) -> Tensor:
+    """Smooth random images, (n, 3, size, size) uint8."""
+    coarse = torch.rand(n, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    smooth = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bicubic")
+    return (smooth.clamp(0, 1) * 255).to(torch.uint8)
+
+
+def source_of(setting: Setting) -> Source:
+    """So many pictures with labels of a tree of 8, 64 and 512 nodes, and their splits."""
+    images, tree = pictures(setting.samples, setting.image_size), balanced(8, 64, 512)
+    generator, rows = torch.Generator().manual_seed(0), torch.arange(setting.samples)
+    nodes = tree.leaves[torch.randint(len(tree.leaves), (setting.samples,), generator=generator)]
+    source = Source("pictures", tree, nodes, rows, ArrayStore(images), rows)
+    return make_splits(source, val=0.1, test=0.1, seed=0)
+
+
+def batches_of(trainee: Trainee, setting: Setting) -> list[Batch]:
+    """The first of training, on the device."""
+    return [
+        {name: value.to(setting.device) for name, value in batch.items()}
+        for batch, _ in zip(trainee.batches.train_dataloader(), range(4), strict=False)
+    ]
+
+
+def trainee_of(objective: str, setting: Setting, source: Source) -> Trainee:
+    """What a run with this objective trains; a queue is full."""
+    accelerator: Any = "gpu" if setting.device == "cuda" else "cpu"
+    recipe = Recipe(
+        data="pictures",
+        objective=objective,
+        encoder=setting.encoder,
+        image_size=setting.image_size,
+        batch_size=setting.batch,
+        precision=setting.precision,
+        accelerator=accelerator,
+        coarsen=2 if objective == "maskcon" else None,
+    )
+    trainee = prepare(recipe, source)
+    queue, nodes = trainee.module.queue, trainee.batches.training.nodes
+    if queue is not None:
+        old = torch.arange(recipe.queue.size)
+        keys = torch.randn(len(old), trainee.module.objective.dim, generator=torch.Generator().manual_seed(0))
+        queue.enqueue(torch.nn.functional.normalize(keys, dim=1), nodes[old % len(nodes)], -1 - old)
+    return trainee
+
+
+class Steps(L.Callback):
+    """Seconds of each of a trainer's steps, from the end of one to the end of the next."""
+
+    def __init__(self, device: str) -> None:
+        self._clock = clock_of(torch.device(device))
+        self._ends: list[float] = []
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self._ends.append(self._clock())
+
+    @property
+    def seconds(self) -> float:
+        """Of the step in the middle; the first two do not count."""
+        ends = self._ends[1:] if len(self._ends) > 2 else self._ends
+        return median(b - a for a, b in pairwise(ends))
+
+
+def whole_step(trainee: Trainee, setting: Setting) -> float:
+    """Seconds of a step as the trainer takes it."""
+    steps = Steps(setting.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = L.Trainer(
+            accelerator="gpu" if setting.device == "cuda" else "cpu",
+            devices=1,
+            precision="bf16-mixed" if setting.precision == "bf16" else "32-true",
+            max_steps=setting.rounds + 3,
+            callbacks=[steps],
+            logger=False,
+            enable_checkpointing=False,
+            enable_model_summary=False,
+            enable_progress_bar=False,
+            limit_val_batches=0,
+            use_distributed_sampler=False,
+        )
+        trainer.fit(trainee.module, datamodule=trainee.batches)
+    return steps.seconds
+
+
+def parted_steps(trainees: dict[str, Trainee], setting: Setting) -> dict[str, list[dict[str, float]]]:
+    """Every objective's parts, round by round, one step of each in a round."""
+    dtype = torch.bfloat16 if setting.precision == "bf16" else None
+    steps, loaders, found = {}, {}, {}
+    for name, trainee in trainees.items():
+        module = trainee.module.to(setting.device).train()
+        module.log = lambda *_, **__: None  # type: ignore[method-assign]
+        optimizer = module.configure_optimizers()["optimizer"]
+        steps[name] = PartedStep(module, optimizer, dtype)
+        loaders[name] = batches_of(trainee, setting)
+        found[name] = [steps[name](loaders[name][0])][:0]  # the first is not counted
+    for number in range(setting.rounds):
+        for name, step in steps.items():
+            found[name].append(step(loaders[name][number % len(loaders[name])]))
+    return found
+
+
+def table_of(setting: Setting, names: tuple[str, ...]) -> tuple[Table, float]:
+    """Milliseconds of a step and the share of each part; the greatest share of a loss, in percent."""
+    source = source_of(setting)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    trainees = {name: trainee_of(name, setting, source) for name in names}
+    parted = parted_steps(trainees, setting)
+    lines: list[list[str | float]] = []
+    most = 0.0
+    for name in names:
+        sums = [sum(parts.values()) for parts in parted[name]]
+        shares = {
+            part: 100 * median(parts[part] / total for parts, total in zip(parted[name], sums, strict=True))
+            for part in PARTS
+        }
+        loss = 100 * median(
+            (parts["loss forward"] + parts["loss backward"]) / total
+            for parts, total in zip(parted[name], sums, strict=True)
+        )
+        most = max(most, loss)
+        whole = whole_step(trainee_of(name, setting, source), setting)
+        lines.append([name, 1000 * median(sums), *shares.values(), loss, 1000 * whole])
+    columns = (
+        "objective",
+        "parts, ms",
+        *(f"{part}, %" for part in PARTS),
+        "the loss, %",
+        "in the trainer, ms",
+    )
+    return Table(setting.title, columns, lines), most
+
+
+def measure(size: Size) -> Results:
+    """The table of the CPU, and that of a GPU if there is one."""
+    small = Setting(
+        "small-conv",
+        32,
+        "cpu",
+        "32",
+        choose(size, full=20 * BATCH, short=10 * BATCH, tiny=300),
+        choose(size, full=15, short=5, tiny=2),
+        choose(size, full=BATCH, short=BATCH, tiny=64),
+    )
+    names = choose(size, full=OBJECTIVES, short=OBJECTIVES, tiny=("hwc+lam", "maskcon"))
+    table, share = table_of(small, names)
+    results = Results([table], {"P14": share})
+    if torch.cuda.is_available():
+        resnet = Setting(
+            "torchvision:resnet50", 224, "cuda", "bf16", 8 * BATCH, choose(size, full=15, short=7, tiny=2)
+        )
+        table, share = table_of(resnet, names)
+        results.tables.append(table)
+        results.measured["P14 GPU"] = share
+    else:
+        results.notes.append("no GPU: the step of ResNet-50 was not measured.")
+    return results
+
+
+if __name__ == "__main__":
+    main(__doc__, measure)
