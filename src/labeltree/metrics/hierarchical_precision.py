@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.taxonomy import AnyTaxonomy
@@ -10,6 +12,8 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["HierarchicalPrecisionScores"]
 
 _TABLE_ELEMENTS = 2**22
+# Rows are read in blocks that stay in the cache.
+_BLOCK = 2**17
 
 
 class HierarchicalPrecisionScores:
@@ -24,7 +28,8 @@ class HierarchicalPrecisionScores:
     Args:
         taxonomy: gives s.
         query_nodes: (n,) int64, none missing.
-        key_nodes: (m,) int64, none missing.
+        code_nodes: (c,) int64 nodes, each once, that the codes of the database stand for.
+        key_codes: (m,) code of each item.
         leave_one_out: whether the rankings leave out the query itself.
         k: K of `mean`, `trapezoid` and `curve`; a smaller database is read to its end.
         ks: the k for which every query's HP@k is kept.
@@ -35,7 +40,8 @@ class HierarchicalPrecisionScores:
             database, the value at its end.
         mean: (n,) float64, mean of HP@1 … HP@K.
         trapezoid: (n,) float64, (1/K)·[Σ HP@k − (HP@1 + HP@K)/2].
-        curve: (K,) float64, mean over the counted queries of HP@1 … HP@K.
+        curve_sum: (K,) float64, sums of HP@1 … HP@K over the counted queries.
+        curve_count: int64 scalar, how many these are.
 
     """
 
@@ -43,80 +49,95 @@ class HierarchicalPrecisionScores:
         self,
         taxonomy: AnyTaxonomy,
         query_nodes: Tensor,
-        key_nodes: Tensor,
+        code_nodes: Tensor,
+        key_codes: NDArray[np.int32],
         *,
         leave_one_out: bool,
         k: int,
         ks: tuple[int, ...] = (),
     ) -> None:
-        count, device = query_nodes.shape[0], query_nodes.device
         self.taxonomy = taxonomy
         self.leave_one_out = leave_one_out
-        database = max(key_nodes.shape[0] - leave_one_out, 0)
+        database = max(len(key_codes) - leave_one_out, 0)
         self.k = min(k, database)
         self.length = min(max(k, *ks, 1), database)
-        self.query_nodes, self.query_codes = torch.unique(query_nodes, return_inverse=True)
-        self.key_nodes, self.key_codes, sizes = torch.unique(
-            key_nodes, return_inverse=True, return_counts=True
-        )
-        self.sizes = sizes.double()
-        self.own_height = taxonomy.height.to(device)[self.query_nodes]
+        self.query_nodes, self.code_nodes = query_nodes, code_nodes
+        self.sizes = np.bincount(key_codes, minlength=len(code_nodes)).astype(np.float64)
         top_height = max(taxonomy.max_height, 1)
-        self.levels = 1.0 - torch.arange(top_height + 1, device=device, dtype=torch.float64) / top_height
-        small = self.query_nodes.shape[0] * self.key_nodes.shape[0] <= _TABLE_ELEMENTS
-        everyone = torch.arange(self.query_nodes.shape[0], device=device)
-        self.table = self._heights(everyone) if small else None
-        nothing = torch.full((count,), torch.nan, dtype=torch.float64, device=device)
+        self.levels = 1.0 - np.arange(top_height + 1) / top_height
+        self.distinct, codes = torch.unique(query_nodes, return_inverse=True)
+        self.query_codes: NDArray[np.int64] = codes.numpy()
+        small = len(self.distinct) * len(code_nodes) <= _TABLE_ELEMENTS
+        self.table = self._heights(np.arange(len(self.distinct))) if small else None
+        nothing = torch.full((len(query_nodes),), torch.nan, dtype=torch.float64)
         self.at = {k: nothing.clone() for k in ks}
         self.mean, self.trapezoid = nothing.clone(), nothing.clone()
-        self._curve_sum = torch.zeros(self.k, dtype=torch.float64, device=device)
-        self._curve_count = 0
+        self.curve_sum = torch.zeros(self.k, dtype=torch.float64)
+        self.curve_count = torch.zeros((), dtype=torch.int64)
 
-    def _heights(self, codes: Tensor) -> Tensor:
-        """(u, C) height of the LCA of the query nodes `codes` (u,) and each distinct database node."""
-        return self.taxonomy.lca_height(self.query_nodes[codes][:, None], self.key_nodes[None, :])
+    def _heights(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(u, c) height of the LCA of the distinct query nodes `codes` (u,) and each code's node."""
+        mine = self.distinct[torch.from_numpy(codes)]
+        heights: NDArray[np.int64] = self.taxonomy.lca_height(mine[:, None], self.code_nodes[None, :]).numpy()
+        return heights
 
-    def add(self, start: int, order: Tensor) -> None:
-        """Read the first `length` results of rankings `order` (b, w) of queries `start` … `start + b`."""
-        order = order[:, : self.length]
-        length = order.shape[1]
-        if length == 0 or order.shape[0] == 0:
+    def add(self, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
+        """Read the first `length` results of the queries `rows` (b,), which have the `codes` (b, w)."""
+        codes = codes[:, : self.length]
+        length = codes.shape[1]
+        if length == 0 or len(rows) == 0:
             return
-        codes, row = torch.unique(self.query_codes[start : start + order.shape[0]], return_inverse=True)
-        heights = self._heights(codes) if self.table is None else self.table[codes]
-        gained = self.levels[heights[row[:, None], self.key_codes[order]]].cumsum(dim=1)
-        best = self._best_sums(codes, heights, length)[row]
+        distinct, own = np.unique(self.query_codes[rows], return_inverse=True)
+        heights = self._heights(distinct) if self.table is None else self.table[distinct]
+        similarity = self.levels[heights]
+        best = self._best_sums(distinct, heights, length)
+        step = max(1, _BLOCK // length)
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            self._add_block(rows[some], codes[some], own[some], similarity, best)
+
+    def _add_block(
+        self,
+        rows: NDArray[np.int64],
+        codes: NDArray[np.int32],
+        own: NDArray[np.int64],
+        similarity: NDArray[np.float64],
+        best: NDArray[np.float64],
+    ) -> None:
+        length = codes.shape[1]
+        gained = similarity.take(codes + own[:, None] * similarity.shape[1])
+        precision = np.cumsum(gained, axis=1, out=gained)
         # the sums add up the same numbers in different orders: a perfect ranking may not exceed 1 by a
         # rounding
-        precision = (gained / best).clamp(max=1.0)
-
-        rows = slice(start, start + order.shape[0])
+        with np.errstate(invalid="ignore"):
+            precision /= best[own]
+        np.minimum(precision, 1.0, out=precision)
+        queries = torch.from_numpy(rows)
         for k, values in self.at.items():
-            values[rows] = precision[:, min(k, length) - 1]
+            values[queries] = torch.from_numpy(precision[:, min(k, length) - 1])
         precision = precision[:, : self.k]
-        total = precision.sum(dim=1)
-        self.mean[rows] = total / self.k
-        self.trapezoid[rows] = (total - (precision[:, 0] + precision[:, -1]) / 2) / self.k
-        counted = best[:, 0] > 0
-        self._curve_sum += precision[counted].sum(dim=0)
-        self._curve_count += int(counted.sum())
+        total = precision.sum(axis=1)
+        self.mean[queries] = torch.from_numpy(total / self.k)
+        ends = (precision[:, 0] + precision[:, -1]) / 2
+        self.trapezoid[queries] = torch.from_numpy((total - ends) / self.k)
+        counted = best[own, 0] > 0
+        self.curve_sum += torch.from_numpy(precision.sum(axis=0, where=counted[:, None]))
+        self.curve_count += int(counted.sum())
 
-    def _best_sums(self, codes: Tensor, heights: Tensor, length: int) -> Tensor:
+    def _best_sums(
+        self, codes: NDArray[np.int64], heights: NDArray[np.int64], length: int
+    ) -> NDArray[np.float64]:
         """(u, length) largest possible sums of the similarities of 1 … length items, per query node."""
-        available = torch.zeros(len(codes), len(self.levels), dtype=torch.float64, device=heights.device)
-        available.scatter_add_(1, heights, self.sizes.expand(len(codes), -1))
-        if self.leave_one_out:
-            itself = self.own_height[codes][:, None]
-            available.scatter_add_(1, itself, -torch.ones_like(itself, dtype=torch.float64))
-        before = available.cumsum(dim=1) - available
-        ranks = torch.arange(1, length + 1, device=heights.device, dtype=torch.float64)
-        best = torch.zeros(len(codes), length, dtype=torch.float64, device=heights.device)
-        for height, similarity in enumerate(self.levels.tolist()):
-            taken = (ranks - before[:, height, None]).clamp(min=0.0)
-            best += similarity * torch.minimum(taken, available[:, height, None])
+        own_height = self.taxonomy.height[self.distinct[torch.from_numpy(codes)]].numpy()
+        best = np.empty((len(codes), length))
+        for row, here in enumerate(heights):
+            available = np.bincount(here, self.sizes, minlength=len(self.levels))
+            available[own_height[row]] -= self.leave_one_out
+            taken = np.minimum(available.cumsum(), length).astype(np.int64)
+            best[row] = np.repeat(self.levels, np.diff(taken, prepend=0)).cumsum()
         return best
 
     @property
     def curve(self) -> Tensor:
         """(K,) mean HP@1 … HP@K over the counted queries; NaN if there is none."""
-        return self._curve_sum / (self._curve_count or torch.nan)
+        return self.curve_sum / (self.curve_count if self.curve_count else torch.nan)

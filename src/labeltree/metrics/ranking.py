@@ -47,11 +47,12 @@ class RankedChunk(NamedTuple):
 def ranked_chunks(
     queries: Tensor,
     keys: Tensor | None = None,
+    own: Tensor | None = None,
     *,
     geometry: Geometry,
     top: int | None = None,
     chunk_rows: int | None = None,
-    own: Tensor | None = None,
+    watch: Callable[[slice, NDArray[np.float32]], None] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[RankedChunk]:
     """Yield, chunk by chunk, the database rows of every query in order of falling similarity.
@@ -65,11 +66,13 @@ def ranked_chunks(
         keys: (m, d) embeddings of the database; None ranks the queries against each other and leaves each
             query out of its own ranking, by its row and not by its similarity, so that exact duplicates of it
             stay in.
+        own: (n,) the row of `keys` that is each query itself and is left out of its ranking; None leaves out
+            none, or with `keys` None each query's own row.
         geometry: its `pairwise_similarity` is the score.
         top: how many of the best to give; None for all.
         chunk_rows: queries in one chunk; None chooses them so that a chunk stays near 4 million similarities.
-        own: (n,) the row of `keys` that is each query itself and is left out of its ranking; None leaves out
-            none, or with `keys` None each query's own row.
+        watch: called before the rankings of float32 scores on the CPU with the chunk's queries and their
+            similarities to the whole database, (b, m).
         progress: told after every chunk how many of all pairs are done.
 
     Yields:
@@ -100,15 +103,17 @@ def ranked_chunks(
     itself = None if own is None else own.numpy()
     if _CROWD * wanted <= len(keys):
         few = _BestFew(similarities, len(queries), wanted, itself, report)
-        if chunk_rows is None and similarities.symmetric:
+        if chunk_rows is None and watch is None and similarities.symmetric:
             chunks = few.by_tiles(both_ways=everyone and len(queries) * wanted <= 2 * _WAITING)
         else:
-            chunks = few.by_rows(chunk_slices(len(queries), len(keys), chunk_rows))
+            chunks = few.by_rows(chunk_slices(len(queries), len(keys), chunk_rows), watch)
         for start, order_few in chunks:
             yield RankedChunk(start, torch.from_numpy(order_few))
         return
     for rows in chunk_slices(len(queries), len(keys), chunk_rows):
         scores = similarities.tile(rows, slice(None)).numpy()
+        if watch is not None:
+            watch(rows, scores)
         order_all = falling_order(scores, None if itself is None else itself[rows])
         yield RankedChunk(rows.start, torch.from_numpy(order_all[:, :wanted]))
         report("ranking", min(rows.stop, len(queries)), len(queries))
@@ -140,10 +145,14 @@ class _BestFew:
         # half as many again as the share of the sample, and some more: too few are left very rarely
         self.place = min(len(self.columns), wanted * 3 // (2 * _SAMPLING) + 8)
 
-    def by_rows(self, chunks: list[slice]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def by_rows(
+        self, chunks: list[slice], watch: Callable[[slice, NDArray[np.float32]], None] | None
+    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Whole rows at a time."""
         for rows in chunks:
             scores = self.similarities.tile(rows, slice(None)).numpy()
+            if watch is not None:
+                watch(rows, scores)
             survivors = self._survivors(rows, scores.take(self.columns, axis=1))
             survivors.add(scores, 0)
             yield rows.start, self._finish(rows, survivors)

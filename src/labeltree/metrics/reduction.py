@@ -20,7 +20,10 @@ def mean_of_counted(values: Tensor) -> Tensor:
 
 
 def spread(values: Tensor, takes_part: Tensor) -> Tensor:
-    """(n,) float64: `values` at the rows that `takes_part` (n,) marks, in their order; NaN at all others."""
-    everywhere = torch.full(takes_part.shape, torch.nan, dtype=torch.float64, device=values.device)
-    everywhere[takes_part] = values.double()
+    """(n,) float64: `values` at the rows that `takes_part` (n,) marks, in their order; NaN at all others.
+
+    It is where `takes_part` is.
+    """
+    everywhere = torch.full(takes_part.shape, torch.nan, dtype=torch.float64, device=takes_part.device)
+    everywhere[takes_part] = values.double().to(takes_part.device)
     return everywhere

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["RelevanceScores"]
@@ -16,7 +18,8 @@ class RelevanceScores:
 
     Args:
         query_classes: (n,) int64.
-        key_classes: (m,) int64; the same tensor as `query_classes` when leaving one out.
+        code_classes: (c,) int64 class of each of the codes that stand for labels in the database.
+        key_codes: (m,) code of each item.
         leave_one_out: whether the rankings leave out the query itself, which then is none of its own relevant
             items.
 
@@ -26,56 +29,67 @@ class RelevanceScores:
         precision_at_r: (n,) float64 AP@R, NaN without a relevant item; right if rankings reach rank R.
         relevant: (n,) int64 number of relevant items R in the database.
         counted: (n,) bool, queries that take part.
+        skips: whether any item takes no part.
 
     """
 
-    def __init__(self, query_classes: Tensor, key_classes: Tensor, *, leave_one_out: bool) -> None:
-        count = query_classes.shape[0]
-        _, codes = torch.unique(torch.cat([query_classes, key_classes]), return_inverse=True)
-        sizes = torch.bincount(
-            codes[count:][key_classes >= 0], minlength=int(codes.max()) + 1 if len(codes) else 0
-        )
-        self.query_classes = query_classes
-        self.key_classes = key_classes
-        self.skips = bool((key_classes < 0).any())
-        self.counted = query_classes >= 0
-        self.relevant = torch.where(self.counted, sizes[codes[:count]] - int(leave_one_out), 0)
-        self.first = torch.zeros_like(query_classes)
-        self.average_precision = torch.full(
-            (count,), torch.nan, dtype=torch.float64, device=query_classes.device
-        )
-        self.average_precision[self.relevant > 0] = 0.0
-        self.precision_at_r = self.average_precision.clone()
+    def __init__(
+        self,
+        query_classes: Tensor,
+        code_classes: Tensor,
+        key_codes: NDArray[np.int32],
+        *,
+        leave_one_out: bool,
+    ) -> None:
+        self.query_classes: NDArray[np.int64] = query_classes.numpy()
+        self.code_classes: NDArray[np.int64] = code_classes.numpy()
+        _, codes = np.unique(np.concatenate([self.query_classes, self.code_classes]), return_inverse=True)
+        mine, theirs = codes[: len(query_classes)], codes[len(query_classes) :]
+        items = np.bincount(key_codes, minlength=len(theirs))
+        sizes = np.bincount(theirs, items, minlength=len(query_classes) + len(theirs)).astype(np.int64)
+        counted = self.query_classes >= 0
+        self.skips = bool((self.code_classes[key_codes] < 0).any())
+        self.counted = torch.from_numpy(counted)
+        self.relevant = torch.from_numpy(np.where(counted, sizes[mine] - int(leave_one_out), 0))
+        self.first = torch.zeros(len(counted), dtype=torch.int64)
+        nothing = torch.where(self.relevant > 0, 0.0, torch.nan).double()
+        self.average_precision, self.precision_at_r = nothing, nothing.clone()
 
-    def add(self, start: int, order: Tensor) -> None:
-        """Read the rankings `order` (b, w) of the queries `start` to `start + b`."""
-        if order.numel() == 0:
-            return
-        rows = slice(start, start + order.shape[0])
-        wanted = self.query_classes[rows, None]
-        relevant = self.relevant[rows, None]
-        found = torch.take(self.key_classes, order)
-        hits = found == wanted
-        # at a hit its number among the hits, elsewhere 0; counts are exact where float32 would not be
-        numbers = hits.cumsum(dim=1, dtype=torch.int32).mul_(hits)
+    def add(self, rows: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
+        """Read the rankings of the queries `rows` (b,), whose results have the `codes` (b, w)."""
+        count, width = codes.shape
+        classes = self.code_classes.take(codes)
+        wanted = self.query_classes[rows]
+        hits = np.flatnonzero(classes == np.where(wanted < 0, -2, wanted)[:, None])
+        counts = np.diff(np.searchsorted(hits, np.arange(count + 1) * width))
         if self.skips:
-            ranks = (found >= 0).cumsum(dim=1)
+            ranks = (classes >= 0).cumsum(axis=1).reshape(-1)[hits]
         else:
-            ranks = torch.arange(1, order.shape[1] + 1, device=order.device).expand(order.shape)
-        some, place = hits.max(dim=1)
-        self.first[rows] = torch.where(some, ranks.gather(1, place[:, None])[:, 0], 0)
-        divisor = relevant[:, 0].clamp(min=1).double()
-        self.average_precision[rows] += self._total(numbers, ranks) / divisor
-        # the first R results that count may stretch further where some are skipped
-        reach = order.shape[1] if self.skips else int(relevant.max())
-        numbers, ranks = numbers[:, :reach], ranks[:, :reach]
-        self.precision_at_r[rows] += self._total(numbers * (ranks <= relevant), ranks) / divisor
+            ranks = hits - np.repeat(np.arange(count) * width, counts) + 1
+        self.add_ranks(rows, counts, ranks)
 
-    def _total(self, numbers: Tensor, ranks: Tensor) -> Tensor:
-        """(b,) float64: Σ numbers / ranks along each ranking."""
-        if self.skips:
-            return (numbers.double() / ranks.clamp(min=1)).sum(dim=1)
-        return numbers.double() @ (1.0 / ranks[0].double())
+    def add_ranks(self, rows: NDArray[np.int64], counts: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
+        """Read where the relevant results are.
+
+        Args:
+            rows: (b,) queries.
+            counts: (b,) how many relevant results each has.
+            ranks: their ranks from 1, rising, query after query.
+
+        """
+        found = np.flatnonzero(counts)
+        if not len(found):
+            return
+        counts = counts[found]
+        starts = counts.cumsum() - counts
+        numbers = np.arange(1, len(ranks) + 1) - np.repeat(starts, counts)
+        queries = torch.from_numpy(rows[found])
+        relevant = self.relevant[queries].numpy()
+        precision = numbers / ranks
+        self.first[queries] = torch.from_numpy(ranks[starts])
+        self.average_precision[queries] = torch.from_numpy(np.add.reduceat(precision, starts) / relevant)
+        precision[ranks > np.repeat(relevant, counts)] = 0.0
+        self.precision_at_r[queries] = torch.from_numpy(np.add.reduceat(precision, starts) / relevant)
 
     def recall(self, k: int) -> Tensor:
         """(n,) float64: 1 where one of the first `k` results is relevant, else 0; NaN if left out."""

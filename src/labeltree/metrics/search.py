@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.relevance import RelevanceScores
 
 __all__ = ["Search"]
 
@@ -20,9 +26,12 @@ class Search:
 
     Attributes:
         takes_part: (n,) bool, rows that are queries; what follows holds those rows only.
-        queries, query_nodes: the queries.
+        queries: embeddings of the queries.
         keys: embeddings of the database; None when leaving one out.
+        query_nodes: labels of the queries; all labels are on the CPU.
         key_nodes: labels of the database, those of the queries when leaving one out.
+        code_nodes: (c,) the distinct labels of the database.
+        key_codes: (m,) int32 number of each item's label among them.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, or half a database.
@@ -41,6 +50,13 @@ class Search:
         self.queries, self.query_nodes = _labelled(query_embeddings, query_nodes)
         self.keys: Tensor | None = None
         self.key_nodes = self.query_nodes
+        self._add_keys(query_embeddings, key_embeddings, key_nodes)
+        self.code_nodes, codes = torch.unique(self.key_nodes, return_inverse=True)
+        self.key_codes: NDArray[np.int32] = codes.numpy().astype(np.int32)
+
+    def _add_keys(
+        self, query_embeddings: Tensor, key_embeddings: Tensor | None, key_nodes: Tensor | None
+    ) -> None:
         if key_embeddings is None or key_nodes is None:
             if key_embeddings is not None or key_nodes is not None:
                 given = "key_nodes" if key_embeddings is None else "key_embeddings"
@@ -59,6 +75,22 @@ class Search:
         """Whether the queries are searched themselves."""
         return self.keys is None
 
+    @property
+    def size(self) -> int:
+        """Number of items in the database."""
+        return len(self.key_codes)
+
+    def relevance(self, cut: Callable[[Tensor], Tensor] | None = None) -> RelevanceScores:
+        """Scores to be filled; relevant is what has the query's label, or its label as `cut` gives it."""
+        queries, codes = self.query_nodes, self.code_nodes
+        if cut is not None:
+            queries, codes = cut(queries), cut(codes)
+        return RelevanceScores(queries, codes, self.key_codes, leave_one_out=self.leave_one_out)
+
+    def codes(self, order: Tensor) -> NDArray[np.int32]:
+        """Codes of the items of rankings, in the shape of `order`."""
+        return self.key_codes.take(order.cpu().numpy())
+
 
 def _check_rows(side: str, embeddings: Tensor, nodes: Tensor) -> None:
     check_embeddings(f"{side}_embeddings", embeddings)
@@ -68,4 +100,4 @@ def _check_rows(side: str, embeddings: Tensor, nodes: Tensor) -> None:
 
 def _labelled(embeddings: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
     labelled = nodes >= 0
-    return embeddings[labelled].detach(), nodes[labelled].long()
+    return embeddings[labelled].detach(), nodes[labelled].long().cpu()

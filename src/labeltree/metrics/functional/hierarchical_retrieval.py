@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry
 from labeltree.metrics.checks import check_nodes, check_positive
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.metrics.hierarchical_precision import HierarchicalPrecisionScores
-from labeltree.metrics.ranking import ranked_chunks
+from labeltree.metrics.ranking import Progress
+from labeltree.metrics.reading import read_rankings
 from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
-from labeltree.metrics.relevance import RelevanceScores
 from labeltree.metrics.search import Search
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -29,6 +31,8 @@ def hierarchical_precision_at_k(
     ks: Sequence[int] = (1, 2, 5, 10),
     geometry: Geometry | None = None,
     reduction: str = "mean",
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> dict[int, Tensor]:
     """HP@k: how near to the query's label the first k results are, relative to the best possible ranking.
 
@@ -46,6 +50,9 @@ def hierarchical_precision_at_k(
         ks: the numbers of results looked at; one beyond the database looks at all of it, which gives 1.
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
+            get the same result.
+        progress: called as ``progress("ranking", done, total)`` while it goes on.
 
     Returns:
         k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -69,7 +76,8 @@ def hierarchical_precision_at_k(
     """
     check_reduction(reduction)
     search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
-    scores = _scores(search, taxonomy, geometry, 1, ks)
+    scores = _scores(search, taxonomy, 1, ks)
+    read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = {k: spread(scores.at[k], search.takes_part) for k in ks}
     return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
 
@@ -85,21 +93,24 @@ def average_hierarchical_precision(
     rule: str = "mean",
     geometry: Geometry | None = None,
     reduction: str = "mean",
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> Tensor:
     """AHP@K: the area under the curve of HP@k, k = 1 … K (Section 4 of Barz & Denzler 2019).
 
     Args:
-        query_embeddings: (n, d) points of the geometry.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG that the labels belong to.
-        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
-            results.
-        key_nodes: (m,) labels of the database; rows without a label are not in it.
+        query_embeddings: (n, d); as all arguments, see `hierarchical_precision_at_k`.
+        query_nodes: (n,).
+        taxonomy: of the labels.
+        key_embeddings: (m, d).
+        key_nodes: (m,).
         k: K; a smaller database is read to its end.
         rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
             rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
-        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        geometry: default `Sphere()`.
         reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
+        shard: see `hierarchical_precision_at_k`.
+        progress: see `hierarchical_precision_at_k`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -123,7 +134,8 @@ def average_hierarchical_precision(
     if rule not in ("mean", "trapezoid"):
         raise ValueError(f"rule is {rule!r}; expected 'mean' or 'trapezoid'")
     search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
-    scores = _scores(search, taxonomy, geometry, k, ())
+    scores = _scores(search, taxonomy, k, ())
+    read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.mean if rule == "mean" else scores.trapezoid, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
 
@@ -139,22 +151,25 @@ def retrieval_metrics(
     ahp_k: int = 250,
     depths: Sequence[int] = (),
     geometry: Geometry | None = None,
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Tensor]:
     """All retrieval metrics from one pass over the similarities.
 
     Each value equals that of the function of the same name; the ranking is made once.
 
     Args:
-        query_embeddings: (n, d) points of the geometry.
-        query_nodes: (n,) labels, -1 for a missing one.
-        taxonomy: the tree or DAG that the labels belong to.
-        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
-            results.
-        key_nodes: (m,) labels of the database; rows without a label are not in it.
+        query_embeddings: (n, d); as all arguments, see `hierarchical_precision_at_k`.
+        query_nodes: (n,).
+        taxonomy: of the labels.
+        key_embeddings: (m, d).
+        key_nodes: (m,).
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
-        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        geometry: default `Sphere()`.
+        shard: see `hierarchical_precision_at_k`.
+        progress: see `hierarchical_precision_at_k`.
 
     Returns:
         float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
@@ -184,17 +199,13 @@ def retrieval_metrics(
     """
     check_positive("ahp_k", ahp_k)
     search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
-    hierarchical = _empty_scores(search, taxonomy, ahp_k, ks)
-    flat = {"": RelevanceScores(search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out)}
+    hierarchical = _scores(search, taxonomy, ahp_k, ks)
+    flat = {"": search.relevance()}
     for depth in depths:
-        queries = nodes_at_depth(search.query_nodes, taxonomy, depth)
-        keys = queries if search.leave_one_out else nodes_at_depth(search.key_nodes, taxonomy, depth)
-        flat[f"/depth{depth}"] = RelevanceScores(queries, keys, leave_one_out=search.leave_one_out)
-
-    for start, order in ranked_chunks(search.queries, search.keys, geometry=geometry or Sphere()):
-        hierarchical.add(start, order)
-        for scores in flat.values():
-            scores.add(start, order)
+        flat[f"/depth{depth}"] = search.relevance(partial(nodes_at_depth, taxonomy=taxonomy, depth=depth))
+    read_rankings(
+        search, list(flat.values()), hierarchical, geometry=geometry, shard=shard, progress=progress
+    )
 
     results: dict[str, Tensor] = {}
     for suffix, scores in flat.items():
@@ -209,8 +220,8 @@ def retrieval_metrics(
     results["hp_curve"] = hierarchical.curve
     results["queries_without_similarity"] = hierarchical.mean.isnan().sum()
     results["queries_missing_label"] = (~search.takes_part).sum()
-    results["database"] = query_nodes.new_tensor(len(search.key_nodes)).long()
-    return results
+    results["database"] = torch.tensor(search.size)
+    return {name: value.to(query_nodes.device) for name, value in results.items()}
 
 
 def _search(
@@ -227,24 +238,16 @@ def _search(
     return Search(query_embeddings, query_nodes, key_embeddings, key_nodes)
 
 
-def _empty_scores(
-    search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]
-) -> HierarchicalPrecisionScores:
+def _scores(search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]) -> HierarchicalPrecisionScores:
     """Scores to be filled, with HP at each of `ks` and AHP at `k`."""
     for cutoff in ks:
         check_positive("an entry of ks", cutoff)
     return HierarchicalPrecisionScores(
-        taxonomy, search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out, k=k, ks=tuple(ks)
+        taxonomy,
+        search.query_nodes,
+        search.code_nodes,
+        search.key_codes,
+        leave_one_out=search.leave_one_out,
+        k=k,
+        ks=tuple(ks),
     )
-
-
-def _scores(
-    search: Search, taxonomy: AnyTaxonomy, geometry: Geometry | None, k: int, ks: Sequence[int]
-) -> HierarchicalPrecisionScores:
-    """Rank and score."""
-    scores = _empty_scores(search, taxonomy, k, ks)
-    for start, order in ranked_chunks(
-        search.queries, search.keys, geometry=geometry or Sphere(), top=scores.length
-    ):
-        scores.add(start, order)
-    return scores

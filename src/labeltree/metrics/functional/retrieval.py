@@ -9,16 +9,15 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry
 from labeltree.metrics.checks import check_nodes, check_positive, check_tree
-from labeltree.metrics.ranking import ranked_chunks
+from labeltree.metrics.ranking import Progress
+from labeltree.metrics.reading import read_rankings
 from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
-from labeltree.metrics.relevance import RelevanceScores
 from labeltree.metrics.search import Search
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -68,6 +67,8 @@ def recall_at_k(
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> dict[int, Tensor]:
     """Share of queries with a relevant item among the first k results.
 
@@ -85,6 +86,9 @@ def recall_at_k(
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first, see `nodes_at_depth`.
         reduction: "mean", or "none" for one value per query, NaN where the query has no label.
+        shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
+            get the same result.
+        progress: called as ``progress("ranking", done, total)`` while it goes on.
 
     Returns:
         k -> float64 scalar, NaN without any query; or (n,) with `reduction="none"`.
@@ -105,7 +109,9 @@ def recall_at_k(
     for k in ks:
         check_positive("an entry of ks", k)
     search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
-    scores = _scores(search, geometry, top=max(ks, default=1))
+    scores = search.relevance()
+    reach = max(ks, default=1)
+    read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
     values = {k: spread(scores.recall(k), search.takes_part) for k in ks}
     return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
 
@@ -120,6 +126,8 @@ def map_at_r(
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> Tensor:
     """MAP@R: mean average precision within the first R results, R = number of relevant items of the query.
 
@@ -128,15 +136,16 @@ def map_at_r(
     mean.
 
     Args:
-        query_embeddings: (n, d) points of the geometry.
-        query_nodes: (n,) labels, -1 for a missing one.
-        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
-            results.
-        key_nodes: (m,) labels of the database.
-        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        query_embeddings: (n, d); as all arguments, see `recall_at_k`.
+        query_nodes: (n,).
+        key_embeddings: (m, d).
+        key_nodes: (m,).
+        geometry: default `Sphere()`.
         taxonomy: needed with `depth`.
-        depth: cut all labels to this depth first, see `nodes_at_depth`.
+        depth: of the taxonomy.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        shard: see `recall_at_k`.
+        progress: see `recall_at_k`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -154,7 +163,9 @@ def map_at_r(
     """
     check_reduction(reduction)
     search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
-    scores = _scores(search, geometry, top="relevant")
+    scores = search.relevance()
+    reach = int(scores.relevant.max()) if len(scores.relevant) else 0
+    read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
     values = spread(scores.precision_at_r, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
 
@@ -169,6 +180,8 @@ def mean_average_precision(
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     reduction: str = "mean",
+    shard: bool = False,
+    progress: Progress | None = None,
 ) -> Tensor:
     """mAP: mean over queries of the average precision of the whole ranking.
 
@@ -176,15 +189,16 @@ def mean_average_precision(
     left out of the mean. Right for scores of any sign.
 
     Args:
-        query_embeddings: (n, d) points of the geometry.
-        query_nodes: (n,) labels, -1 for a missing one.
-        key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
-            results.
-        key_nodes: (m,) labels of the database.
-        geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        query_embeddings: (n, d); as all arguments, see `recall_at_k`.
+        query_nodes: (n,).
+        key_embeddings: (m, d).
+        key_nodes: (m,).
+        geometry: default `Sphere()`.
         taxonomy: needed with `depth`.
-        depth: cut all labels to this depth first, see `nodes_at_depth`.
+        depth: of the taxonomy.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        shard: see `recall_at_k`.
+        progress: see `recall_at_k`.
 
     Returns:
         float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -203,21 +217,10 @@ def mean_average_precision(
     """
     check_reduction(reduction)
     search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
-    scores = _scores(search, geometry, top=None)
+    scores = search.relevance()
+    read_rankings(search, [scores], geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.average_precision, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
-
-
-def _scores(
-    search: Search, geometry: Geometry | None, top: int | Literal["relevant"] | None
-) -> RelevanceScores:
-    """Rank and score; `top` results are read, "relevant" for as many as any query has relevant items."""
-    scores = RelevanceScores(search.query_nodes, search.key_nodes, leave_one_out=search.leave_one_out)
-    if top == "relevant":
-        top = int(scores.relevant.max()) if len(scores.relevant) else 0
-    for start, order in ranked_chunks(search.queries, search.keys, geometry=geometry or Sphere(), top=top):
-        scores.add(start, order)
-    return scores
 
 
 def _search(

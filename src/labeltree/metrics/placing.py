@@ -1,0 +1,96 @@
+"""The exact ranks of a query's few relevant items, without sorting the many others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.metrics.ordering import COLUMN, LAST, pack
+from labeltree.metrics.relevance import RelevanceScores
+
+__all__ = ["Placing"]
+
+# more buckets than this, and float32 could not tell them apart
+_BUCKETS = (2**10, 2**22)
+
+
+class _Found(NamedTuple):
+    """Items of one row that share a bucket with a relevant one, by column."""
+
+    columns: NDArray[np.int64]
+    before: NDArray[np.int64]
+    """How many better items are not among them, in order of falling score."""
+
+
+class Placing:
+    """Finds where relevant items stand in whole rankings.
+
+    The scores of a row fall into buckets of equal width. Counting says how many items lie in better buckets
+    than a relevant one has; only within its own bucket is there anything to sort.
+
+    Args:
+        scores: what is relevant, for one or several kinds of labels, none of which skips items.
+        key_codes: (m,) codes of the items, those of `scores`.
+
+    """
+
+    def __init__(self, scores: Sequence[RelevanceScores], key_codes: NDArray[np.int32]) -> None:
+        self._scores = scores
+        self._classes = [each.code_classes[key_codes] for each in scores]
+        self._members = [np.argsort(classes, kind="stable") for classes in self._classes]
+        self._ranges = []
+        for each, classes, members in zip(scores, self._classes, self._members, strict=True):
+            rising = classes[members]
+            first = np.searchsorted(rising, each.query_classes, side="left")
+            self._ranges.append((first, np.searchsorted(rising, each.query_classes, side="right")))
+        self._buckets = int(np.clip(len(key_codes) // 2, *_BUCKETS))
+        self._marked = np.zeros(self._buckets + 1, dtype=np.bool_)
+
+    def add(
+        self, rows: NDArray[np.int64], scores: NDArray[np.float32], own: NDArray[np.int64] | None
+    ) -> None:
+        """Place the relevant items of the queries `rows` (b,) by their float32 scores (b, m), and score them.
+
+        `own` (b,) is a column of each row that is left out.
+        """
+        found = [
+            self._near_relevant(row, line, None if own is None else own[i])
+            for i, (row, line) in enumerate(zip(rows.tolist(), scores, strict=True))
+        ]
+        sizes = np.array([len(each.columns) for each in found])
+        columns = np.concatenate([each.columns for each in found])
+        before = np.concatenate([each.before for each in found])
+        line = np.repeat(np.arange(len(rows)), sizes)
+        place = np.arange(len(line)) - np.repeat(sizes.cumsum() - sizes, sizes)
+        packed = np.full((len(rows), int(sizes.max(initial=0))), LAST)
+        packed[line, place] = pack(scores[line, columns], columns)
+        packed.sort(axis=1)
+        columns, ranks = packed[line, place] & COLUMN, before + place + 1
+        for each, classes in zip(self._scores, self._classes, strict=True):
+            hits = np.flatnonzero(classes[columns] == each.query_classes[rows[line]])
+            each.add_ranks(rows, np.bincount(line[hits], minlength=len(rows)), ranks[hits])
+
+    def _near_relevant(self, row: int, scores: NDArray[np.float32], own: np.int64 | None) -> _Found:
+        best = scores.max()
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            scale = np.float32(self._buckets - 1) / (best - scores.min())
+            if 0 < scale < np.inf:
+                # rounding is monotone: a better score never falls into a worse bucket
+                bucket = ((best - scores) * scale).astype(np.int64)
+            else:
+                bucket = np.zeros(len(scores), dtype=np.int64)
+        if own is not None:
+            bucket[own] = self._buckets
+        counts = np.bincount(bucket, minlength=self._buckets + 1)
+        for members, (first, stop) in zip(self._members, self._ranges, strict=True):
+            self._marked[bucket[members[first[row] : stop[row]]]] = True
+        self._marked[self._buckets] = False
+        marked = np.flatnonzero(self._marked)
+        columns = np.flatnonzero(self._marked.take(bucket))
+        self._marked[marked] = False
+        inside = counts[marked]
+        better = counts.cumsum()[marked] - inside.cumsum()
+        return _Found(columns, np.repeat(better, inside))
