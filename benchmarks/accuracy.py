@@ -13,10 +13,10 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from harness import Results, Size, Table, choose, main
+from harness import Results, Row, Size, Table, choose, main
 from inputs import SHAPES, Batch, batch
 from labeltree.losses import HWCLoss
-from objectives import OBJECTIVES, both_ways, objective
+from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128
 SPREADS = {"random": None, "tight clusters": 1e-3}
@@ -31,11 +31,10 @@ def gradient(name: str, inputs: Batch, by: str) -> Tensor:
 def errors(name: str, inputs: Batch, by: str) -> tuple[float, float] | None:
     """Relative errors of the dense implementation and of `by` in float32; None where the gradient is 0."""
     exact = gradient(name, inputs.to(dtype=torch.float64), "dense")
-    scale = exact.norm()
-    if scale == 0:
+    if not exact.any():
         return None
-    dense, ours = (gradient(name, inputs, kind) for kind in ("dense", by))
-    return float((dense - exact).norm() / scale), float((ours - exact).norm() / scale)
+    dense, ours = (relative_error(gradient(name, inputs, kind), exact) for kind in ("dense", by))
+    return dense, ours
 
 
 def cold(inputs: Batch, by: str) -> tuple[int, float, float]:
@@ -50,8 +49,7 @@ def cold(inputs: Batch, by: str) -> tuple[int, float, float]:
     dense, ours = (both_ways(of, z, kind)() for kind in ("dense", by))
     value = float(of(z))
     wrong = int((~ours.isfinite()).sum()) + (not isfinite(value))
-    scale = exact.norm()
-    return wrong, float((dense - exact).norm() / scale), float((ours - exact).norm() / scale)
+    return wrong, relative_error(dense, exact), relative_error(ours, exact)
 
 
 def measure(size: Size, by: str = "streaming") -> Results:
@@ -60,9 +58,9 @@ def measure(size: Size, by: str = "streaming") -> Results:
     names = choose(size, full=list(OBJECTIVES), short=list(OBJECTIVES), tiny=["hwc", "hicone", "lam"])
     shapes = choose(size, full=list(SHAPES), short=list(SHAPES), tiny=list(SHAPES)[:2])
     tables, worst, unfinite = [], 0.0, 0
-    cold_rows = []
+    cold_rows: list[Row] = []
     for kind, noise in SPREADS.items():
-        rows: list[list[str | float | None]] = []
+        rows: list[Row] = []
         for shape in shapes:
             inputs = batch(n, D, shape, noise=noise)
             for name in names:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from harness import Results, Size, Table, choose, in_turn, limit3, main, matmuls
+from harness import Results, Row, Size, Table, choose, in_turn, limit3, main, matmuls
 from inputs import batch
 from labeltree.losses import ASCLLoss, GrafitLoss, MaskConLoss, SelfConLoss
 from labeltree.losses.queue_loss import QueueLoss
@@ -32,7 +32,9 @@ def constrained(size: Size) -> tuple[Table, float]:
         {"limit3": limit3(n, D), **candidates}, "himulcon", rounds=choose(size, full=9, short=5, tiny=1)
     )
     limit = timings["limit3"].ratio
-    rows = [[name, timings[name].ratio / limit, timings[name].ratio, timings[name].spread] for name in names]
+    rows: list[Row] = [
+        [name, timings[name].ratio / limit, timings[name].ratio, timings[name].spread] for name in names
+    ]
     columns = ("objective", "÷ limit3", "÷ HiMulCon", "least–greatest")
     return Table(f"The hierarchical constraint, n = {n}, d = {D}", columns, rows), timings["hicone"].ratio
 
@@ -66,7 +68,9 @@ def over_a_queue(size: Size) -> tuple[Table, float]:
         "maskcon, dense autograd": both_ways(dense_maskcon(inputs), inputs.z),
     }
     timings = in_turn(candidates, "four matrix products", rounds=choose(size, full=15, short=7, tiny=1))
-    rows = [[name, 1e3 * of_it.seconds, of_it.ratio, of_it.spread] for name, of_it in timings.items()]
+    rows: list[Row] = [
+        [name, 1e3 * of_it.seconds, of_it.ratio, of_it.spread] for name, of_it in timings.items()
+    ]
     columns = ("loss", "ms", "÷ four products", "least–greatest")
     title = f"{b} queries against a queue of {m:,} keys, d = {D}"
     return Table(title, columns, rows), timings["maskcon"].ratio

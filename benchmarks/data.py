@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from harness import Results, Size, Table, best, choose, main
+from harness import Results, Row, Size, Table, best, choose, main
 from labeltree.data import ArrayStore, Source, ViewGenerator, open_source
 from labeltree.data.views import RECIPES
 from labeltree.losses import SupConLoss
@@ -47,13 +47,13 @@ def labelled(images: torch.Tensor) -> Source:
 
 def decoding(count: int) -> Table:
     """Files a second, the first time they are opened and when their pixels are in the cache."""
-    rows = []
-    for kind, side, options in (("jpg", 256, {"quality": 90}), ("png", 256, {}), ("png", 32, {})):
+    rows: list[Row] = []
+    for kind, side in (("jpg", 256), ("png", 256), ("png", 32)):
         with tempfile.TemporaryDirectory() as folder, own_cache(Path(folder) / "cache"):
             for number, image in enumerate(pictures(count, side)):
                 path = Path(folder) / "images" / f"group {number % 10}" / f"{number}.{kind}"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                Image.fromarray(image.permute(1, 2, 0).numpy()).save(path, **options)
+                Image.fromarray(image.permute(1, 2, 0).numpy()).save(path, quality=90)
             seconds = []
             for _ in range(2):
                 began, busy = time.perf_counter(), time.process_time()
@@ -118,7 +118,7 @@ def making_views(recipe: str, size: int, source: Source) -> Callable[[], object]
 
 def throughput(repeats: int, sizes: Sequence[int], encoders: Sequence[str]) -> Table:
     """Views and batching of a batch beside a training step on as many images."""
-    rows: list[list[str | float | None]] = []
+    rows: list[Row] = []
     for size in sizes:
         source = labelled(pictures(4 * BATCH, size))
         steps = {name: best(training_step(name, size), repeats)[0] for name in encoders}
@@ -143,7 +143,7 @@ def memory(epochs: int, steps: int) -> Table:
     size = 32
     source = labelled(pictures(10 * BATCH, size))
     make, step = making_views("simclr", size, source), training_step("small-conv", size)
-    rows = []
+    rows: list[Row] = []
     for epoch in range(epochs):
         for _ in range(steps):
             make()

@@ -14,9 +14,9 @@ from statistics import median
 
 import torch
 
-from harness import Results, Size, Table, choose, main
+from harness import Results, Row, Size, Table, choose, main
 from inputs import Batch, batch
-from objectives import OBJECTIVES, both_ways, objective
+from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -30,19 +30,19 @@ def timed(call: Callable[[], object], rounds: int, warmup: int = 3) -> tuple[flo
     torch.cuda.reset_peak_memory_stats()
     before, took = torch.cuda.memory_allocated(), []
     for _ in range(rounds):
-        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        began.record()  # type: ignore[no-untyped-call]
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        began.record()
         call()
-        ended.record()  # type: ignore[no-untyped-call]
+        ended.record()
         torch.cuda.synchronize()
-        took.append(began.elapsed_time(ended))  # type: ignore[no-untyped-call]
+        took.append(began.elapsed_time(ended))
     return median(took), float(torch.cuda.max_memory_allocated() - before)
 
 
 def speed(size: Size, names: list[str]) -> tuple[Table, dict[str, float]]:
     """Milliseconds and peak memory of the objectives."""
     counts = choose(size, full=[512, 8192, 65_536], short=[65_536], tiny=[256])
-    rows: list[list[str | float | None]] = []
+    rows: list[Row] = []
     measured = {}
     for n in counts:
         inputs = batch(n, D)
@@ -82,7 +82,7 @@ def error(name: str, there: Batch, by: str) -> float:
     wide = there.to("cuda", torch.float64)
     exact = both_ways(objective(name, wide), wide.z, "dense")()
     found = both_ways(objective(name, there), there.z, by)().double()
-    return float((found - exact).norm() / exact.norm())
+    return relative_error(found, exact)
 
 
 def measure(size: Size) -> Results:

@@ -27,10 +27,11 @@ from typing import Literal, TypeVar
 
 import torch
 
-from kept import Results, Table, markdown, write
+from kept import Results, Row, Table, markdown, write
 
 __all__ = [
     "Results",
+    "Row",
     "Size",
     "Table",
     "Timing",

@@ -17,9 +17,10 @@ import torch
 
 from labeltree.atomic import atomic_write
 
-__all__ = ["FOLDER", "Results", "Table", "command", "machine", "markdown", "show", "write"]
+__all__ = ["FOLDER", "Results", "Row", "Table", "command", "machine", "markdown", "show", "write"]
 
 FOLDER = Path(__file__).parent / "results"
+Row = Sequence[str | float | int | None]
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str | float | int | None]]
+    rows: Sequence[Row]
 
 
 @dataclass
@@ -100,12 +101,12 @@ def write(
         options: further options that were given.
         folder: None: `FOLDER`, and below it a folder per form that is not the full one.
     """
-    kept = {"command": command(name, size, options), "size": size, "machine": machine(), **asdict(results)}
-    kept["seconds"] = round(results.seconds, 1)
+    made = {"command": command(name, size, options), "size": size, "machine": machine(), **asdict(results)}
+    made["seconds"] = round(results.seconds, 1)
     if folder is None:
         folder = FOLDER if size == "full" else FOLDER / size
-    text = json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False)
-    kept = json.loads(text)
+    text = json.dumps(made, indent=1, ensure_ascii=False)
+    kept: dict[str, Any] = json.loads(text)
     with atomic_write(folder / f"{name}.json") as path:
         path.write_text(text + "\n", "utf-8")
     with atomic_write(folder / f"{name}.md") as path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness import Results, Size, Table, Timing, choose, in_turn, limit3, main
+from harness import Results, Row, Size, Table, Timing, choose, in_turn, limit3, main
 from inputs import batch, chain
 from objectives import OBJECTIVES, both_ways, objective
 from peers import PEERS, dense_supcon, has_package, package_supcon
@@ -36,11 +36,11 @@ def every_objective(size: Size) -> tuple[Table, dict[str, Timing]]:
     if has_package():
         candidates["package: supcon"] = both_ways(package_supcon(inputs), inputs.z)
     timings = in_turn(candidates, "limit3", rounds=choose(size, full=7, short=5, tiny=1))
-    rows = []
+    rows: list[Row] = []
     for name in OBJECTIVES:
         ours = timings[f"ours: {name}"]
         others = [timings.get(f"{kind}: {name}") for kind in ("dense", "peer", "package")]
-        ratios = [other and other.ratio for other in others]
+        ratios = [other.ratio if other else None for other in others]
         rows.append([name, ours.seconds, ours.ratio, ours.spread, *ratios])
     columns = (
         "objective",
@@ -66,14 +66,17 @@ def by_depth(size: Size) -> tuple[Table, float]:
     rounds = choose(size, full=7, short=5, tiny=1)
     timings = in_turn(candidates, "1", rounds=rounds)
     limit = timings["limit3"].ratio
-    rows = [[depth, timings[depth].ratio / limit, timings[depth].ratio] for depth in map(str, depths)]
+    rows: list[Row] = [
+        [depth, timings[depth].ratio / limit, timings[depth].ratio] for depth in map(str, depths)
+    ]
     return Table(f"HiMulCon by depth, n = {n}", ("depths", "÷ limit3", "÷ 1 depth"), rows), timings["8"].ratio
 
 
 def small_batches(size: Size) -> tuple[Table, dict[int, float]]:
     """Our SupCon and a dense one under autograd where there is little to win."""
     counts = choose(size, full=[64, 128, 256, 512, 1024, 2048], short=[256, 512, 1024], tiny=[64])
-    rows, over = [], {}
+    rows: list[Row] = []
+    over: dict[int, float] = {}
     for n in counts:
         inputs = batch(n, D)
         ours = both_ways(objective("supcon", inputs), inputs.z)

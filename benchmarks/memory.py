@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness import Results, Size, Table, choose, main
+from harness import Results, Row, Size, Table, choose, main
 from objectives import OBJECTIVES
 from peak import Peak, peak
 
@@ -32,13 +32,14 @@ def growth(peaks: Mapping[int, Peak]) -> float | None:
 def measure(size: Size) -> Results:
     """Megabytes over baseline, and seconds, per objective and n."""
     counts = choose(size, full=[8192, 16_384, 32_768, LARGEST], short=[8192, 16_384], tiny=[64])
-    names = choose(size, full=list(OBJECTIVES), short=list(OBJECTIVES), tiny=["hwc"])
+    kinds = ["hwc", "himulcon", "hicone", "mlcl", "jaccard", "maskcon", "lam"]
+    names = choose(size, full=list(OBJECTIVES), short=kinds, tiny=["hwc"])
     further = choose(size, full=[], short=["hwc", "hicone"], tiny=[])  # of which the largest is measured, too
     found = {name: {n: peak(name, n, D) for n in counts} for name in names}
     for name in further:
         found[name][LARGEST] = peak(name, LARGEST, D)
     shown = sorted({n for peaks in found.values() for n in peaks})
-    rows = []
+    rows: list[Row] = []
     for name, peaks in found.items():
         of_all = [peaks.get(n, Peak(None, None)) for n in shown]
         rows.append([name, *(p.megabytes for p in of_all), growth(peaks), *(p.seconds for p in of_all)])

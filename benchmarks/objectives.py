@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from math import inf, isfinite
 
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ except ImportError:  # there is one implementation
         return nullcontext()
 
 
-__all__ = ["OBJECTIVES", "both_ways", "implementation", "objective"]
+__all__ = ["OBJECTIVES", "both_ways", "implementation", "objective", "relative_error"]
 
 Function = Callable[[Tensor], Tensor]
 
@@ -93,3 +94,9 @@ def both_ways(function: Function, z: Tensor, by: str = "auto") -> Callable[[], T
         return x.grad
 
     return call
+
+
+def relative_error(found: Tensor, exact: Tensor) -> float:
+    """|found − exact| / |exact|; ∞ where that is no number, so that no maximum passes over it."""
+    error = float((found - exact).norm() / exact.norm())
+    return error if isfinite(error) else inf

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from harness import Results, Size, Table, best, choose, main
+from harness import Results, Row, Size, Table, best, choose, main
 from inputs import balanced, ragged
 from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
@@ -50,7 +50,8 @@ def check(sampler: HierarchicalBatchSampler, num_samples: int, epoch: int) -> No
 def measure(size: Size) -> Results:
     """Seconds of planning an epoch; the best, as the work is the same every time."""
     counts = choose(size, full=[1_000_000, 10_000_000], short=[1_000_000], tiny=[4_000])
-    rows, measured = [], {}
+    rows: list[Row] = []
+    measured: dict[str, float] = {}
     for num_samples in counts:
         for name, (tree, nodes) in cases(num_samples).items():
             began = time.process_time()

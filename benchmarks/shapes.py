@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness import Results, Size, Table, choose, in_turn, limit3, main
+from harness import Results, Row, Size, Table, choose, in_turn, limit3, main
 from inputs import SHAPES, batch
 from objectives import both_ways, objective
 
@@ -31,7 +31,8 @@ def measure(size: Size) -> Results:
         for name in names:
             candidates[f"{name}: {shape}"] = both_ways(objective(name, inputs), inputs.z)
     timings = in_turn(candidates, "limit3", rounds=choose(size, full=7, short=5, tiny=1))
-    rows, spread = [], {}
+    rows: list[Row] = []
+    spread: dict[str, float] = {}
     for name in names:
         ratios = [timings[f"{name}: {shape}"].ratio for shape in SHAPES]
         spread[name] = 100 * (max(ratios) / min(ratios) - 1)

@@ -57,8 +57,10 @@ def speeds(name: str, count: int, repeats: int) -> list[list[str | float]]:
     return rows
 
 
-def measure(size: Size, encoders: str = "minilm,small-text") -> Results:
+def measure(size: Size, encoders: str | None = None) -> Results:
     """Texts per CPU second, the best of several repeats."""
+    if encoders is None:
+        encoders = choose(size, full="minilm,small-text", short="small-text", tiny="small-text")
     count, repeats = choose(size, full=(2_000, 7), short=(500, 3), tiny=(64, 1))
     rows, notes = [], []
     for name in encoders.split(","):

@@ -39,3 +39,9 @@ def test_a_part_of_a_batch_keeps_the_queue() -> None:
     assert len(part.stored.vectors) == 32
     assert not set(batch.instances.tolist()) & set(batch.stored.instances.tolist())
     assert batch.instances[0] == batch.instances[16]
+
+
+def test_what_is_no_number_is_the_greatest_error() -> None:
+    error = importlib.import_module("objectives").relative_error
+    assert error(torch.tensor([3.0, 0.0]), torch.tensor([2.0, 0.0])) == 0.5
+    assert max(0.1, error(torch.tensor([torch.nan, 0.0]), torch.tensor([2.0, 0.0]))) == float("inf")
