@@ -70,7 +70,10 @@ def source_of(setting: Setting) -> Source:
 def batches_of(trainee: Trainee, setting: Setting) -> list[Batch]:
     """The first of training, on the device."""
     return [
-        {name: value.to(setting.device) for name, value in batch.items()}
+        {
+            key: value.to(setting.device) if isinstance(value, Tensor) else value
+            for key, value in batch.items()
+        }
         for batch, _ in zip(trainee.batches.train_dataloader(), range(4), strict=False)
     ]
 

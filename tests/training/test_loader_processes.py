@@ -47,4 +47,4 @@ def test_texts_in_a_loader_process(tmp_path: Path, recipe_of: Callable[..., Reci
         for workers in (0, 1)
     ]
     for name, value in batches[0].items():
-        assert torch.equal(value, batches[1][name]), name
+        assert torch.equal(torch.as_tensor(value), torch.as_tensor(batches[1][name])), name

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import lightning as L
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from labeltree.data import Source
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "SourceDataModule"]
 
-Batch = dict[str, Tensor]
+# Tensors by name, and the number of the epoch: from a GPU it could be had only once all work there is done.
+Batch = dict[str, Any]
 Array = np.ndarray[Any, Any]
 _Key = tuple[int, Array, "Array | None"]
 _FAILED = "failed"
@@ -54,12 +54,12 @@ class _Samples(Dataset[Batch]):
         except (LabeltreeError, OSError) as error:
             if get_worker_info() is None:
                 raise
-            return {_FAILED: error}  # type: ignore[dict-item]
+            return {_FAILED: error}
 
     def _read(self, epoch: int, positions: Array, turns: Array | None) -> Batch:
         index = torch.from_numpy(np.ascontiguousarray(positions))
-        batch = {name: column[index] for name, column in self._columns.items()}
-        batch |= {"samples": self._inputs.load(self._rows[index]), "epoch": torch.tensor(epoch)}
+        batch: Batch = {name: column[index] for name, column in self._columns.items()}
+        batch |= {"samples": self._inputs.load(self._rows[index]), "epoch": epoch}
         if turns is not None:
             batch["turns"] = torch.from_numpy(turns)
         return batch

@@ -13,6 +13,7 @@ from typing import Any
 
 import lightning as L
 from lightning.pytorch.callbacks import Checkpoint
+from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
@@ -20,6 +21,8 @@ from labeltree.runs import RunFolder
 from labeltree.training.module import RepresentationModule
 
 __all__ = ["Checkpoints", "TrainingInterrupted", "best_row"]
+
+_TOGETHER = 50  # steps
 
 
 class TrainingInterrupted(RunError):
@@ -52,6 +55,7 @@ class Checkpoints(Checkpoint):
         self.rows: list[dict[str, float | int]] = []
         self.seconds = 0.0
         self.sums: dict[str, float] = {}
+        self._waiting: list[dict[str, Tensor]] = []
         self._clock = time.monotonic()
         self._saved = time.monotonic()
         self._interrupted = False
@@ -59,6 +63,7 @@ class Checkpoints(Checkpoint):
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, and the sums of losses and the seconds of the current epoch."""
+        self._add_up()
         seconds = self.seconds + time.monotonic() - self._clock
         return {"rows": self.rows, "seconds": seconds, "sums": self.sums}
 
@@ -81,8 +86,9 @@ class Checkpoints(Checkpoint):
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
         """Add up the losses; save when it is time, or when the user wants to stop."""
         assert isinstance(pl_module, RepresentationModule)
-        for name, value in pl_module.step_losses.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(value)
+        self._waiting.append(pl_module.step_losses)
+        if len(self._waiting) >= _TOGETHER:
+            self._add_up()
         if trainer.global_step % _steps_per_epoch(trainer) == 0:
             return
         late = time.monotonic() - self._saved >= 60 * self.minutes
@@ -93,8 +99,16 @@ class Checkpoints(Checkpoint):
             self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_interrupted()
 
+    def _add_up(self) -> None:
+        """Reading a number from a GPU waits until all work there is done: not after every step."""
+        for losses in self._waiting:
+            for name, value in losses.items():
+                self.sums[name] = self.sums.get(name, 0.0) + float(value)
+        self._waiting.clear()
+
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Add the epoch to the history and save."""
+        self._add_up()
         now = time.monotonic()
         if not self.rows and self.sums.get("loss") == 0 and trainer.is_global_zero:
             warnings.warn(

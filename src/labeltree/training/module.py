@@ -127,8 +127,9 @@ class RepresentationModule(L.LightningModule):
             # A sample that comes again in an epoch looks different each time.
             instances = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
             if self.reads_features:
-                return batch["samples"]
-            samples = self.views.training(batch["samples"], instances, int(batch["epoch"]), view)
+                features: Tensor = batch["samples"]
+                return features
+            samples = self.views.training(batch["samples"], instances, batch["epoch"], view)
         return self._in_memory_format(samples)
 
     def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
