@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 
 from labeltree.metrics.ordering import COLUMN, LAST, pack
 from labeltree.metrics.relevance import RelevanceScores
+from labeltree.metrics.survivors import few_true
 
 __all__ = ["Placing"]
 
 # more buckets than this, and float32 could not tell them apart
 _BUCKETS = (2**10, 2**22)
+# items per candidate from which sorting all above the worst relevant one is faster than buckets
+_FEW = 16
 
 
 class _Found(NamedTuple):
@@ -48,6 +51,8 @@ class Placing:
             self._ranges.append((first, np.searchsorted(rising, each.query_classes, side="right")))
         self._buckets = int(np.clip(len(key_codes) // 2, *_BUCKETS))
         self._marked = np.zeros(self._buckets + 1, dtype=np.bool_)
+        self._place = np.empty(len(key_codes), dtype=np.float32)
+        self._numbers = np.empty(len(key_codes), dtype=np.int64)
 
     def add(
         self, rows: NDArray[np.int64], scores: NDArray[np.float32], own: NDArray[np.int64] | None
@@ -74,23 +79,45 @@ class Placing:
             each.add_ranks(rows, np.bincount(line[hits], minlength=len(rows)), ranks[hits])
 
     def _near_relevant(self, row: int, scores: NDArray[np.float32], own: np.int64 | None) -> _Found:
-        best = scores.max()
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            scale = np.float32(self._buckets - 1) / (best - scores.min())
-            if 0 < scale < np.inf:
-                # rounding is monotone: a better score never falls into a worse bucket
-                bucket = ((best - scores) * scale).astype(np.int64)
-            else:
-                bucket = np.zeros(len(scores), dtype=np.int64)
+        relevant = np.concatenate(
+            [members[first[row] : stop[row]] for members, (first, stop) in self._of_each()]
+        )
+        if own is not None:
+            relevant = relevant[relevant != own]
+        if not len(relevant):
+            return _Found(relevant, relevant)
+        above = scores >= scores[relevant].min()
+        if own is not None:
+            above[own] = False
+        if np.count_nonzero(above) * _FEW <= len(scores):
+            columns = few_true(above)
+            return _Found(columns, np.zeros(len(columns), dtype=np.int64))
+        bucket = self._bucket(scores)
         if own is not None:
             bucket[own] = self._buckets
         counts = np.bincount(bucket, minlength=self._buckets + 1)
-        for members, (first, stop) in zip(self._members, self._ranges, strict=True):
-            self._marked[bucket[members[first[row] : stop[row]]]] = True
-        self._marked[self._buckets] = False
+        self._marked[bucket[relevant]] = True
         marked = np.flatnonzero(self._marked)
-        columns = np.flatnonzero(self._marked.take(bucket))
+        columns = few_true(self._marked.take(bucket))
         self._marked[marked] = False
         inside = counts[marked]
         better = counts.cumsum()[marked] - inside.cumsum()
         return _Found(columns, np.repeat(better, inside))
+
+    def _of_each(self) -> Iterator[tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        return zip(self._members, self._ranges, strict=True)
+
+    def _bucket(self, scores: NDArray[np.float32]) -> NDArray[np.int64]:
+        """(m,) bucket of each score, falling: a better score never falls into a worse one."""
+        best = scores.max()
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            scale = np.float32(self._buckets - 1) / (best - scores.min())
+        if not 0 < scale < np.inf:
+            self._numbers[:] = 0
+            return self._numbers
+        # rounding is monotone, so all of this is
+        np.subtract(best, scores, out=self._place)
+        np.multiply(self._place, scale, out=self._place)
+        # a cast in two steps is the faster
+        self._numbers[:] = self._place.astype(np.int32)
+        return self._numbers

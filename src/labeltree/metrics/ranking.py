@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 """``progress(message, done, total)``."""
 
 _CHUNK_ELEMENTS = 2**22
-_FEWEST_ROWS = 128
+_FEWEST_ROWS = 256
 # one column in so many is sampled for the bound on the best
 _SAMPLING = 16
 _GROUP = 4

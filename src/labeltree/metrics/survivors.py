@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from labeltree.metrics.ordering import COLUMN, LAST, pack
 
-__all__ = ["Survivors"]
+__all__ = ["Survivors", "few_true"]
 
 
 class Survivors:
@@ -35,14 +35,14 @@ class Survivors:
     def add(self, scores: NDArray[np.float32], first: int) -> None:
         """Read a tile: `scores` (b, c) of the columns `first` … `first + c`."""
         if self._stored <= self._limit:
-            flat = _few_true(scores >= self._bound[:, None])
+            flat = few_true(scores >= self._bound[:, None])
             row = flat // scores.shape[1]
             self._keep(row, scores.reshape(-1)[flat], flat - row * scores.shape[1] + first)
 
     def add_transposed(self, scores: NDArray[np.float32], first: int) -> None:
         """Read a tile whose columns are the rows: `scores` (c, b)."""
         if self._stored <= self._limit:
-            flat = _few_true(scores >= self._bound)
+            flat = few_true(scores >= self._bound)
             column = flat // scores.shape[1]
             self._keep(flat - column * scores.shape[1], scores.reshape(-1)[flat], column + first)
 
@@ -71,7 +71,7 @@ class Survivors:
         return sorted_rows[:, :wanted] & COLUMN, found < wanted
 
 
-def _few_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+def few_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Flat indices of the few entries of `mask` that are true, eight looked at in one."""
     if mask.size % 8:
         return np.flatnonzero(mask)
