@@ -22,9 +22,8 @@ from labeltree.losses import (
     SelfConLoss,
     SupConLoss,
 )
-from labeltree.losses.queue_contrast import soft_target_contrast
 from labeltree.losses.table import same_label
-from labeltree.pairs import LabelRows, PairRelation
+from labeltree.pairs import LabelRows, PairRelation, soft_target_contrast
 from labeltree.taxonomy import Taxonomy
 
 CASES = json.loads((Path(__file__).parent / "oracles" / "maskcon.json").read_text())["cases"]

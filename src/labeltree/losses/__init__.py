@@ -26,7 +26,6 @@ from labeltree.losses.nnclr import NNCLRLoss
 from labeltree.losses.ntxent import NTXentLoss
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.queue_batch import StoredKeys
-from labeltree.losses.queue_contrast import QueueContrast, soft_target_contrast
 from labeltree.losses.queue_loss import QueueLoss
 from labeltree.losses.relation_loss import RelationLoss, relation_loss
 from labeltree.losses.selfcon import SelfConLoss
@@ -34,6 +33,7 @@ from labeltree.losses.soft_labels import SoftLabelLoss
 from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import LossTable, depth_table, instance_table, members, same_label
 from labeltree.losses.weighted_supcon import WeightedSupConLoss, outside_table
+from labeltree.pairs import QueueContrast, soft_target_contrast
 
 __all__ = [
     "ASCLLoss",

@@ -7,9 +7,9 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.losses.queue_contrast import QueueContrast
 from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss
 from labeltree.losses.reduction import Reduction
+from labeltree.pairs import QueueContrast
 
 __all__ = ["ASCLLoss"]
 

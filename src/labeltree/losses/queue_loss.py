@@ -11,10 +11,9 @@ from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.batch import follow_device
 from labeltree.losses.labelled_mean import labelled_mean
 from labeltree.losses.queue_batch import StoredKeys, check_queries
-from labeltree.losses.queue_contrast import QueueContrast, soft_target_contrast
 from labeltree.losses.reduction import Reduction, check_reduction
 from labeltree.losses.table import Undecided, members, same_label
-from labeltree.pairs import LabelRows, PairRelation, relation_space
+from labeltree.pairs import LabelRows, PairRelation, QueueContrast, relation_space, soft_target_contrast
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 

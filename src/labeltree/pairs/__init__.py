@@ -1,34 +1,35 @@
 """Pairs of samples: their relation in the taxonomy, and statistics of their similarities by relation."""
 
 from labeltree.pairs.bounded import bounded_sum
+from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
 from labeltree.pairs.gather import gather_rows, num_ranks, sum_over_ranks
+from labeltree.pairs.implementation import Implementation, Plan, implementation
 from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
-from labeltree.pairs.statistics import (
-    PairStatistics,
-    PairWeight,
-    Similarity,
-    Statistic,
-    pair_counts,
-    pair_similarity,
-    pair_statistics,
-)
+from labeltree.pairs.statistics import pair_counts, pair_statistics
+from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
 __all__ = [
+    "Implementation",
     "LabelRows",
     "PairRelation",
     "PairStatistics",
     "PairWeight",
+    "Plan",
+    "QueueContrast",
     "RelationSpace",
     "Rho",
     "Similarity",
     "Statistic",
     "bounded_sum",
     "gather_rows",
+    "implementation",
     "num_ranks",
     "pair_counts",
     "pair_similarity",
     "pair_statistics",
     "relation_space",
+    "soft_target_contrast",
     "sum_over_ranks",
 ]

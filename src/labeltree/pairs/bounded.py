@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.pairs.dense import bounded as dense
+from labeltree.pairs.implementation import planned
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.statistics import Similarity, pair_similarity
+from labeltree.pairs.similarity import Similarity
+from labeltree.pairs.streaming import bounded as streaming
 
 __all__ = ["bounded_sum"]
 
@@ -55,15 +60,9 @@ def bounded_sum(
                 [0.7000],
                 [1.4000]])
     """
+    plan = planned(queries.device, len(queries) * len(keys))
+    options: dict[str, Any] = {"members": members, "offset": offset, "bound": bound, "similarity": similarity}
     with torch.autocast(queries.device.type, enabled=False):
-        s = pair_similarity(queries, keys, geometry, temperature, similarity)
-        codes = relation.codes()
-        excluded = members.new_zeros(len(members), 1)
-        sums = []
-        for member, term_offset, term_bound in zip(
-            torch.cat([members, excluded], dim=1), offset.unbind(1), bound, strict=True
-        ):
-            loss = term_offset[:, None] - s
-            bounded = torch.where(loss >= term_bound, loss, term_bound)
-            sums.append(torch.where(member[codes], bounded, 0.0).sum(1))
-    return torch.stack(sums, dim=1)
+        if plan.name == "dense":
+            return dense.bounded_sum(queries, keys, relation, geometry, temperature, **options)
+        return streaming.bounded_sum(queries, keys, relation, geometry, temperature, **options, plan=plan)

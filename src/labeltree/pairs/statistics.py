@@ -1,73 +1,25 @@
-"""Pair statistics, dense: what losses need to know of the similarities, summed up per anchor and relation.
+"""Pair statistics: what losses need to know of the similarities, summed up per anchor and relation.
 
-This is the reference: it holds the (n, m) similarities and is as short as the definitions allow. A loss
-written over these statistics does not care how they were computed, so an implementation that never holds
-the (n, m) matrix can take its place under the same signatures.
+A loss written over these statistics does not care how they were computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Collection
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
-from labeltree.pairs.relation import PairRelation, Rows
+from labeltree.geometry import Geometry
+from labeltree.pairs.dense import statistics as dense
+from labeltree.pairs.implementation import planned
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.similarity import Similarity
+from labeltree.pairs.streaming import statistics as streaming
+from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
-__all__ = [
-    "PairStatistics",
-    "PairWeight",
-    "Similarity",
-    "Statistic",
-    "pair_counts",
-    "pair_similarity",
-    "pair_statistics",
-]
-
-Similarity = Literal["cosine", "distance"]
-Statistic = Literal["count", "sum", "lse", "least", "weighted"]
-PairWeight = Callable[[Rows, Rows], Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class PairStatistics:
-    """Statistics of the similarities s_ik of n anchors, per relation r; None where not asked for.
-
-    Attributes:
-        count: `(n, R)` int64, number of keys in relation r to anchor i.
-        sum: `(n, R)` Σ s_ik.
-        lse: `(n, R)` log Σ exp(ω(r)·s_ik); −∞ where there is no such key.
-        least: `(n, R)` min s_ik; +∞ where there is no such key.
-        least_index: `(n, R)` int64, the first key that attains it; −1 where there is none.
-        weight: `(n,)` Σ w_ik over all keys.
-        weighted_sum: `(n,)` Σ w_ik·s_ik over all keys.
-    """
-
-    count: Tensor | None = None
-    sum: Tensor | None = None
-    lse: Tensor | None = None
-    least: Tensor | None = None
-    least_index: Tensor | None = None
-    weight: Tensor | None = None
-    weighted_sum: Tensor | None = None
-
-
-def pair_similarity(
-    queries: Tensor,
-    keys: Tensor,
-    geometry: Geometry,
-    temperature: float | Tensor,
-    similarity: Similarity = "cosine",
-) -> Tensor:
-    """Similarities over temperature `(n, m)`: cos/τ, or −d/τ in the geometry (Eq. 1 of the HWC paper)."""
-    if similarity == "cosine":
-        return Sphere().pairwise_similarity(queries, keys) / temperature
-    if similarity == "distance":
-        return -geometry.pairwise_distance(queries, keys) / temperature
-    raise ValueError(f"similarity must be one of {', '.join(get_args(Similarity))}; got {similarity!r}")
+__all__ = ["pair_counts", "pair_statistics"]
 
 
 def pair_statistics(
@@ -110,52 +62,26 @@ def pair_statistics(
                 [0., 0., 0., 2., 0.],
                 [0., 0., 0., 0., 0.]])
     """
+    if similarity not in get_args(Similarity):
+        raise ValueError(f"similarity must be one of {', '.join(get_args(Similarity))}; got {similarity!r}")
+    if "weighted" in want and pair_weight is None:
+        raise ValueError('want="weighted" needs pair_weight, a function of (rows, cols)')
+    plan = planned(queries.device, len(queries) * len(keys))
+    options: dict[str, Any] = {
+        "similarity": similarity,
+        "scale": scale,
+        "pair_weight": pair_weight,
+        "want": want,
+    }
     with torch.autocast(queries.device.type, enabled=False):
-        s = pair_similarity(queries, keys, geometry, temperature, similarity)
-        codes, size = relation.codes(), relation.num_relations
-        count = total = lse = least = least_index = weight = weighted_sum = None
-        if "count" in want:
-            count = _sum_by_code(torch.ones_like(codes), codes, size)
-        if "sum" in want:
-            total = _sum_by_code(s, codes, size)
-        if "lse" in want:
-            scaled = s if scale is None else s * torch.cat([scale.to(s.dtype), scale.new_ones(1)])[codes]
-            lse = _lse_by_code(scaled, codes, size)
-        if "least" in want:
-            least, least_index = _least_by_code(s, codes, size)
-        if "weighted" in want:
-            if pair_weight is None:
-                raise ValueError('want="weighted" needs pair_weight, a function of (rows, cols)')
-            w = pair_weight(None, None).to(s.dtype).masked_fill(codes == size, 0.0)
-            weight, weighted_sum = w.sum(1), (w * s).sum(1)
-    return PairStatistics(count, total, lse, least, least_index, weight, weighted_sum)
+        if plan.name == "dense":
+            return dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
+        return streaming.pair_statistics(queries, keys, relation, geometry, temperature, **options, plan=plan)
 
 
 def pair_counts(relation: PairRelation) -> Tensor:
     """Number of keys in each relation to each query, `(n, R)` int64."""
-    codes = relation.codes()
-    return _sum_by_code(torch.ones_like(codes), codes, relation.num_relations)
-
-
-def _sum_by_code(values: Tensor, codes: Tensor, size: int) -> Tensor:
-    return values.new_zeros(len(values), size + 1).scatter_add(1, codes, values)[:, :size]
-
-
-def _lse_by_code(s: Tensor, codes: Tensor, size: int) -> Tensor:
-    with torch.no_grad():
-        greatest = s.new_full((len(s), size + 1), -torch.inf).scatter_reduce(1, codes, s, "amax")
-    total = _sum_by_code((s - greatest.gather(1, codes)).exp(), codes, size)
-    present = total > 0
-    return torch.where(present, torch.where(present, total, 1.0).log() + greatest[:, :size], -torch.inf)
-
-
-def _least_by_code(s: Tensor, codes: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    with torch.no_grad():
-        empty = s.new_full((len(s), size + 1), torch.inf)
-        least = empty.scatter_reduce(1, codes, s, "amin")
-        keys = torch.arange(s.shape[1], device=s.device).expand_as(codes)
-        keys = torch.where(s == least.gather(1, codes), keys, s.shape[1])
-        index = torch.full_like(least, s.shape[1], dtype=torch.int64).scatter_reduce(1, codes, keys, "amin")
-        index, present = index[:, :size], index[:, :size] < s.shape[1]
-    least = s.gather(1, torch.where(present, index, 0)) if s.shape[1] else empty[:, :size]
-    return torch.where(present, least, torch.inf), torch.where(present, index, -1)
+    plan = planned(relation.queries.nodes.device, relation.num_queries * relation.num_keys)
+    if plan.name == "dense":
+        return dense.pair_counts(relation)
+    return streaming.pair_counts(relation, plan)

@@ -1,0 +1,73 @@
+"""Which implementation computes the primitives: the dense reference, or one that streams over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+__all__ = ["Implementation", "Plan", "implementation", "planned"]
+
+Implementation = Literal["auto", "dense", "streaming", "triton"]
+
+_FEW_PAIRS = 96 * 96  # below, what streaming saves is less than what it costs to begin
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the primitives are computed.
+
+    Attributes:
+        name: `"dense"` holds all pairs at once; `"streaming"` walks over tiles of them; `"triton"` does so in
+            GPU kernels; `"auto"` chooses by the number of pairs and the device.
+        tile: rows and columns of a tile; None: what suits the device.
+        keep: bytes of tiles that are kept for the backward rather than computed again.
+    """
+
+    name: Implementation = "auto"
+    tile: int | None = None
+    keep: int = 64 << 20
+
+
+_PLAN: ContextVar[Plan] = ContextVar("labeltree_pairs_plan", default=Plan())  # noqa: B039 (it is frozen)
+
+
+@contextmanager
+def implementation(
+    name: Implementation = "auto", *, tile: int | None = None, keep: int | None = None
+) -> Iterator[None]:
+    """Say which implementation the primitives use within a `with` block, and in its backward passes.
+
+    Args:
+        name: see `Plan`; `"auto"` is the default everywhere.
+        tile: rows and columns of a tile, for tests and measurements.
+        keep: bytes of tiles that a forward keeps for its backward.
+
+    Example:
+        >>> with implementation("dense"):  # differentiable twice, needs the memory of all pairs
+        ...     planned(torch.device("cpu"), 10**6).name
+        'dense'
+    """
+    if name not in get_args(Implementation):
+        raise ValueError(f"implementation must be one of {', '.join(get_args(Implementation))}; got {name!r}")
+    if tile is not None and not tile >= 1:
+        raise ValueError(f"tile must be at least 1; got {tile}")
+    token = _PLAN.set(Plan(name, tile, Plan.keep if keep is None else keep))
+    try:
+        yield
+    finally:
+        _PLAN.reset(token)
+
+
+def planned(device: torch.device, pairs: int) -> Plan:
+    """The plan for so many pairs on a device, with `"auto"` settled."""
+    plan = _PLAN.get()
+    if plan.name != "auto":
+        return plan
+    if pairs <= _FEW_PAIRS:
+        return Plan("dense", plan.tile, plan.keep)
+    return Plan("streaming", plan.tile, plan.keep)

@@ -1,0 +1,35 @@
+"""Gradients that can be taken once: a second differentiation is an error that says what to do instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["once"]
+
+
+def once(gradient: Tensor) -> Tensor:
+    """A gradient computed by hand, tied to an error for whoever differentiates it again.
+
+    Called in the backward of a function whose gradient has no graph of its own. Nothing happens unless that
+    backward runs under `create_graph=True` and its result is differentiated.
+    """
+    if not torch.is_grad_enabled():
+        return gradient
+    tied: Tensor = _Once.apply(gradient.detach().requires_grad_())
+    return tied
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise RuntimeError(
+            "pair statistics that are streamed over tiles can be differentiated once, not twice; evaluate "
+            'the loss within `with labeltree.pairs.implementation("dense"):`, which needs memory for all pairs'
+        )
