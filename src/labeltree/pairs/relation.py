@@ -158,26 +158,30 @@ class PairRelation:
         """
         u, v = self.queries[rows], self.keys[cols]
         (first_u, label_u), (first_v, label_v) = _distinct(u.nodes), _distinct(v.nodes)
-        of_labels, of_views = self._label_codes(u[first_u], v[first_v])
+        of_labels = self.label_codes(u[first_u], v[first_v])
         codes = of_labels[label_u][:, label_v]  # a batch has fewer labels than rows
         if u.instances is not None and v.instances is not None:
             i, k = (u.instances[:, None] == v.instances[None]).nonzero(as_tuple=True)
-            codes[i, k] = of_views[label_u[i], label_v[k]]
+            codes[i, k] = self.view_codes(codes[i, k])
         if self.offset is not None:
             query = _indices(rows, self.num_queries, codes.device) + self.offset
             key = _indices(cols, self.num_keys, codes.device)
             codes.masked_fill_(query[:, None] == key[None], self.num_relations)
         return codes
 
-    def _label_codes(self, u: LabelRows, v: LabelRows) -> tuple[Tensor, Tensor]:
-        """The codes of pairs of labels, and of views of one sample that has them."""
+    def label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
+        """The codes `(b, c)` of pairs of labels, whatever samples have them."""
         width, size = self.max_depth + 1, num_relations(self.max_depth)
         codes = relation_from_paths(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None])
-        depth = codes % width
         if u.depth is not None and v.depth is not None:
             shallower = torch.minimum(u.depth[:, None], v.depth[None])
-            codes = torch.where(codes < KIN * width, size + depth * self.max_depth + shallower - 1, codes)
-        return codes, INSTANCE * width + depth
+            codes = torch.where(codes < KIN * width, size + codes * self.max_depth + shallower - 1, codes)
+        return codes
+
+    def view_codes(self, codes: Tensor) -> Tensor:
+        """The codes of views of one sample, from those of their labels."""
+        base = self.space.base.to(codes.device)[codes]
+        return INSTANCE * (self.max_depth + 1) + base % (self.max_depth + 1)
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,131 @@
+"""A batch in the order of its labels, in which most tiles of pairs have one relation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.relation import LabelRows, PairRelation
+
+__all__ = ["LabelOrder", "TileCodes"]
+
+_MOST_VIEWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TileCodes:
+    """The relation codes of a tile whose pairs differ in them.
+
+    Attributes:
+        codes: `(b, c)` int16.
+        present: the codes that occur.
+    """
+
+    codes: Tensor
+    present: list[int]
+
+
+class LabelOrder:
+    """The rows of a batch in the order of the tree, with the relations of tiles of it.
+
+    Nodes are numbered in preorder, so that the rows of a subtree lie together once rows are sorted by label;
+    rows without a label come last. Then a tile has one relation if its four corners have: sorted rows between
+    two that share a path share it too, and where the rows on either side of a boundary differ, all beyond it
+    do. Pairs of views of one sample are few and listed apart; the codes here are those of their labels.
+
+    Args:
+        relation: of a batch with itself.
+        tile: rows and columns of a tile.
+
+    Attributes:
+        order: `(n,)` the row of the batch at each place.
+        rows: labels, in that order.
+        pure: `(B, B)` for each tile its one code, or −1; only I ≤ J counts.
+        twins: `(2, P)` places i < k of views of one sample, tile by tile.
+    """
+
+    def __init__(self, relation: PairRelation, tile: int) -> None:
+        labels = relation.queries
+        n = len(labels)
+        missing = labels.nodes < 0
+        key = labels.nodes.masked_fill(missing, torch.iinfo(torch.int64).max)
+        self.order = key.argsort(stable=True)
+        self.rows = labels[self.order]
+        self.relation = relation
+        self.tile = tile
+        self.blocks = [slice(start, min(start + tile, n)) for start in range(0, n, tile)]
+        first = self.rows[torch.tensor([block.start for block in self.blocks])]
+        last = self.rows[torch.tensor([block.stop - 1 for block in self.blocks])]
+        corners = [relation.label_codes(u, v) for u in (first, last) for v in (first, last)]
+        same = (corners[0] == corners[1]) & (corners[0] == corners[2]) & (corners[0] == corners[3])
+        self.pure: list[list[int]] = torch.where(same, corners[0], -1).tolist()
+        self.twins = _twins(self.rows.instances)
+        blocks = len(self.blocks)
+        at = (self.twins[0] // tile) * blocks + self.twins[1] // tile
+        at, by_tile = at.sort(stable=True)
+        self.twins = self.twins[:, by_tile]
+        self._ends = torch.searchsorted(at, torch.arange(blocks * blocks + 1, device=at.device)).tolist()
+
+    @staticmethod
+    def fits(relation: PairRelation) -> bool:
+        """Whether a batch can be walked in this order: a batch with itself, by labels alone."""
+        if type(relation) is not PairRelation or relation.queries is not relation.keys:
+            return False
+        if relation.offset != 0 or len(relation.queries) == 0:
+            return False
+        depth = relation.queries.depth
+        if depth is not None and relation.max_depth:  # refined codes: one for all only where all are as deep
+            known = depth[relation.queries.nodes >= 0]
+            if known.numel() and int(known.min()) != int(known.max()):
+                return False
+        return _most_views(relation.queries.instances) <= _MOST_VIEWS
+
+    def twins_of(self, i: int, j: int) -> tuple[Tensor, Tensor] | None:
+        """Places within tile (i, j), i ≤ j, of its pairs of views; None if there are none."""
+        at = i * len(self.blocks) + j
+        begin, end = self._ends[at], self._ends[at + 1]
+        if begin == end:
+            return None
+        pairs = self.twins[:, begin:end]
+        return pairs[0] - i * self.tile, pairs[1] - j * self.tile
+
+    def codes(self, i: int, j: int) -> TileCodes:
+        """The codes of a tile that has several."""
+        u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
+        (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
+        of_labels = self.relation.label_codes(u[first_u], v[first_v])
+        present = of_labels.unique().tolist()
+        of_labels = of_labels.to(torch.int16)
+        return TileCodes(of_labels[:, label_v][label_u], present)
+
+
+def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row of every run of one label, and the run of each row."""
+    _, run = torch.unique_consecutive(nodes, return_inverse=True)
+    new = torch.ones_like(run, dtype=torch.bool)
+    new[1:] = run[1:] != run[:-1]
+    return new.nonzero()[:, 0], run
+
+
+def _most_views(instances: Tensor | None) -> int:
+    """The largest number of rows of one instance."""
+    if instances is None:
+        return 1
+    _, counts = torch.unique(instances, return_counts=True)
+    return int(counts.max())
+
+
+def _twins(instances: Tensor | None) -> Tensor:
+    """All pairs of rows of one instance, `(2, P)`, the earlier row first."""
+    if instances is None:
+        return torch.empty((2, 0), dtype=torch.int64)
+    ids, row = instances.sort(stable=True)
+    found = [torch.empty((2, 0), dtype=torch.int64, device=ids.device)]
+    for step in range(1, len(ids)):
+        same = (ids[step:] == ids[:-step]).nonzero()[:, 0]
+        if not len(same):
+            break
+        found.append(torch.stack([row[same], row[same + step]]))
+    return torch.cat(found, dim=1)
