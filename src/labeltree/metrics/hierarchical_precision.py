@@ -12,8 +12,6 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["HierarchicalPrecisionScores"]
 
 _TABLE_ELEMENTS = 2**22
-# Rows are read in blocks that stay in the cache.
-_BLOCK = 2**17
 
 
 class HierarchicalPrecisionScores:
@@ -91,22 +89,9 @@ class HierarchicalPrecisionScores:
         heights = self._heights(distinct) if self.table is None else self.table[distinct]
         similarity = self.levels[heights]
         best = self._best_sums(distinct, heights, length)
-        step = max(1, _BLOCK // length)
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            self._add_block(rows[some], codes[some], own[some], similarity, best)
-
-    def _add_block(
-        self,
-        rows: NDArray[np.int64],
-        codes: NDArray[np.int32],
-        own: NDArray[np.int64],
-        similarity: NDArray[np.float64],
-        best: NDArray[np.float64],
-    ) -> None:
-        length = codes.shape[1]
         gained = similarity.take(codes + own[:, None] * similarity.shape[1])
-        precision = np.cumsum(gained, axis=1, out=gained)
+        # numpy takes three times as long for this sum
+        precision: NDArray[np.float64] = torch.from_numpy(gained).cumsum(dim=1).numpy()
         # the sums add up the same numbers in different orders: a perfect ranking may not exceed 1 by a
         # rounding
         with np.errstate(invalid="ignore"):

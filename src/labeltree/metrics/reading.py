@@ -21,6 +21,8 @@ __all__ = ["read_rankings"]
 
 # items per relevant item from which placing the relevant ones is faster than sorting all
 _RARE = 16
+# Rankings are read in blocks that stay in the cache.
+_BLOCK = 2**18
 
 
 def read_rankings(
@@ -71,12 +73,15 @@ def read_rankings(
         watch=None if placing is None else watch,
         progress=progress,
     ):
-        some, codes = rows[start : start + len(order)], search.codes(order)
-        if hierarchical is not None:
-            hierarchical.add(some, codes)
-        if placing is None:
-            for each in relevance:
-                each.add(some, codes)
+        step = max(1, _BLOCK // max(order.shape[1], 1))
+        for first in range(0, len(order), step):
+            part = order[first : first + step]
+            some, codes = rows[start + first : start + first + len(part)], search.codes(part)
+            if hierarchical is not None:
+                hierarchical.add(some, codes)
+            if placing is None:
+                for each in relevance:
+                    each.add(some, codes)
     if shard:
         for each in relevance:
             merge(rows, (each.first, each.average_precision, each.precision_at_r))

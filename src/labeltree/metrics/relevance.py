@@ -24,6 +24,7 @@ class RelevanceScores:
             items.
 
     Attributes:
+        query_classes, code_classes: as given, but renumbered without gaps; -1 stays.
         first: (n,) int64 rank of the first relevant result, from 1; 0 where the ranking holds none.
         average_precision: (n,) float64, NaN without a relevant item; right only if rankings were complete.
         precision_at_r: (n,) float64 AP@R, NaN without a relevant item; right if rankings reach rank R.
@@ -41,16 +42,19 @@ class RelevanceScores:
         *,
         leave_one_out: bool,
     ) -> None:
-        self.query_classes: NDArray[np.int64] = query_classes.numpy()
-        self.code_classes: NDArray[np.int64] = code_classes.numpy()
-        _, codes = np.unique(np.concatenate([self.query_classes, self.code_classes]), return_inverse=True)
-        mine, theirs = codes[: len(query_classes)], codes[len(query_classes) :]
+        mine, theirs = query_classes.numpy(), code_classes.numpy()
+        distinct, places = np.unique(np.concatenate([[-1], mine, theirs]), return_inverse=True)
+        numbers: NDArray[np.int32] = (places - 1).astype(np.int32)
+        self.query_classes = numbers[1 : 1 + len(mine)]
+        self.code_classes = numbers[1 + len(mine) :]
         items = np.bincount(key_codes, minlength=len(theirs))
-        sizes = np.bincount(theirs, items, minlength=len(query_classes) + len(theirs)).astype(np.int64)
+        sizes = np.bincount(self.code_classes + 1, items, minlength=len(distinct)).astype(np.int64)
         counted = self.query_classes >= 0
         self.skips = bool((self.code_classes[key_codes] < 0).any())
         self.counted = torch.from_numpy(counted)
-        self.relevant = torch.from_numpy(np.where(counted, sizes[mine] - int(leave_one_out), 0))
+        self.relevant = torch.from_numpy(
+            np.where(counted, sizes[self.query_classes + 1] - int(leave_one_out), 0)
+        )
         self.first = torch.zeros(len(counted), dtype=torch.int64)
         nothing = torch.where(self.relevant > 0, 0.0, torch.nan).double()
         self.average_precision, self.precision_at_r = nothing, nothing.clone()
