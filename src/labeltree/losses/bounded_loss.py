@@ -38,7 +38,7 @@ def bounded_relation_loss(
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself.
+        relation: of the batch with itself; with a `shard`, of the union of all ranks' batches.
         table: T terms, coarse → fine, whose positives all have weight 1; without scale.
         temperature: τ.
         geometry: where `similarity="distance"` measures; None: the sphere.
@@ -48,7 +48,7 @@ def bounded_relation_loss(
             its own gradient, the pair that set the bound among them.
 
     Returns:
-        A scalar, or `(n,)` for `reduction="none"`.
+        A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
 
     Example:
         >>> from labeltree.losses import instance_table
@@ -88,7 +88,7 @@ def bounded_relation_loss(
         bound=bound.detach() if detach_bound else bound,
         similarity=similarity,
     )
-    return reduce_terms(row, share, table.term_weight, reduction)
+    return reduce_terms(row, share, table.term_weight, reduction, relation.shard)
 
 
 def term_bounds(largest: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from labeltree.losses.ratings import RatingRelation, check_ratings
 from labeltree.losses.reduction import Reduction, reduce_terms
 from labeltree.losses.relation_loss import RelationLoss, masked_logsumexp, weigh
 from labeltree.losses.table import LossTable, Undecided
-from labeltree.pairs import Similarity, pair_statistics, relation_space
+from labeltree.pairs import Similarity, pair_statistics, relation_space, union_batch
 from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
 
 __all__ = ["JaccardSupConLoss"]
@@ -37,7 +37,8 @@ class JaccardSupConLoss(RelationLoss):
         undecided: two rows that have no aspect in common are left out of the softmax (`"ignore"`) or compete
             (`"negative"`).
 
-    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None.
+    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. Across ranks it is as
+    `RelationLoss`.
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a rating below −1.
@@ -83,10 +84,16 @@ class JaccardSupConLoss(RelationLoss):
         _, instances = check_batch(embeddings, None, instances, None)
         ratings = check_ratings(ratings, embeddings)
         follow_device(self, self.taxonomy_paths, embeddings.device)
-        relation = RatingRelation.of_ratings(ratings, instances, self.threshold)
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         table = self._table(embeddings.device, dtype, labelled=True)
-        embeddings = embeddings.to(dtype)
+        columns = {"ratings": ratings, "instances": instances}
+        batch = union_batch(embeddings.to(dtype), columns, over_ranks=self.training)
+        assert batch.columns["ratings"] is not None
+        relation = RatingRelation.of_ratings(
+            batch.columns["ratings"], batch.columns["instances"], self.threshold
+        )
+        relation.shard = batch.shard
+        embeddings = batch.embeddings
         statistics = pair_statistics(
             embeddings,
             embeddings,
@@ -103,4 +110,5 @@ class JaccardSupConLoss(RelationLoss):
         assert statistics.weighted_sum is not None
         denominator = masked_logsumexp(statistics.lse[:, None, :], table.member)
         row = statistics.weight[:, None] * denominator - statistics.weighted_sum[:, None]
-        return reduce_terms(row, weigh(statistics.count, table.share), table.term_weight, self.reduction)
+        share = weigh(statistics.count, table.share)
+        return reduce_terms(row, share, table.term_weight, self.reduction, relation.shard)

@@ -7,6 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from labeltree.pairs import own_rows
+
 __all__ = ["Reduction", "check_reduction", "reduce_terms"]
 
 Reduction = Literal["valid", "all", "pairs", "sum", "none"]
@@ -20,7 +22,13 @@ def check_reduction(reduction: str) -> Reduction:
     raise ValueError(f"reduction must be one of {', '.join(get_args(Reduction))}; got {reduction!r}")
 
 
-def reduce_terms(row: Tensor, share: Tensor, term_weight: Tensor, reduction: Reduction) -> Tensor:
+def reduce_terms(
+    row: Tensor,
+    share: Tensor,
+    term_weight: Tensor,
+    reduction: Reduction,
+    shard: slice | None = None,
+) -> Tensor:
     """Sum over terms of weight × the reduced term.
 
     Args:
@@ -30,6 +38,7 @@ def reduce_terms(row: Tensor, share: Tensor, term_weight: Tensor, reduction: Red
         reduction: per term, `"valid"`: mean of row/share over the anchors with a positive; `"all"`: mean
             over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
             row / Σ share, the mean over positive pairs. `"none"`: no reduction over anchors.
+        shard: of the union of all ranks' batches, the rows that `"none"` gives, see `own_rows`; None: all.
 
     Returns:
         A scalar, `(n,)` for `"none"`. Where no anchor has a positive, exactly 0, connected to the graph.
@@ -48,7 +57,7 @@ def reduce_terms(row: Tensor, share: Tensor, term_weight: Tensor, reduction: Red
     valid = share > 0
     mean = row / torch.where(valid, share, 1.0)
     if reduction == "none":
-        return (mean * term_weight).sum(1)
+        return own_rows((mean * term_weight).sum(1), shard)
     per_term = mean.sum(0)
     if reduction == "valid":
         per_term = per_term / valid.sum(0).clamp(min=1)

@@ -9,7 +9,14 @@ from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
 from labeltree.losses.table import LossTable
-from labeltree.pairs import PairRelation, RelationSpace, Similarity, pair_statistics, relation_space
+from labeltree.pairs import (
+    PairRelation,
+    RelationSpace,
+    Similarity,
+    pair_statistics,
+    relation_space,
+    union_batch,
+)
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import unknown_relation
 
@@ -48,7 +55,7 @@ def relation_loss(
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself.
+        relation: of the batch with itself; with a `shard`, of the union of all ranks' batches.
         table: on the device of the embeddings, in float32 or better.
         temperature: τ.
         geometry: where `similarity="distance"` measures; None: the sphere.
@@ -56,7 +63,7 @@ def relation_loss(
         reduction: as in `reduce_terms`.
 
     Returns:
-        A scalar, or `(n,)` for `reduction="none"`.
+        A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
     """
     geometry = Sphere() if geometry is None else geometry
     statistics = pair_statistics(
@@ -70,7 +77,7 @@ def relation_loss(
         total = total * table.scale
     denominator = masked_logsumexp(lse[:, None, :], table.member)
     row = weigh(count, table.positive) * denominator - weigh(total, table.positive)
-    return reduce_terms(row, weigh(count, table.share), table.term_weight, reduction)
+    return reduce_terms(row, weigh(count, table.share), table.term_weight, reduction, relation.shard)
 
 
 class RelationLoss(nn.Module):
@@ -90,8 +97,15 @@ class RelationLoss(nn.Module):
     `nodes=None` means that labels are not used at all: views are the positives and all others compete.
     `instances=None` means that every row is a sample of its own.
 
+    With `torch.distributed` a loss in training mode is that of the union of all ranks' batches: its value is
+    the same on every rank, and its gradient such that the mean over ranks, which DDP takes, is the union's.
+    All ranks must call it, with batches of any size, empty ones too, and instance ids that mean the same
+    sample on every rank. `reduction="none"` gives the rank's own rows, see `own_rows`. In evaluation mode
+    every rank compares its own rows alone.
+
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy; arguments
+            that are there on one rank and not on another.
 
     Example:
         A loss of one's own: labels that share a parent attract each other half as much as equal ones.
@@ -191,11 +205,14 @@ class RelationLoss(nn.Module):
         num_nodes = len(self.taxonomy_paths) or None
         nodes, instances = check_batch(embeddings, nodes, instances, num_nodes)
         follow_device(self, self.taxonomy_paths, embeddings.device)
-        relation = self.relation(len(embeddings), nodes, instances, embeddings.device)
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         labelled = nodes is not None and num_nodes is not None
+        labels = {"nodes": nodes if labelled else None, "instances": instances}
+        batch = union_batch(embeddings.to(dtype), labels, over_ranks=self.training)
+        relation = self.relation(len(batch.embeddings), **batch.columns, device=embeddings.device)
+        relation.shard = batch.shard
         table = self._table(embeddings.device, dtype, labelled)
-        return embeddings.to(dtype), relation, self.batch_table(table, relation)
+        return batch.embeddings, relation, self.batch_table(table, relation)
 
     def _table(self, device: torch.device, dtype: torch.dtype, labelled: bool) -> LossTable:
         key = (device, dtype, labelled)

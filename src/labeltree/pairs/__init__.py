@@ -2,13 +2,14 @@
 
 from labeltree.pairs.bounded import bounded_sum
 from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
-from labeltree.pairs.gather import gather_rows, num_ranks, sum_over_ranks
+from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks, own_rows, sum_over_ranks
 from labeltree.pairs.implementation import Implementation, Plan, implementation
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
 from labeltree.pairs.statistics import pair_counts, pair_statistics
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
+from labeltree.pairs.union import UnionBatch, union_batch
 
 __all__ = [
     "Implementation",
@@ -22,14 +23,18 @@ __all__ = [
     "Rho",
     "Similarity",
     "Statistic",
+    "UnionBatch",
     "bounded_sum",
+    "gather_embeddings",
     "gather_rows",
     "implementation",
     "num_ranks",
+    "own_rows",
     "pair_counts",
     "pair_similarity",
     "pair_statistics",
     "relation_space",
     "soft_target_contrast",
     "sum_over_ranks",
+    "union_batch",
 ]

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor, distributed
+from torch.autograd.function import once_differentiable
 
-__all__ = ["gather_rows", "num_ranks", "sum_over_ranks"]
+__all__ = [
+    "gather_embeddings",
+    "gather_rows",
+    "num_ranks",
+    "own_rows",
+    "rows_of_all_ranks",
+    "sum_over_ranks",
+]
 
 
 def num_ranks() -> int:
@@ -15,11 +26,12 @@ def num_ranks() -> int:
     return 1
 
 
-def gather_rows(x: Tensor) -> Tensor:
+def gather_rows(x: Tensor, counts: Sequence[int] | None = None) -> Tensor:
     """The rows of all ranks, in the order of the ranks, without gradient. Ranks may hold different numbers.
 
     Args:
         x: `(n_rank, ...)`; dtype and trailing shape are the same on every rank.
+        counts: n_rank of every rank, where they are known already.
 
     Returns:
         `(Σ n_rank, ...)`, the same on every rank.
@@ -27,13 +39,65 @@ def gather_rows(x: Tensor) -> Tensor:
     x = x.detach()
     if num_ranks() == 1:
         return x
-    sizes = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(num_ranks())]
-    distributed.all_gather(sizes, torch.tensor([len(x)], device=x.device))
-    counts = [int(size) for size in sizes]
+    counts = _counts(x) if counts is None else counts
     padded = torch.cat([x, x.new_zeros(max(counts) - len(x), *x.shape[1:])])
     parts = [torch.empty_like(padded) for _ in counts]
     distributed.all_gather(parts, padded.contiguous())
     return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+
+def gather_embeddings(z: Tensor, counts: Sequence[int] | None = None) -> tuple[Tensor, slice | None]:
+    """The embeddings of all ranks in the order of the ranks, with gradient, and which rows are this rank's.
+
+    The backward takes this rank's rows of the gradient times the number of ranks, which undoes the mean that
+    DDP takes, and asks nothing of the other ranks. It is right where every rank computes the same value from
+    the union: then each holds the gradient of all rows, or at least of its own. It can be taken once.
+
+    Args:
+        z: `(n_rank, d)`; dtype and d are the same on every rank.
+        counts: n_rank of every rank, where they are known already.
+
+    Returns:
+        `(Σ n_rank, d)` and the slice of it that is z; z itself and None without other ranks.
+    """
+    if num_ranks() == 1:
+        return z, None
+    counts = _counts(z) if counts is None else counts
+    start = sum(counts[: distributed.get_rank()])
+    union: Tensor = _Gather.apply(z, counts, start)
+    return union, slice(start, start + len(z))
+
+
+def rows_of_all_ranks(own: Tensor, shard: slice | None, n: int) -> Tensor:
+    """The row statistics of a union batch of which every rank has computed its own rows; without gradient.
+
+    Args:
+        own: `(n_rank, ...)`, the rows of this rank.
+        shard: which rows of the union they are, as `gather_embeddings` has it; None: all.
+        n: rows of the union.
+
+    Returns:
+        `(n, ...)`, the same on every rank.
+    """
+    if shard is None:
+        return own
+    rows = own.new_zeros(n, *own.shape[1:])
+    rows[shard] = own.detach()
+    distributed.all_reduce(rows)  # a sum with zeros is exact, infinities included, and needs no sizes
+    return rows
+
+
+def own_rows(rows: Tensor, shard: slice | None) -> Tensor:
+    """This rank's rows of losses `(n,)` of a union batch, which the ranks go on with each in its own way.
+
+    What a rank makes of its rows depends on the embeddings of all ranks, so the backward gathers the
+    gradients of the rows, one number each. The mean over ranks, which DDP takes, is then the gradient of the
+    mean of what the ranks have made.
+    """
+    if shard is None:
+        return rows
+    own: Tensor = _OwnRows.apply(rows, shard)
+    return own
 
 
 def sum_over_ranks(x: Tensor) -> Tensor:
@@ -42,3 +106,34 @@ def sum_over_ranks(x: Tensor) -> Tensor:
     if num_ranks() > 1:
         distributed.all_reduce(x)
     return x
+
+
+def _counts(x: Tensor) -> list[int]:
+    """The number of rows of every rank."""
+    sizes = [torch.zeros(1, dtype=torch.int64, device=x.device) for _ in range(num_ranks())]
+    distributed.all_gather(sizes, torch.tensor([len(x)], device=x.device))
+    return [int(size) for size in sizes]
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, counts: Sequence[int], start: int) -> Tensor:
+        ctx.rows, ctx.ranks = slice(start, start + len(z)), len(counts)
+        return gather_rows(z, counts)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad[ctx.rows] * ctx.ranks, None, None
+
+
+class _OwnRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, shard: slice) -> Tensor:
+        ctx.shard, ctx.n = shard, len(rows)
+        return rows[shard].clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return rows_of_all_ranks(grad, ctx.shard, ctx.n) / num_ranks(), None

@@ -64,8 +64,15 @@ class PairRelation:
         queries: labels of the n queries (the anchors).
         keys: labels of the m keys.
         offset: the key with index `offset + i` is query i itself, and that pair is excluded; None if no key
-            is a query. A batch against itself has offset 0, one rank's rows against the gathered batch have
-            the index of the rank's first row.
+            is a query. A batch against itself has offset 0, some of its rows against all have the index of
+            the first of them.
+
+    Attributes:
+        shard: of the union of all ranks' batches against itself, the rows of this rank; None: all rows are
+            here. Every rank asks for the same statistics and then computes the same from them, so a primitive
+            may compute those of the shard alone and gather the others', and return a gradient that is right
+            in the rows of the shard alone. Then its query and key embeddings are one and the same tensor,
+            and it treats both sides of a pair alike.
 
     Example:
         Two views of one sample (instance 7), and a sample whose label is missing:
@@ -84,6 +91,7 @@ class PairRelation:
         self.queries = queries
         self.keys = keys
         self.offset = offset
+        self.shard: slice | None = None
 
     @classmethod
     def of_batch(
