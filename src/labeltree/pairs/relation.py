@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.space import RelationSpace, relation_space
-from labeltree.taxonomy.relations import INSTANCE, KIN, num_relations, relation_from_paths
+from labeltree.taxonomy.relations import INSTANCE, KIN, relation_from_paths
 
 __all__ = ["LabelRows", "PairRelation", "Rows"]
 
@@ -178,13 +178,30 @@ class PairRelation:
         return codes
 
     def label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
-        """The codes `(b, c)` of pairs of labels, whatever samples have them."""
-        width, size = self.max_depth + 1, num_relations(self.max_depth)
-        codes = relation_from_paths(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None])
+        """The codes `(b, c)` of all pairs of labels, whatever samples have them."""
+        depths = (u.depth, v.depth)
         if u.depth is not None and v.depth is not None:
-            shallower = torch.minimum(u.depth[:, None], v.depth[None])
-            codes = torch.where(codes < KIN * width, size + codes * self.max_depth + shallower - 1, codes)
-        return codes
+            depths = (u.depth[:, None], v.depth[None])
+        return self._codes(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None], *depths)
+
+    def paired_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
+        """The codes `(p,)` of the labels of p pairs of rows, whatever samples have them."""
+        return self._codes(u.paths, u.nodes, v.paths, v.nodes, u.depth, v.depth)
+
+    def _codes(
+        self,
+        paths_u: Tensor,
+        nodes_u: Tensor,
+        paths_v: Tensor,
+        nodes_v: Tensor,
+        depth_u: Tensor | None,
+        depth_v: Tensor | None,
+    ) -> Tensor:
+        codes = relation_from_paths(paths_u, nodes_u, paths_v, nodes_v)
+        if depth_u is None or depth_v is None:
+            return codes
+        refined = self.space.apart(codes, torch.minimum(depth_u, depth_v))
+        return torch.where(codes < KIN * (self.max_depth + 1), refined, codes)
 
     def view_codes(self, codes: Tensor) -> Tensor:
         """The codes of views of one sample, from those of their labels."""

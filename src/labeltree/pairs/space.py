@@ -43,6 +43,10 @@ class RelationSpace:
         """Number of codes. An excluded pair (a sample with itself) has the code `size`."""
         return int(self.base.numel())
 
+    def apart(self, depth: Tensor, shallower: Tensor | int) -> Tensor:
+        """The refined codes of pairs apart below a depth, of which the shallower label has another."""
+        return num_relations(self.relations.max_depth) + depth * self.relations.max_depth + shallower - 1
+
     def spread(self, table: Tensor) -> Tensor:
         """A table over the taxonomy's codes `(..., R)` as one over this space's codes `(..., size)`."""
         return table[..., self.base]

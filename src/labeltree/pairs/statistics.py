@@ -49,7 +49,8 @@ def pair_statistics(
         scale: `(R,)` ω(r), the factor on s inside `lse`; None: 1.
         pair_weight: for `want="weighted"`: a function of (rows, cols) that gives the weights w_ik `(b, c)`
             of a tile, such as soft targets or the overlap of ratings.
-        want: the statistics to compute: `"count"`, `"sum"`, `"lse"`, `"least"`, `"weighted"`.
+        want: the statistics to compute: `"count"`, `"sum"`, `"lse"`, `"least"`, `"least_index"`,
+            `"weighted"`.
 
     Returns:
         The statistics asked for.

@@ -12,7 +12,7 @@ from labeltree.pairs.relation import Rows
 
 __all__ = ["PairStatistics", "PairWeight", "Statistic"]
 
-Statistic = Literal["count", "sum", "lse", "least", "weighted"]
+Statistic = Literal["count", "sum", "lse", "least", "least_index", "weighted"]
 PairWeight = Callable[[Rows, Rows], Tensor]
 
 

@@ -41,7 +41,7 @@ def pair_statistics(
     if "lse" in want:
         scaled = s if scale is None else s * torch.cat([scale.to(s.dtype), scale.new_ones(1)])[codes]
         lse = lse_by_code(scaled, codes, size)
-    if "least" in want:
+    if "least" in want or "least_index" in want:
         least, least_index = least_by_code(s, codes, size)
     if "weighted" in want:
         assert pair_weight is not None

@@ -31,5 +31,5 @@ class _Once(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         raise RuntimeError(
             "pair statistics that are streamed over tiles can be differentiated once, not twice; evaluate "
-            'the loss within `with labeltree.pairs.implementation("dense"):`, which needs memory for all pairs'
+            'the loss within `with labeltree.pairs.implementation("dense"):`, which holds all pairs'
         )

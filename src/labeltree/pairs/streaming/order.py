@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.relation import PairRelation
 
 __all__ = ["LabelOrder", "TileCodes"]
 
@@ -19,12 +19,33 @@ class TileCodes:
     """The relation codes of a tile whose pairs differ in them.
 
     Attributes:
-        codes: `(b, c)` int16.
+        of_labels: `(B, C)` int64 codes of the labels that occur.
+        rows: `(b,)` the label of each row among them.
+        cols: `(c,)` the label of each column.
         present: the codes that occur.
     """
 
-    codes: Tensor
+    of_labels: Tensor
+    rows: Tensor
+    cols: Tensor
     present: list[int]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return self.of_labels.nbytes + self.rows.nbytes + self.cols.nbytes
+
+    @property
+    def codes(self) -> Tensor:
+        """Codes `(b, c)` int16."""
+        return self._spread(self.of_labels.to(torch.int16))
+
+    def spread(self, table: Tensor) -> Tensor:
+        """The entries `(b, c)` of a table over the codes."""
+        return self._spread(table[self.of_labels])
+
+    def _spread(self, of_labels: Tensor) -> Tensor:
+        return of_labels.index_select(1, self.cols).index_select(0, self.rows)
 
 
 class LabelOrder:
@@ -96,9 +117,7 @@ class LabelOrder:
         u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
         (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
         of_labels = self.relation.label_codes(u[first_u], v[first_v])
-        present = of_labels.unique().tolist()
-        of_labels = of_labels.to(torch.int16)
-        return TileCodes(of_labels[:, label_v][label_u], present)
+        return TileCodes(of_labels, label_u, label_v, of_labels.unique().tolist())
 
 
 def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,59 @@
 
 from __future__ import annotations
 
-from labeltree.pairs.streaming.chunked import pair_counts, pair_statistics
+from collections.abc import Collection
+
+from torch import Tensor
+
+from labeltree.geometry import Geometry
+from labeltree.pairs.implementation import Plan
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.similarity import Similarity
+from labeltree.pairs.streaming import chunked, symmetric
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
 __all__ = ["pair_counts", "pair_statistics"]
+
+
+def pair_statistics(
+    queries: Tensor,
+    keys: Tensor,
+    relation: PairRelation,
+    geometry: Geometry,
+    temperature: float | Tensor,
+    *,
+    similarity: Similarity,
+    scale: Tensor | None,
+    pair_weight: PairWeight | None,
+    want: Collection[Statistic],
+    plan: Plan,
+) -> PairStatistics:
+    """As `labeltree.pairs.pair_statistics`."""
+    if (
+        similarity == "cosine"
+        and queries is keys
+        and symmetric.fits(queries, relation, temperature, scale, want)
+    ):
+        return symmetric.pair_statistics(queries, relation, float(temperature), scale, want, plan)
+    return chunked.pair_statistics(
+        queries,
+        keys,
+        relation,
+        geometry,
+        temperature,
+        similarity=similarity,
+        scale=scale,
+        pair_weight=pair_weight,
+        want=want,
+        plan=plan,
+    )
+
+
+def pair_counts(relation: PairRelation, plan: Plan) -> Tensor:
+    """As `labeltree.pairs.pair_counts`."""
+    if not LabelOrder.fits(relation):
+        return chunked.pair_counts(relation, plan)
+    order = LabelOrder(relation, symmetric.tile_of(relation.num_queries, plan))
+    found = symmetric.label_sums(order).counts()
+    return found[order.order.argsort()]
