@@ -96,14 +96,14 @@ def ranked_chunks(
     report = progress or _silent
     if similarities.dtype != torch.float32 or queries.device.type != "cpu":
         for rows in chunk_slices(len(queries), len(keys), chunk_rows):
-            order = _order_sorted(similarities.tile(rows, slice(None)), None if own is None else own[rows])
+            order = _order_sorted(similarities.tile(rows), None if own is None else own[rows])
             yield RankedChunk(rows.start, order[:, :wanted])
             report("ranking", min(rows.stop, len(queries)), len(queries))
         return
     itself = None if own is None else own.numpy()
     if _CROWD * wanted <= len(keys):
         few = _BestFew(similarities, len(queries), wanted, itself, report)
-        if chunk_rows is None and watch is None and similarities.symmetric:
+        if chunk_rows is None and watch is None and similarities.tiled:
             chunks = few.by_tiles(both_ways=everyone and len(queries) * wanted <= 2 * _WAITING)
         else:
             chunks = few.by_rows(chunk_slices(len(queries), len(keys), chunk_rows), watch)
@@ -111,7 +111,7 @@ def ranked_chunks(
             yield RankedChunk(start, torch.from_numpy(order_few))
         return
     for rows in chunk_slices(len(queries), len(keys), chunk_rows):
-        scores = similarities.tile(rows, slice(None)).numpy()
+        scores = similarities.tile(rows).numpy()
         if watch is not None:
             watch(rows, scores)
         order_all = falling_order(scores, None if itself is None else itself[rows])
@@ -150,7 +150,7 @@ class _BestFew:
     ) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Whole rows at a time."""
         for rows in chunks:
-            scores = self.similarities.tile(rows, slice(None)).numpy()
+            scores = self.similarities.tile(rows).numpy()
             if watch is not None:
                 watch(rows, scores)
             survivors = self._survivors(rows, scores.take(self.columns, axis=1))
@@ -198,7 +198,7 @@ class _BestFew:
         again = rows.start + np.flatnonzero(missed)
         for part in chunk_slices(len(again), self.similarities.size):
             some = again[part]
-            scores = self.similarities.tile(torch.from_numpy(some), slice(None)).numpy()
+            scores = self.similarities.tile(torch.from_numpy(some)).numpy()
             own = None if self.own is None else self.own[some]
             order[some - rows.start] = falling_order(scores, own)[:, : self.wanted]
         return order

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
@@ -81,6 +82,12 @@ class CollectedSamples(Collected):
     def compute(self) -> Any:
         """The metric of all collected samples."""
         return self.value(self.rows("embeddings"), self.rows("nodes"))
+
+    @property
+    def shard(self) -> bool:
+        """Whether all ranks hold the same rows now, so that each may search for a part of them."""
+        whole = self._is_synced and self.process_group is None and self.dist_sync_fn is None
+        return whole and dist.is_available() and dist.is_initialized()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> Any:
         """The metric of samples (n, d) and their labels (n,)."""

@@ -1,5 +1,5 @@
 """Retrieval over batches and ranks, leaving one out: every sample searches all others, those of other ranks
-included.
+included. The queries are divided over the ranks.
 
 Equal similarities are ranked in the order of rank, then of arrival.
 """
@@ -61,7 +61,13 @@ class RecallAtK(CollectedSamples):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.recall_at_k(
-            embeddings, nodes, ks=(self.k,), geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+            embeddings,
+            nodes,
+            ks=(self.k,),
+            geometry=self.geometry,
+            taxonomy=self.taxonomy,
+            depth=self.depth,
+            shard=self.shard,
         )[self.k]
 
 
@@ -97,7 +103,12 @@ class MAPAtR(_FlatRetrieval):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.map_at_r(
-            embeddings, nodes, geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+            embeddings,
+            nodes,
+            geometry=self.geometry,
+            taxonomy=self.taxonomy,
+            depth=self.depth,
+            shard=self.shard,
         )
 
 
@@ -121,7 +132,12 @@ class MeanAveragePrecision(_FlatRetrieval):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.mean_average_precision(
-            embeddings, nodes, geometry=self.geometry, taxonomy=self.taxonomy, depth=self.depth
+            embeddings,
+            nodes,
+            geometry=self.geometry,
+            taxonomy=self.taxonomy,
+            depth=self.depth,
+            shard=self.shard,
         )
 
 
@@ -153,7 +169,7 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.hierarchical_precision_at_k(
-            embeddings, nodes, self.taxonomy, ks=(self.k,), geometry=self.geometry
+            embeddings, nodes, self.taxonomy, ks=(self.k,), geometry=self.geometry, shard=self.shard
         )[self.k]
 
 
@@ -191,7 +207,13 @@ class AverageHierarchicalPrecision(CollectedSamples):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.average_hierarchical_precision(
-            embeddings, nodes, self.taxonomy, k=self.k, rule=self.rule, geometry=self.geometry
+            embeddings,
+            nodes,
+            self.taxonomy,
+            k=self.k,
+            rule=self.rule,
+            geometry=self.geometry,
+            shard=self.shard,
         )
 
 
@@ -245,4 +267,5 @@ class RetrievalMetrics(CollectedSamples):
             ahp_k=self.ahp_k,
             depths=self.depths,
             geometry=self.geometry,
+            shard=self.shard,
         )
