@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from math import inf, isfinite
 
 from torch import Tensor, nn
@@ -11,14 +10,7 @@ from torch import Tensor, nn
 from inputs import Batch
 from labeltree import losses
 from labeltree.geometry import Euclidean, PoincareBall
-
-try:
-    from labeltree.pairs import implementation
-except ImportError:  # there is one implementation
-
-    def implementation(name: str) -> nullcontext[None]:  # type: ignore[misc]
-        return nullcontext()
-
+from labeltree.pairs.implementation import implementation
 
 __all__ = ["OBJECTIVES", "both_ways", "implementation", "objective", "relative_error"]
 
