@@ -91,7 +91,7 @@ def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
     ("flag", "message"),
     [
         ("--channels=2", "channels: expected 1 or 3 or null; got 2"),
-        ("--precision=foo", "precision: expected '32' or 'bf16'; got foo"),
+        ("--precision=foo", "precision: expected '32' or 'bf16' or '16'; got foo"),
         ("--patience=x", "patience: expected a whole number or null; got x"),
         ("--flip=maybe", "flip: expected true or false; got maybe"),
         ("--optimizer.lr=x", "optimizer.lr: expected a number or null; got x"),
