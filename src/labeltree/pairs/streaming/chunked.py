@@ -2,11 +2,16 @@
 
 A forward walks over all tiles and merges the dense statistics of each; the backward walks over them again and
 lets autograd take the derivative of one tile's similarities at a time.
+
+Of the union of all ranks' batches every rank walks over the rows of its shard alone. The row statistics of
+the others come from them; and since all ranks go on to compute the same value from the same statistics, the
+slopes of all rows are known to each in the backward, and with them all of the gradient of its own rows, as
+queries and as keys: dL/dz_i = Σ_k (g_ik + g_ki)·ds_ik/dz_i.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +20,12 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.pairs.dense import statistics as dense
+from labeltree.pairs.gather import num_ranks, rows_of_all_ranks
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.slopes import Slopes
 from labeltree.pairs.streaming.tiles import tiles
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
@@ -33,6 +40,12 @@ class _Walk:
     pair_weight: PairWeight | None
     want: frozenset[Statistic]
     tile: int | None
+    shard: slice | None
+
+    def tiles(self) -> Iterator[tuple[slice, slice]]:
+        """All tiles of the rows that are to be walked over."""
+        n, m = self.relation.num_queries, self.relation.num_keys
+        return tiles(n if self.shard is None else self.shard, m, self.tile)
 
 
 def pair_statistics(
@@ -49,24 +62,28 @@ def pair_statistics(
     plan: Plan,
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`."""
-    walk = _Walk(relation, geometry, similarity, pair_weight, frozenset(want), plan.tile)
+    shard = relation.shard if queries is keys else None
+    walk = _Walk(relation, geometry, similarity, pair_weight, frozenset(want), plan.tile, shard)
     found = _Chunked.apply(queries, keys, scale, temperature, walk)
     given = (None if name not in want else value for name, value in zip(_OF, found, strict=True))
     return PairStatistics(*given)
 
 
 # the wanted statistic that each field of `PairStatistics` belongs to
-_OF: tuple[Statistic, ...] = ("count", "sum", "lse", "least", "least", "weighted", "weighted")
+_OF: tuple[Statistic, ...] = ("count", "sum", "lse", "least", "least_index", "weighted", "weighted")
 
 
 def pair_counts(relation: PairRelation, plan: Plan) -> Tensor:
     """As `labeltree.pairs.pair_counts`."""
-    n, size = relation.num_queries, relation.num_relations
+    n, size, shard = relation.num_queries, relation.num_relations, relation.shard
     count = torch.zeros(n, size, dtype=torch.int64, device=relation.queries.nodes.device)
-    for rows, cols in tiles(n, relation.num_keys, plan.tile):
+    for rows, cols in tiles(n if shard is None else shard, relation.num_keys, plan.tile):
         codes = relation.codes(rows, cols)
         count[rows] += dense.sum_by_code(torch.ones_like(codes), codes, size)
-    return count
+    return count if shard is None else rows_of_all_ranks(count[shard], shard, n)
+
+
+_Found = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class _Chunked(torch.autograd.Function):
@@ -78,8 +95,8 @@ class _Chunked(torch.autograd.Function):
         scale: Tensor | None,
         temperature: float | Tensor,
         walk: _Walk,
-    ) -> tuple[Tensor, ...]:
-        n, m, size = len(queries), len(keys), walk.relation.num_relations
+    ) -> _Found:
+        n, size = len(queries), walk.relation.num_relations
         dtype = torch.promote_types(queries.dtype, keys.dtype)
         dtype = dtype if dtype == torch.float64 else torch.float32
         count = torch.zeros(n, size, dtype=torch.int64, device=queries.device)
@@ -88,7 +105,7 @@ class _Chunked(torch.autograd.Function):
         index = torch.full_like(count, -1)
         weight, weighted = total.new_zeros(n), total.new_zeros(n)
         factor = None if scale is None else torch.cat([scale.to(dtype), scale.new_ones(1, dtype=dtype)])
-        for rows, cols in tiles(n, m, walk.tile):
+        for rows, cols in walk.tiles():
             s = pair_similarity(queries[rows], keys[cols], walk.geometry, temperature, walk.similarity)
             codes = walk.relation.codes(rows, cols)
             if "count" in walk.want:
@@ -98,7 +115,7 @@ class _Chunked(torch.autograd.Function):
             if "lse" in walk.want:
                 scaled = s if factor is None else s * factor[codes]
                 lse[rows] = torch.logaddexp(lse[rows], dense.lse_by_code(scaled, codes, size))
-            if "least" in walk.want:
+            if walk.want & {"least", "least_index"}:
                 here, at = dense.least_by_code(s, codes, size)
                 nearer = here < least[rows]
                 least[rows] = torch.where(nearer, here, least[rows])
@@ -108,82 +125,86 @@ class _Chunked(torch.autograd.Function):
                 w = walk.pair_weight(rows, cols).to(dtype).masked_fill(codes == size, 0.0)
                 weight[rows] += w.sum(1)
                 weighted[rows] += (w * s).sum(1)
+        found = (count, total, lse, least, index, weight, weighted)
+        if walk.shard is not None:
+            found = _from_all_ranks(found, walk.shard, walk.want)
+            count, _, lse, _, index, weight, _ = found
         ctx.walk, ctx.temperature = walk, temperature
         ctx.save_for_backward(queries, keys, scale, lse, index)
         ctx.mark_non_differentiable(count, index, weight)
         ctx.set_materialize_grads(False)
-        return count, total, lse, least, index, weight, weighted
+        return found
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         queries, keys, scale, lse, index = ctx.saved_tensors
         walk: _Walk = ctx.walk
-        _, of_sum, of_lse, of_least, _, _, of_weighted = grads
-        size, dtype = walk.relation.num_relations, lse.dtype
-        excluded = lse.new_zeros(len(lse), 1)
-        factor = None if scale is None else torch.cat([scale.detach().to(dtype), lse.new_ones(1)])
-        scale_grad = None if scale is None else lse.new_zeros(size + 1)
-        sums = _Gradients(queries, keys, ctx.temperature)
         with torch.no_grad():
-            if of_sum is not None:
-                of_sum = torch.cat([of_sum.detach(), excluded], dim=1)
-            if of_lse is not None:
-                of_lse = torch.cat([of_lse.detach(), excluded], dim=1)
-                lse = torch.cat([lse, excluded + torch.inf], dim=1)
-            for rows, cols in tiles(len(queries), len(keys), walk.tile):
+            slopes = Slopes(scale, lse, index, grads, walk.pair_weight)
+            sums = _Gradients(queries, keys, ctx.temperature, both=walk.shard is None)
+            for rows, cols in walk.tiles():
                 s = sums.similarities(walk, rows, cols)
                 codes = walk.relation.codes(rows, cols)
-                slope = torch.zeros_like(s)
-                if of_sum is not None:
-                    slope += of_sum[rows].gather(1, codes)
-                if of_lse is not None:
-                    omega = None if factor is None else factor[codes]
-                    scaled = s.detach() if omega is None else s.detach() * omega
-                    share = (scaled - lse[rows].gather(1, codes)).exp_() * of_lse[rows].gather(1, codes)
-                    slope += share if omega is None else share * omega
-                    if scale_grad is not None:
-                        scale_grad.index_add_(0, codes.flatten(), (share * s.detach()).flatten())
-                if of_least is not None:
-                    at = index[rows] - cols.start
-                    i, r = ((at >= 0) & (at < s.shape[1])).nonzero(as_tuple=True)
-                    slope.index_put_((i, at[i, r]), of_least[rows][i, r].detach(), accumulate=True)
-                if of_weighted is not None:
-                    assert walk.pair_weight is not None
-                    w = walk.pair_weight(rows, cols).to(dtype).masked_fill(codes == size, 0.0)
-                    slope += w * of_weighted[rows].detach()[:, None]
+                slope = slopes.tile(s.detach(), codes, rows, cols)
+                if walk.shard is not None:
+                    slope += slopes.tile(s.detach().T, codes.T, cols, rows, of_scale=False).T
                 sums.add(s, slope, rows, cols)
-        wanted = [sums.of_queries, sums.of_keys, None, sums.of_temperature]
-        if scale is not None and scale_grad is not None:
-            wanted[2] = scale_grad[:size].to(scale.dtype)
+        of_scale, of_temperature = slopes.of_scale, sums.of_temperature
+        if walk.shard is not None:  # a share, of which DDP takes the mean over ranks
+            of_scale = None if of_scale is None else of_scale * num_ranks()
+            of_temperature = None if of_temperature is None else of_temperature * (num_ranks() / 2)
+        wanted = (sums.of_queries, sums.of_keys, of_scale, of_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
         return *(once(g) if g is not None and need else None for g, need in needed), None
 
 
-class _Gradients:
-    """The gradients of embeddings and temperature, summed up over tiles."""
+def _from_all_ranks(found: _Found, shard: slice, want: frozenset[Statistic]) -> _Found:
+    """The statistics with the rows of other shards, in one collective for each type of number."""
+    n, used = len(found[0]), want | ({"least_index"} if "least" in want else set())
+    wide = [x if x.ndim == 2 else x[:, None] for x in found]
+    whole = list(found)
+    for real in (False, True):
+        here = [at for at, name in enumerate(_OF) if name in used and found[at].is_floating_point() == real]
+        if not here:
+            continue
+        rows = rows_of_all_ranks(torch.cat([wide[at][shard] for at in here], dim=1), shard, n)
+        for at in here:
+            width = wide[at].shape[1]
+            whole[at], rows = rows[:, :width].reshape(found[at].shape), rows[:, width:]
+    count, total, lse, least, index, weight, weighted = whole
+    return count, total, lse, least, index, weight, weighted
 
-    def __init__(self, queries: Tensor, keys: Tensor, temperature: float | Tensor) -> None:
+
+class _Gradients:
+    """The gradients of embeddings and temperature, summed up over tiles; of the keys, only with `both`."""
+
+    def __init__(self, queries: Tensor, keys: Tensor, temperature: float | Tensor, *, both: bool) -> None:
         self.queries, self.keys = queries.detach(), keys.detach()
         self.temperature = temperature.detach() if isinstance(temperature, Tensor) else temperature
-        self.of_queries, self.of_keys = torch.zeros_like(self.queries), torch.zeros_like(self.keys)
+        self.of_queries = torch.zeros_like(self.queries)
+        self.of_keys = torch.zeros_like(self.keys) if both else None
         self.of_temperature = torch.zeros_like(temperature) if isinstance(temperature, Tensor) else None
         self._leaves: list[Tensor] = []
 
     def similarities(self, walk: _Walk, rows: slice, cols: slice) -> Tensor:
         """The similarities of a tile, with a graph."""
         with torch.enable_grad():
-            leaves = [self.queries[rows].clone().requires_grad_(), self.keys[cols].clone().requires_grad_()]
+            queries, keys = self.queries[rows].clone().requires_grad_(), self.keys[cols]
+            self._leaves = [queries]
+            if self.of_keys is not None:
+                keys = keys.clone().requires_grad_()
+                self._leaves.append(keys)
             temperature = self.temperature
             if isinstance(temperature, Tensor):
                 temperature = temperature.clone().requires_grad_()
-                leaves.append(temperature)
-            self._leaves = leaves
-            return pair_similarity(leaves[0], leaves[1], walk.geometry, temperature, walk.similarity)
+                self._leaves.append(temperature)
+            return pair_similarity(queries, keys, walk.geometry, temperature, walk.similarity)
 
     def add(self, s: Tensor, slope: Tensor, rows: slice, cols: slice) -> None:
         """Add the gradients of Σ slope·s of the tile that `similarities` gave last."""
         found = torch.autograd.grad(s, self._leaves, slope)
         self.of_queries[rows] += found[0]
-        self.of_keys[cols] += found[1]
+        if self.of_keys is not None:
+            self.of_keys[cols] += found[1]
         if self.of_temperature is not None:
-            self.of_temperature += found[2]
+            self.of_temperature += found[-1]

@@ -15,9 +15,10 @@ def blocks(size: int, length: int) -> Iterator[slice]:
         yield slice(start, min(start + length, size))
 
 
-def tiles(rows: int, cols: int, side: int | None) -> Iterator[tuple[slice, slice]]:
-    """All tiles of a matrix, row block by row block; `side` None: the usual one."""
+def tiles(rows: int | slice, cols: int, side: int | None) -> Iterator[tuple[slice, slice]]:
+    """All tiles of a matrix, or of some rows of it, row block by row block; `side` None: the usual one."""
     side = side or TILE
-    for row in blocks(rows, side):
+    within = rows if isinstance(rows, slice) else slice(0, rows)
+    for row in blocks(within.stop - within.start, side):
         for col in blocks(cols, side):
-            yield row, col
+            yield slice(within.start + row.start, within.start + row.stop), col
