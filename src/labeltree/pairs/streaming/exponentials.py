@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.pairs.streaming.order import LabelOrder, TileCodes
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.tile_codes import TileCodes
 
 __all__ = ["Exponentials", "common_slope", "exponent_dtype"]
 
@@ -132,22 +133,18 @@ class Exponentials:
                     if self.scales.table is not None:
                         weight.mul_(codes.spread(self.scales.table))
                 else:
-                    weight = self._by_code(tile, codes, slopes, rows, cols)
+                    both = (
+                        codes.spread_rows(slopes[:, rows].T)
+                        + codes.transposed.spread_rows(slopes[:, cols].T).T
+                    )
+                    weight = tile.mul_(both.mul_(1 / self.temperature))
+                    if self.scales.table is not None:
+                        weight.mul_(codes.spread(self.scales.table))
                 weight = weight.to(self.u.dtype)
                 of_u[rows].addmm_(weight, self.u[cols])
                 if i < j:
                     of_u[cols].addmm_(weight.T, self.u[rows])
                 self.kept_codes.pop((i, j), None)
-
-    def _by_code(self, tile: Tensor, codes: TileCodes, slopes: Tensor, rows: slice, cols: slice) -> Tensor:
-        weight = torch.zeros_like(tile)
-        every = codes.codes
-        for code in codes.present:
-            row, col = slopes[code, rows], slopes[code, cols]
-            omega = self.scales.values[code] / self.temperature
-            both = (row * omega)[:, None] + col * omega
-            weight += both.masked_fill_(every != code, 0.0)
-        return weight.mul_(tile)
 
     def _factor(self, code: int) -> float:
         """What makes a cosine an exponent to base 2; of a tile of several codes, without ω."""
@@ -185,30 +182,29 @@ class Exponentials:
 def _add_up(
     total: Tensor, tile: Tensor, rows: slice, cols: slice, code: int, codes: TileCodes | None, *, both: bool
 ) -> None:
+    """Add a tile's row sums, and its column sums, to `total (R, n)`."""
     if codes is None:
         total[code, rows] += tile.sum(1)
         if both:
             total[code, cols] += tile.sum(0)
         return
-    every = codes.codes
-    for present in codes.present:
-        part = tile.masked_fill(every != present, 0.0)
-        total[present, rows] += part.sum(1)
-        if both:
-            total[present, cols] += part.sum(0)
+    total[:, rows] += codes.row_sums(tile).T
+    if both:
+        total[:, cols] += codes.transposed.row_sums(tile.T).T
 
 
 def _lower(
     lowest: Tensor, tile: Tensor, rows: slice, cols: slice, code: int, codes: TileCodes | None, *, both: bool
 ) -> None:
-    every = None if codes is None else codes.codes
-    for present in [code] if codes is None else codes.present:
-        part = tile if every is None else tile.masked_fill(every != present, torch.inf)
-        here = lowest[present, rows]
-        torch.minimum(here, part.amin(1), out=here)
-        if both:
-            here = lowest[present, cols]
-            torch.minimum(here, part.amin(0), out=here)
+    """Lower `lowest (R, n)` to the least cosines of a tile's rows, and of its columns."""
+    for place, part, of_part in ((rows, tile, codes), (cols, tile.T, codes and codes.transposed)):
+        if of_part is None:
+            here = lowest[code, place]
+            torch.minimum(here, part.amin(1), out=here)
+        else:
+            torch.minimum(lowest[:, place], of_part.row_minima(part, 1.1).T, out=lowest[:, place])
+        if not both:
+            return
 
 
 def common_slope(slope: Tensor, present: Tensor, error: float) -> Tensor | None:

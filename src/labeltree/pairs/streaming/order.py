@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.streaming.tile_codes import TileCodes
 
-__all__ = ["LabelOrder", "TileCodes"]
+__all__ = ["LabelOrder"]
 
 _MOST_VIEWS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class TileCodes:
-    """The relation codes of a tile whose pairs differ in them.
-
-    Attributes:
-        of_labels: `(B, C)` int64 codes of the labels that occur.
-        rows: `(b,)` the label of each row among them.
-        cols: `(c,)` the label of each column.
-        present: the codes that occur.
-    """
-
-    of_labels: Tensor
-    rows: Tensor
-    cols: Tensor
-    present: list[int]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory in bytes."""
-        return self.of_labels.nbytes + self.rows.nbytes + self.cols.nbytes
-
-    @property
-    def codes(self) -> Tensor:
-        """Codes `(b, c)` int16."""
-        return self._spread(self.of_labels.to(torch.int16))
-
-    def spread(self, table: Tensor) -> Tensor:
-        """The entries `(b, c)` of a table over the codes."""
-        return self._spread(table[self.of_labels])
-
-    def _spread(self, of_labels: Tensor) -> Tensor:
-        return of_labels.index_select(1, self.cols).index_select(0, self.rows)
+_FEW = 64 * 64  # pairs of labels up to which the general way to their codes is as fast
 
 
 class LabelOrder:
@@ -75,6 +41,9 @@ class LabelOrder:
         self.order = key.argsort(stable=True)
         self.rows = labels[self.order]
         self.relation = relation
+        self._leaves = relation.max_depth > 0 and bool(
+            ((self.rows.nodes >= 0) & (self.rows.paths[:, -1] >= 0)).all()
+        )
         self.tile = tile
         self.blocks = [slice(start, min(start + tile, n)) for start in range(0, n, tile)]
         first = self.rows[torch.tensor([block.start for block in self.blocks])]
@@ -116,8 +85,28 @@ class LabelOrder:
         """The codes of a tile that has several."""
         u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
         (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
-        of_labels = self.relation.label_codes(u[first_u], v[first_v])
-        return TileCodes(of_labels, label_u, label_v, of_labels.unique().tolist())
+        return TileCodes(
+            self._label_codes(u[first_u], v[first_v]), label_u, label_v, self.relation.num_relations
+        )
+
+    def _label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
+        """As `PairRelation.label_codes`, of distinct labels in order; quick where all of them are leaves."""
+        leaves = self.relation.max_depth > 0 and bool(
+            (u.paths[:, -1] >= 0).all() & (v.paths[:, -1] >= 0).all()
+        )
+        missing = bool((u.nodes[-1] < 0) | (v.nodes[-1] < 0))
+        if len(u) * len(v) <= _FEW or not leaves or missing or int(v.nodes[-1]) >= 1 << 24:
+            return self.relation.label_codes(u, v)
+        depth = torch.full((len(u), len(v)), float(self.relation.max_depth), device=u.nodes.device)
+        for a, b in zip(u.paths.float().unbind(1), v.paths.float().unbind(1), strict=True):
+            depth -= (a[:, None] - b).abs_().clamp_(max=1)  # float32 holds all numbers of nodes here
+        codes = depth.long()
+        if self.relation.refined:
+            assert u.depth is not None
+            codes = self.relation.space.apart(codes, u.depth[0])
+        equal = u.nodes[:, None] == v.nodes
+        own = self.relation.paired_codes(u, u)
+        return torch.where(equal, own[:, None], codes) if bool(equal.any()) else codes
 
 
 def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:

@@ -31,11 +31,8 @@ def pair_statistics(
     plan: Plan,
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`."""
-    if (
-        similarity == "cosine"
-        and queries is keys
-        and symmetric.fits(queries, relation, temperature, scale, want)
-    ):
+    alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
+    if alone and symmetric.fits(queries, relation, float(temperature), scale, want):
         return symmetric.pair_statistics(queries, relation, float(temperature), scale, want, plan)
     return chunked.pair_statistics(
         queries,

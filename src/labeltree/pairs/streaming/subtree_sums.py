@@ -174,13 +174,13 @@ class SubtreeSums:
 
     def _weights(self, weight: Tensor, level: _Level) -> Tensor:
         """The weight of u_i·T(a_l) in Σ weight·sums, `(n,)`."""
-        l, rows = level.depth, weight[: self.known]
+        depth, rows = level.depth, weight[: self.known]
         own = rows.gather(1, self.own[: self.known, None])[:, 0]
         found = torch.where(level.at, own, 0.0)
-        if l < self.width - 1:
-            found = torch.where(level.inside, rows[:, self.apart[l]], found)
-        if l > 0:
-            found -= torch.where(level.inside | level.at, rows[:, self.apart[l - 1]], 0.0)
+        if depth < self.width - 1:
+            found = torch.where(level.inside, rows[:, self.apart[depth]], found)
+        if depth > 0:
+            found -= torch.where(level.inside | level.at, rows[:, self.apart[depth - 1]], 0.0)
         return found
 
     def _products(self, u: Tensor, level: _Level, table: Tensor) -> Tensor:
@@ -227,13 +227,13 @@ class SubtreeSums:
         rows = found[:known]
         zero = found.new_zeros(())
         for level, value, of_kin in zip(self.levels, product, kin, strict=True):
-            l = level.depth
-            if l < w - 1:
-                apart = value - product[l + 1]
+            depth = level.depth
+            if depth < w - 1:
+                apart = value - product[depth + 1]
                 if of_kin is not None:
                     apart = apart - of_kin
-                    rows[:, KIN * w + l] += torch.where(level.inside, of_kin, zero)
-                rows[:, self.apart[l]] += torch.where(level.inside, apart, zero)
+                    rows[:, KIN * w + depth] += torch.where(level.inside, of_kin, zero)
+                rows[:, self.apart[depth]] += torch.where(level.inside, apart, zero)
             rows.scatter_add_(1, self.own[:known, None], torch.where(level.at, value, zero)[:, None])
         found[:known, UNKNOWN * w] += unknown[0]
         found[known:, UNKNOWN * w] += unknown[1]

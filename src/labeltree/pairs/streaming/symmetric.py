@@ -29,7 +29,7 @@ def fits(
     """Whether this walk can compute what is wanted."""
     if not {"count", "sum", "lse", "least"}.issuperset(want):
         return False
-    if isinstance(temperature, Tensor) or (scale is not None and scale.requires_grad):
+    if scale is not None and scale.requires_grad:
         return False
     return exponent_dtype(_working(z), temperature, scale) is not None and LabelOrder.fits(relation)
 
@@ -42,7 +42,7 @@ def pair_statistics(
     want: Collection[Statistic],
     plan: Plan,
 ) -> PairStatistics:
-    """As `labeltree.pairs.pair_statistics` of a batch `z (n, d)` with itself; without indices of the least."""
+    """As `labeltree.pairs.pair_statistics`, of a batch `z (n, d)` with itself."""
     order = LabelOrder(relation, tile_of(len(z), plan))
     labels = label_sums(order)
     count = torch.empty_like(found := labels.counts()).index_copy_(0, order.order, found)
@@ -106,7 +106,7 @@ class _Symmetric(torch.autograd.Function):
         found = [x[back] if len(x) == n else x for x in (total, lse, nothing if least is None else least)]
         ctx.work, ctx.walk = work, walk
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, inverse, back, *(() if sums is None else (sums,)))
+        ctx.save_for_backward(z, inverse, *(() if sums is None else (sums,)))
         return found[0], found[1], found[2]
 
     @staticmethod
@@ -114,7 +114,7 @@ class _Symmetric(torch.autograd.Function):
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
         with torch.no_grad():
-            z, inverse, back, *rest = ctx.saved_tensors
+            z, inverse, *rest = ctx.saved_tensors
             work, walk = ctx.work, ctx.walk
             order, u = work.order, walk.u
             of_u = torch.zeros_like(u)
@@ -151,7 +151,7 @@ class _ViewPairs:
         relation = order.relation
         self.codes = relation.view_codes(relation.paired_codes(order.rows[self.i], order.rows[self.k]))
         self.columns = torch.zeros(relation.num_relations, dtype=torch.bool)
-        self.columns[self.codes.unique()] = True
+        self.columns[self.codes] = True
 
     def _exponents(self, pairs: slice) -> Tensor:
         u, scale = self.walk.u, self.walk.scales.table
