@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 import torch
 
+from labeltree.pairs.kernels.launch import can_run
+
 __all__ = ["Implementation", "Plan", "implementation", "planned"]
 
 Implementation = Literal["auto", "dense", "streaming", "triton"]
@@ -23,7 +25,8 @@ class Plan:
 
     Attributes:
         name: `"dense"` holds all pairs at once; `"streaming"` walks over tiles of them; `"triton"` does so in
-            GPU kernels; `"auto"` chooses by the number of pairs and the device.
+            GPU kernels where there are any, and streams elsewhere; `"auto"` chooses by the number of pairs
+            and the device.
         tile: rows and columns of a tile; None: what suits the device.
         keep: bytes of tiles that are kept for the backward rather than computed again.
     """
@@ -70,4 +73,5 @@ def planned(device: torch.device, pairs: int) -> Plan:
         return plan
     if pairs <= _FEW_PAIRS:
         return Plan("dense", plan.tile, plan.keep)
-    return Plan("streaming", plan.tile, plan.keep)
+    fast = device.type == "cuda" and can_run(device)
+    return Plan("triton" if fast else "streaming", plan.tile, plan.keep)

@@ -14,6 +14,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.pairs.dense import statistics as dense
 from labeltree.pairs.implementation import planned
+from labeltree.pairs.kernels import statistics as kernels
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import statistics as streaming
@@ -77,6 +78,12 @@ def pair_statistics(
     with torch.autocast(queries.device.type, enabled=False):
         if plan.name == "dense":
             return dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
+        if plan.name == "triton" and kernels.supports(
+            queries, keys, relation, temperature, similarity, scale, want
+        ):
+            return kernels.pair_statistics(
+                queries, keys, relation, float(temperature), scale=scale, want=want, tile=plan.tile
+            )
         return streaming.pair_statistics(queries, keys, relation, geometry, temperature, **options, plan=plan)
 
 
@@ -85,4 +92,6 @@ def pair_counts(relation: PairRelation) -> Tensor:
     plan = planned(relation.queries.nodes.device, relation.num_queries * relation.num_keys)
     if plan.name == "dense":
         return dense.pair_counts(relation)
+    if plan.name == "triton" and kernels.supports_counts(relation):
+        return kernels.pair_counts(relation, plan.tile)
     return streaming.pair_counts(relation, plan)

@@ -1,0 +1,74 @@
+# mypy: ignore-errors
+"""What the kernels share: the similarities of a tile and the relation of its pairs.
+
+These functions are in the language of kernels, which looks like Python and has types of its own.
+"""
+
+import triton
+import triton.language as tl
+
+from labeltree.taxonomy import relations
+
+__all__ = ["added_product", "cosines", "rows_of", "tile_relation"]
+
+KIN = tl.constexpr(relations.KIN)
+SAME = tl.constexpr(relations.SAME)
+INSTANCE = tl.constexpr(relations.INSTANCE)
+UNKNOWN = tl.constexpr(relations.UNKNOWN)
+
+
+@triton.jit
+def rows_of(x, rows, D: tl.constexpr):
+    """The rows `(T, D)` of a matrix."""
+    return tl.load(x + rows[:, None].to(tl.int64) * D + tl.arange(0, D)[None, :])
+
+
+@triton.jit
+def cosines(x, y, inverse, PRECISION: tl.constexpr):
+    """x·y over |y|, `(T, U)`, from rows as they are and the inverse norms of y."""
+    return tl.dot(x, tl.trans(y), input_precision=PRECISION) * inverse[None, :]
+
+
+@triton.jit
+def added_product(sums, weight, y, PRECISION: tl.constexpr, HALF: tl.constexpr):
+    """sums + weight·y, with weights rounded to bfloat16 if HALF: it has the range that they need."""
+    if HALF:
+        weight = weight.to(tl.bfloat16)
+        if y.dtype == tl.float32:  # in the interpreter
+            return tl.dot(weight.to(tl.float32), y, sums, input_precision="ieee")
+        return tl.dot(weight, y.to(tl.bfloat16), sums)
+    return tl.dot(weight, y, sums, input_precision=PRECISION)
+
+
+@triton.jit
+def tile_relation(
+    labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L: tl.constexpr, R: tl.constexpr, REFINED: tl.constexpr
+):
+    """Codes `(T, U)` int32 as `PairRelation.codes` has them, from the tables `Side.labels`."""
+    depth = tl.zeros([rows.shape[0], cols.shape[0]], tl.int32)
+    apart = depth > 0
+    for level in range(L):
+        u, v = tl.load(labels_x + level * pad_x + rows), tl.load(labels_y + level * pad_y + cols)
+        equal = u[:, None] == v[None, :]
+        decided = (u >= 0)[:, None] & (v >= 0)[None, :]
+        depth += (equal & decided).to(tl.int32)
+        apart = apart | ((u[:, None] != v[None, :]) & decided)
+    own_x, own_y = tl.load(labels_x + L * pad_x + rows), tl.load(labels_y + L * pad_y + cols)
+    kind = tl.where(apart, 0, tl.where(depth == L, SAME, KIN))
+    depth = tl.minimum(depth, own_x[:, None])
+    codes = kind * (L + 1) + depth
+    if REFINED:
+        shallower = tl.minimum(
+            tl.load(labels_x + (L + 1) * pad_x + rows)[:, None],
+            tl.load(labels_y + (L + 1) * pad_y + cols)[None, :],
+        )
+        codes = tl.where(apart, UNKNOWN * (L + 1) + 1 + depth * L + shallower - 1, codes)
+    missing = (own_x < 0)[:, None] | (own_y < 0)[None, :]
+    codes = tl.where(missing, UNKNOWN * (L + 1), codes)
+    depth = tl.where(missing, 0, depth)
+    of_x = tl.load(labels_x + (L + 2) * pad_x + rows)
+    of_y = tl.load(labels_y + (L + 2) * pad_y + cols)
+    views = (of_x >= 0)[:, None] & (of_x[:, None] == of_y[None, :])
+    codes = tl.where(views, INSTANCE * (L + 1) + depth, codes)
+    itself = tl.load(labels_x + (L + 3) * pad_x + rows)[:, None] == cols[None, :]
+    return tl.where(itself | (cols >= n_y)[None, :], R, codes)

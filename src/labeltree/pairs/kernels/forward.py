@@ -1,0 +1,200 @@
+# mypy: ignore-errors
+"""The kernel of the pair statistics.
+
+A program owns a block of rows and walks over a range of tiles to the right. Rows and columns are sorted by
+label, so that it meets runs of tiles with one relation: within a run the statistics stay in registers, and at
+its end they are merged into the row's own entries for that code. Nothing is shared between programs.
+"""
+
+import triton
+import triton.language as tl
+
+from labeltree.pairs.kernels.device import cosines, rows_of, tile_relation
+
+__all__ = ["statistics_kernel"]
+
+INF = tl.constexpr(float("inf"))
+NONE = tl.constexpr(2**31 - 1)
+
+
+@triton.jit
+def _nothing(T: tl.constexpr):
+    """Statistics of no pairs."""
+    zero = tl.zeros([T], tl.float32)
+    none = tl.zeros([T], tl.int32)
+    return zero - INF, zero, zero, zero + INF, none + NONE, none
+
+
+@triton.jit
+def _seen(
+    cos, mask, scale, index, peak, total, sums, least, at, count, F: tl.constexpr, MASKED: tl.constexpr
+):
+    """Statistics of rows that have also met a tile.
+
+    Args:
+        cos: `(T, U)` cosines but for the norms of the rows.
+        mask: which of them count, if MASKED.
+        scale: `(T,)` factor that makes logits to the base 2 of them.
+        index: `(U,)` number of each key.
+        F: flags: 1 lse, 2 sum, 4 least, 8 the logits are so small that their sum needs no maximum.
+    """
+    if F & 1:
+        x = cos * scale[:, None]
+        if MASKED:
+            x = tl.where(mask, x, -INF)
+        if F & 8:
+            total += tl.sum(tl.exp2(x), 1)
+        else:
+            greater = tl.maximum(peak, tl.max(x, 1))
+            safe = tl.where(greater == -INF, 0.0, greater)
+            total = total * tl.exp2(peak - safe) + tl.sum(tl.exp2(x - safe[:, None]), 1)
+            peak = greater
+    if F & 2:
+        sums += tl.sum(tl.where(mask, cos, 0.0) if MASKED else cos, 1)
+    if F & 4:
+        x = tl.where(mask, cos, INF) if MASKED else cos
+        here = tl.min(x, 1)
+        first = tl.min(tl.where((x == here[:, None]) & (x < INF), index[None, :], NONE), 1)
+        at = tl.where(here < least, first, tl.where(here == least, tl.minimum(at, first), at))
+        least = tl.minimum(least, here)
+    if MASKED:
+        count += tl.sum(mask.to(tl.int32), 1)
+    else:
+        count += cos.shape[1]
+    return peak, total, sums, least, at, count
+
+
+@triton.jit
+def _merge(
+    peak_of, total_of, sum_of, least_of, index_of, count_of,
+    place, peak, total, sums, least, at, count, F: tl.constexpr,
+):  # fmt: skip
+    """Merge statistics into those at `place`."""
+    tl.debug_barrier()  # the entries may have been written by other threads of this program
+    if F & 1:
+        was = tl.load(total_of + place)
+        if F & 8:
+            tl.store(total_of + place, was + total)
+        else:
+            before = tl.load(peak_of + place)
+            greater = tl.maximum(before, peak)
+            safe = tl.where(greater == -INF, 0.0, greater)
+            tl.store(total_of + place, was * tl.exp2(before - safe) + total * tl.exp2(peak - safe))
+            tl.store(peak_of + place, greater)
+    if F & 2:
+        tl.store(sum_of + place, tl.load(sum_of + place) + sums)
+    if F & 4:
+        before, where = tl.load(least_of + place), tl.load(index_of + place)
+        first = tl.where(least < before, at, tl.where(least == before, tl.minimum(at, where), where))
+        tl.store(index_of + place, first)
+        tl.store(least_of + place, tl.minimum(before, least))
+    tl.store(count_of + place, tl.load(count_of + place) + count)
+
+
+@triton.jit
+def statistics_kernel(
+    x, inverse_x, labels_x, y, inverse_y, labels_y, tile_code, run_end, scale,
+    peak_of, total_of, sum_of, least_of, index_of, count_of,
+    pad_x, pad_y, n_y, tiles_y, span,
+    T: tl.constexpr, D: tl.constexpr, L: tl.constexpr, R: tl.constexpr, REFINED: tl.constexpr,
+    F: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Statistics of the rows of x by relation to the rows of y.
+
+    Args:
+        x: `(pad_x, D)` vectors, sorted and filled up with zeros; `inverse_x` `(pad_x,)` their inverse norms.
+        labels_x: see `Side`; y, inverse_y and labels_y are the same of the keys, of which there are n_y.
+        tile_code: with `run_end` see `Tiles`.
+        scale: `(R,)` ω(r)/τ·log₂e.
+        peak_of: with what follows `(splits, R, pad_x)`, of each relation: greatest logit, sum of
+            exponentials, sum of cosines, least cosine and its key, count. Cosines lack the norm of the row;
+            what is not wanted is not touched.
+        span: tiles that a program walks over.
+        F: see `_seen`.
+    """
+    i, part = tl.program_id(0), tl.program_id(1)
+    rows = i * T + tl.arange(0, T)
+    own = part * R * pad_x + rows
+    for code in range(R):
+        peak, total, sums, least, at, count = _nothing(T)
+        place = own + code * pad_x
+        if F & 1:
+            tl.store(peak_of + place, peak)
+            tl.store(total_of + place, total)
+        if F & 2:
+            tl.store(sum_of + place, sums)
+        if F & 4:
+            tl.store(least_of + place, least)
+            tl.store(index_of + place, at)
+        tl.store(count_of + place, count)
+    if F & 7:
+        vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
+    j = part * span
+    stop = tl.minimum(j + span, tiles_y)
+    while j < stop:
+        code = tl.load(tile_code + i * tiles_y + j)
+        end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
+        if code >= 0:
+            peak, total, sums, least, at, count = _nothing(T)
+            if F & 7:
+                factor = norm * tl.load(scale + code)
+                for tile in range(j, end):
+                    cols = tile * T + tl.arange(0, T)
+                    cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                    index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
+                    peak, total, sums, least, at, count = _seen(
+                        cos, cos, factor, index, peak, total, sums, least, at, count, F, False
+                    )
+            else:
+                count += (end - j) * T
+            _merge(
+                peak_of,
+                total_of,
+                sum_of,
+                least_of,
+                index_of,
+                count_of,
+                own + code * pad_x,
+                peak,
+                total,
+                sums,
+                least,
+                at,
+                count,
+                F,
+            )
+        else:
+            for tile in range(j, end):
+                cols = tile * T + tl.arange(0, T)
+                codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+                if F & 7:
+                    cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                else:
+                    cos = codes
+                    norm = tl.zeros([T], tl.float32)
+                index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
+                present = tl.min(codes)
+                while present < R:
+                    peak, total, sums, least, at, count = _nothing(T)
+                    factor = norm * tl.load(scale + present)
+                    peak, total, sums, least, at, count = _seen(
+                        cos, codes == present, factor, index, peak, total, sums, least, at, count, F, True
+                    )
+                    _merge(
+                        peak_of,
+                        total_of,
+                        sum_of,
+                        least_of,
+                        index_of,
+                        count_of,
+                        own + present * pad_x,
+                        peak,
+                        total,
+                        sums,
+                        least,
+                        at,
+                        count,
+                        F,
+                    )
+                    present = tl.min(tl.where(codes > present, codes, R))
+        j = end

@@ -1,0 +1,175 @@
+"""Both sides of the pairs in the order of their labels, with the relation of every tile that has only one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.relation import LabelRows, PairRelation
+
+__all__ = ["MIXED", "Side", "Tiles", "sides", "tiles_between"]
+
+MIXED = -1
+"""The code of a tile whose pairs differ in their relation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of the pairs, sorted by label and then by instance, filled up to whole blocks.
+
+    Attributes:
+        rows: labels in their original order.
+        order: `(n,)` the row at each place.
+        labels: `(L + 5, n_pad)` int32: the path; the depth at which it stops changing, −1 where the label
+            is missing; the label's depth; a number of the instance, which grows with the places, −1 for
+            none; the place of the same sample on the other side, −1 for none; the row.
+    """
+
+    rows: LabelRows
+    order: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def placed(self, x: Tensor, width: int | None = None) -> Tensor:
+        """Rows of x `(n, ...)` in this order, filled up with zeros, and with zero columns up to `width`."""
+        shape = (self.labels.shape[1], *x.shape[1:]) if width is None else (self.labels.shape[1], width)
+        placed = x.new_zeros(shape)
+        if width is None:
+            placed[: len(x)] = x[self.order]
+        else:
+            placed[: len(x), : x.shape[1]] = x[self.order]
+        return placed
+
+    def restored(self, placed: Tensor) -> Tensor:
+        """The opposite of `placed`, of rows `(n_pad, ...)`."""
+        rows = torch.empty_like(placed[: len(self)])
+        rows[self.order] = placed[: len(self)]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """The relation of tiles.
+
+    Attributes:
+        code: `(B, C)` int32, the code that all pairs of a tile have, or `MIXED`.
+        end: `(B, C)` int32, the first tile to the right that has another; C for none.
+    """
+
+    code: Tensor
+    end: Tensor
+
+
+def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
+    """The queries and the keys of a relation, neither empty; one object if they are the same."""
+    queries, keys = relation.queries, relation.keys
+    of_queries, of_keys = _instances(queries, keys)
+    key_order = _order(keys, of_keys)
+    key_place = _inverse(key_order)
+    order = key_order if queries is keys else _order(queries, of_queries)
+    place = key_place if queries is keys else _inverse(order)
+    # an instance is called by the first place of its keys, so that blocks of keys have ranges of instances
+    none = torch.iinfo(torch.int32).max
+    size = len(queries) + len(keys)
+    first = place.new_full((size + 1,), none).scatter_reduce(0, of_keys + 1, key_place, "amin")
+    first[0] = none
+    of_queries, of_keys = (
+        torch.where(first[of] < none, first[of], -1) for of in (of_queries + 1, of_keys + 1)
+    )
+    shift = relation.offset
+    key_side = _side(keys, key_order, of_keys, _partners(len(keys), place, shift and -shift), tile)
+    if queries is keys and not shift:
+        return key_side, key_side
+    return _side(queries, order, of_queries, _partners(len(queries), key_place, shift), tile), key_side
+
+
+def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:
+    """The tiles of rows u and columns v.
+
+    The least and the greatest entry of the labels of a block bound what its pairs can be: where two blocks
+    share their paths down to a depth and there have entries of disjoint ranges, all their pairs are apart at
+    that depth. A tile that this does not settle counts as mixed, which costs time and nothing else.
+    """
+    L = relation.max_depth
+    (low_u, high_u), (low_v, high_v) = _bounds(u, tile, L), _bounds(v, tile, L)
+    rows, cols = low_u.shape[1], low_v.shape[1]
+    lu, hu, lv, hv = low_u[:, :, None], high_u[:, :, None], low_v[:, None], high_v[:, None]
+    together = torch.ones(rows, cols, dtype=torch.bool, device=u.labels.device)
+    pure = torch.zeros_like(together)
+    for level in range(L):
+        a, b, c, d = lu[level], hu[level], lv[level], hv[level]
+        apart = together & (a >= 0) & (c >= 0) & ((b < c) | (d < a))
+        if relation.refined:  # the shallower depth must be settled too
+            low, high = torch.minimum(lu[L + 1], lv[L + 1]), torch.minimum(hu[L + 1], hv[L + 1])
+            apart &= low == high
+        pure |= apart | (together & ((b < 0) | (d < 0)))
+        together &= (a == b) & (c == d) & (a == c) & (a >= 0)
+    pure |= together
+    pure &= (lu[L] >= 0) & (lv[L] >= 0)  # no label is missing
+    pure |= (hu[L] < 0) | (hv[L] < 0)  # or all are
+    pure &= (lu[L + 2] > hv[L + 2]) | (lv[L + 2] > hu[L + 2])  # no views of one sample
+    block = torch.arange(max(rows, cols), device=pure.device) * tile
+    start = block[None, :cols]
+    pure &= (hu[L + 3] < start) | (lu[L + 3] >= start + tile)  # nothing meets itself
+    pure &= start + tile <= len(v)
+    first_u, first_v = u.rows[u.order[block[:rows]]], v.rows[v.order[block[:cols]]]
+    code = torch.where(pure, relation.label_codes(first_u, first_v), MIXED).to(torch.int32)
+    ends = torch.arange(1, cols + 1, device=code.device).expand(rows, cols).clone()
+    ends[:, :-1] = torch.where(code[:, 1:] == code[:, :-1], cols, ends[:, :-1])
+    return Tiles(code, ends.flip(1).cummin(1).values.flip(1).to(torch.int32).contiguous())
+
+
+def _side(rows: LabelRows, order: Tensor, instances: Tensor, partners: Tensor, tile: int) -> Side:
+    own = torch.zeros_like(rows.nodes)
+    if rows.paths.shape[1]:
+        own = 1 + (rows.paths[:, 1:] != rows.paths[:, :-1]).sum(dim=1)
+    own = own.masked_fill(rows.nodes < 0, -1)
+    depth = torch.zeros_like(own) if rows.depth is None else rows.depth
+    index = torch.arange(len(rows), device=order.device)
+    fields = torch.stack([*rows.paths.unbind(1), own, depth, instances, partners, index])
+    places = torch.arange(-(-len(rows) // tile) * tile, device=order.device).clamp(max=len(rows) - 1)
+    return Side(rows, order, fields[:, order[places]].to(torch.int32).contiguous())
+
+
+def _bounds(side: Side, tile: int, max_depth: int) -> tuple[Tensor, Tensor]:
+    """The least and the greatest label fields of every block, `(L + 5, B)`, of partners those there are."""
+    blocks = side.labels.view(len(side.labels), -1, tile)
+    low, high = blocks.amin(2), blocks.amax(2)
+    partner = blocks[max_depth + 3]
+    low[max_depth + 3] = torch.where(partner < 0, torch.iinfo(torch.int32).max, partner).amin(1)
+    return low, high
+
+
+def _order(rows: LabelRows, instances: Tensor) -> Tensor:
+    """By label, those without one last, then by instance, then by row."""
+    order = instances.argsort(stable=True)
+    label = torch.where(rows.nodes < 0, torch.iinfo(rows.nodes.dtype).max, rows.nodes)
+    return order[label[order].argsort(stable=True)]
+
+
+def _inverse(order: Tensor) -> Tensor:
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+
+
+def _instances(queries: LabelRows, keys: LabelRows) -> tuple[Tensor, Tensor]:
+    """Instances of both sides as numbers from 0, fewer than their rows together; −1 for none."""
+    if queries.instances is None or keys.instances is None:
+        return torch.full_like(queries.nodes, -1), torch.full_like(keys.nodes, -1)
+    if queries is keys:
+        _, number = torch.unique(keys.instances, return_inverse=True)
+        return number, number
+    _, number = torch.unique(torch.cat([queries.instances, keys.instances]), return_inverse=True)
+    return number[: len(queries)], number[len(queries) :]
+
+
+def _partners(rows: int, places: Tensor, shift: int | None) -> Tensor:
+    """The place of row i + shift of the other side for each row i of this one; −1 where there is none."""
+    if shift is None:
+        return places.new_full((rows,), -1)
+    there = torch.arange(rows, device=places.device) + shift
+    inside = (there >= 0) & (there < len(places))
+    return torch.where(inside, places[there.clamp(0, len(places) - 1)], -1)
