@@ -21,7 +21,12 @@ def loop_metrics(
     """Recall@1, MAP@R, mAP and AHP@length, means over the first `queries` rows."""
     points = torch.nn.functional.normalize(embeddings).numpy()
     labels = nodes.tolist()
-    similarity: dict[tuple[int, int], float] = {}
+    heights = taxonomy.lca_height(taxonomy.leaves[:, None], taxonomy.leaves)
+    leaves = taxonomy.leaves.tolist()
+    similarity = {
+        leaf: dict(zip(leaves, row, strict=True))
+        for leaf, row in zip(leaves, (1 - heights / taxonomy.max_height).tolist(), strict=True)
+    }
     ideal: dict[int, list[float]] = {}
     sums = dict.fromkeys(("recall@1", "map@r", "map", "ahp"), 0.0)
     for query in range(queries):
@@ -38,10 +43,7 @@ def loop_metrics(
                 precision += hits / rank
                 if rank <= relevant:
                     within += hits / rank
-            if (label, other) not in similarity:
-                pair = torch.tensor(label), torch.tensor(other)
-                similarity[label, other] = 1 - float(taxonomy.lca_height(*pair)) / taxonomy.max_height
-            gains.append(similarity[label, other])
+            gains.append(similarity[label][other])
         if label not in ideal:
             ideal[label] = np.cumsum(sorted(gains, reverse=True)).tolist()
         for gain, best in zip(gains[:length], ideal[label], strict=False):

@@ -18,7 +18,8 @@ from labeltree.metrics.functional.hierarchical_retrieval import (
     retrieval_metrics,
 )
 from labeltree.metrics.functional.pair_violations import pair_violations
-from labeltree.metrics.functional.parents import parent_metrics, parent_order_accuracy, parent_violations
+from labeltree.metrics.functional.parent_order import parent_metrics, parent_order_accuracy
+from labeltree.metrics.functional.parents import parent_violations
 from labeltree.metrics.functional.prototypes import class_prototypes
 from labeltree.metrics.functional.retrieval import (
     map_at_r,
