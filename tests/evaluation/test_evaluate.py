@@ -247,3 +247,12 @@ def test_wrong_input_is_named(table: EmbeddingTable, taxonomy: Taxonomy) -> None
         evaluate(table, taxonomy, baselines={"trained": table})
     with pytest.raises(ValueError, match="hp_k"):
         EvaluationSettings(hp_k=0)
+
+
+def test_progress_names_the_method_and_what_is_searched(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    told: list[tuple[str, int, int]] = []
+    evaluate(table, taxonomy, name="mine", progress=lambda *news: told.append(news))
+    assert [message for message, done, total in told if done == total] == [
+        "mine: retrieval by features",
+        "mine: retrieval by embeddings",
+    ]

@@ -12,9 +12,10 @@ from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.own_answers import own_answers
 from labeltree.evaluation.probe import linear_probe
 from labeltree.evaluation.reading import read
-from labeltree.evaluation.retrieval import retrieval_scores
+from labeltree.evaluation.retrieval import retrieval_scores, titled
 from labeltree.evaluation.samples import choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -24,7 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 def evaluate_aspects(
-    table: EmbeddingTable, *, split: str = "test", settings: EvaluationSettings | None = None
+    table: EmbeddingTable,
+    *,
+    split: str = "test",
+    settings: EvaluationSettings | None = None,
+    progress: Progress | None = None,
 ) -> tuple[dict[str, AspectResult], list[str]]:
     """Measure a table by each of its aspects: linear probe, own answers, retrieval.
 
@@ -35,6 +40,7 @@ def evaluate_aspects(
         table: with or without aspects; its labels do not matter.
         split: as in `evaluate`.
         settings: as in `evaluate`.
+        progress: as in `evaluate`.
 
     Returns:
         the results by the aspects' names, and sentences on aspects that could not be measured.
@@ -64,14 +70,20 @@ def evaluate_aspects(
     for number, (name, taxonomy) in enumerate(zip(table.aspect_names, table.aspect_taxonomies, strict=True)):
         _log.info("aspect %s", name)
         try:
-            results[name] = _measure(table.aspect(number), taxonomy, split, settings)
+            results[name] = _measure(
+                table.aspect(number), taxonomy, split, settings, titled(progress, f"retrieval by {name}")
+            )
         except DataError as error:
             notes.append(f"The aspect '{name}' could not be measured and is in no mean: {error}.")
     return results, notes
 
 
 def _measure(
-    table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
+    table: EmbeddingTable,
+    taxonomy: Taxonomy,
+    split: str,
+    settings: EvaluationSettings,
+    progress: Progress | None,
 ) -> AspectResult:
     ground = Ground.of(taxonomy)
     if table.split is not None and split != "train" and bool((table.split == "train").any()):
@@ -85,7 +97,7 @@ def _measure(
     with torch.no_grad():
         probe = linear_probe(reading, table.nodes, samples, ground, settings)
         own = own_answers(table.predictions, table.nodes, samples, ground)
-        retrieval = retrieval_scores(reading, table.nodes, samples, ground, settings)
+        retrieval = retrieval_scores(reading, table.nodes, samples, ground, settings, progress)
     scores, by_depth = probe.scores | retrieval.scores, {"probe": probe.by_depth}
     if own is not None:
         scores |= own.scores

@@ -18,9 +18,10 @@ from labeltree.evaluation.probe import linear_probe
 from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
 from labeltree.evaluation.reading import Reading, read
 from labeltree.evaluation.result import EvaluationResult, MethodResult
-from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores
+from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores, titled
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -37,6 +38,7 @@ def evaluate(
     baselines: Mapping[str, EmbeddingTable] | None = None,
     split: str = "test",
     settings: EvaluationSettings | None = None,
+    progress: Progress | None = None,
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
 
@@ -59,6 +61,7 @@ def evaluate(
         baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
         settings: default `EvaluationSettings()`.
+        progress: called as ``progress(message, done, total)`` while samples are searched.
 
     Raises:
         DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy.
@@ -88,7 +91,7 @@ def evaluate(
     chosen = {key: _choose(key, entry, ground, split, settings) for key, entry in tables.items()}
     samples = chosen[name]
     measured = {
-        key: _measure(key, entry, roles, chosen[key], ground, split, settings)
+        key: _measure(key, entry, roles, chosen[key], ground, split, settings, progress)
         for key, entry in tables.items()
     }
     methods = {key: entry.method for key, entry in measured.items()}
@@ -155,6 +158,7 @@ def _measure(
     ground: Ground,
     split: str,
     settings: EvaluationSettings,
+    progress: Progress | None,
 ) -> _Measured:
     readings = {role: read(table, role, settings.feature_geometry) for role in roles}
     nodes = table.nodes
@@ -167,9 +171,19 @@ def _measure(
         retrieval: dict[str, RetrievalResult] = {}
         for role, reading in readings.items():
             same = [other for other in retrieval if _same(readings[other], reading)]
-            _log.info("%s: retrieval by %s", name, role)
+            title = f"{name}: retrieval by {role}"
+            _log.info(title)
             retrieval[role] = (
-                retrieval[same[0]] if same else retrieval_scores(reading, nodes, samples, ground, settings)
+                retrieval[same[0]]
+                if same
+                else retrieval_scores(
+                    reading,
+                    nodes,
+                    samples,
+                    ground,
+                    settings,
+                    titled(progress, title),
+                )
             )
     scores: dict[str, dict[str, float]] = {role: {} for role in roles}
     scores[roles[0]] |= probe.scores
@@ -180,7 +194,7 @@ def _measure(
     if own is not None:
         scores["predictions"] = own.scores
         by_depth["own"] = own.by_depth
-    aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings)
+    aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
     if aspects:
         scores["aspects"] = aspect_means(aspects)
     method = MethodResult(

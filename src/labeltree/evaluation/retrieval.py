@@ -11,8 +11,9 @@ from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.functional import retrieval_metrics
+from labeltree.metrics.ranking import Progress
 
-__all__ = ["RetrievalResult", "retrieval_scores"]
+__all__ = ["RetrievalResult", "retrieval_scores", "titled"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,12 @@ class RetrievalResult:
 
 
 def retrieval_scores(
-    reading: Reading, nodes: Tensor, samples: Samples, ground: Ground, settings: EvaluationSettings
+    reading: Reading,
+    nodes: Tensor,
+    samples: Samples,
+    ground: Ground,
+    settings: EvaluationSettings,
+    progress: Progress | None = None,
 ) -> RetrievalResult:
     """Rank all searched samples for each of them, itself left out, by the similarity of the geometry."""
     rows = samples.search
@@ -35,9 +41,17 @@ def retrieval_scores(
         ks=settings.recall_ks,
         ahp_k=settings.hp_k,
         geometry=reading.geometry,
+        progress=progress,
     )
     scores = {f"recall_at_{k}": float(found[f"recall@{k}"]) for k in settings.recall_ks}
     scores["map_at_r"] = float(found["map@r"])
     scores["mean_average_precision"] = float(found["map"])
     scores["ahp"] = float(found[f"ahp@{settings.hp_k}"])
     return RetrievalResult(scores, found["hp_curve"].tolist())
+
+
+def titled(progress: Progress | None, title: str) -> Progress | None:
+    """Tell the same news under another title."""
+    if progress is None:
+        return None
+    return lambda _, done, total: progress(title, done, total)
