@@ -18,19 +18,7 @@ from torch import Tensor
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.tile_codes import TileCodes
 
-__all__ = ["Exponentials", "common_slope", "exponent_dtype"]
-
-_LARGEST = {torch.float32: 100.0, torch.float64: 1000.0}  # of the exponent to base 2
-
-
-def exponent_dtype(dtype: torch.dtype, temperature: float, scale: Tensor | None) -> torch.dtype | None:
-    """The type in which exp(ω/τ) of embeddings of a type fits with room to spare; None if there is none."""
-    omega = 1.0 if scale is None else float(scale.abs().max())
-    exponent = omega / temperature * math.log2(math.e)
-    for candidate in (torch.float32, torch.float64):
-        if exponent <= _LARGEST[candidate] and (dtype == torch.float32 or candidate == torch.float64):
-            return candidate
-    return None
+__all__ = ["Exponentials"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,16 +193,3 @@ def _lower(
             torch.minimum(lowest[:, place], of_part.row_minima(part, 1.1).T, out=lowest[:, place])
         if not both:
             return
-
-
-def common_slope(slope: Tensor, present: Tensor, error: float) -> Tensor | None:
-    """The slope `(n,)` that all relations present in a row share, up to an error; None if they do not.
-
-    They do wherever the loss takes one logsumexp over all of them; then tiles of several codes need not be
-    taken apart.
-    """
-    greatest = slope.masked_fill(~present, -torch.inf).amax(1)
-    smallest = slope.masked_fill(~present, torch.inf).amin(1)
-    alike = greatest - smallest <= error * greatest.abs()
-    empty = ~present.any(1)
-    return greatest.masked_fill(empty, 0.0) if bool((alike | empty).all()) else None

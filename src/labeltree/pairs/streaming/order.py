@@ -8,7 +8,7 @@ from torch import Tensor
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.streaming.tile_codes import TileCodes
 
-__all__ = ["LabelOrder"]
+__all__ = ["LabelOrder", "label_codes", "runs", "twin_pairs"]
 
 _MOST_VIEWS = 64
 _FEW = 64 * 64  # pairs of labels up to which the general way to their codes is as fast
@@ -41,17 +41,15 @@ class LabelOrder:
         self.order = key.argsort(stable=True)
         self.rows = labels[self.order]
         self.relation = relation
-        self._leaves = relation.max_depth > 0 and bool(
-            ((self.rows.nodes >= 0) & (self.rows.paths[:, -1] >= 0)).all()
-        )
         self.tile = tile
         self.blocks = [slice(start, min(start + tile, n)) for start in range(0, n, tile)]
-        first = self.rows[torch.tensor([block.start for block in self.blocks])]
-        last = self.rows[torch.tensor([block.stop - 1 for block in self.blocks])]
-        corners = [relation.label_codes(u, v) for u in (first, last) for v in (first, last)]
-        same = (corners[0] == corners[1]) & (corners[0] == corners[2]) & (corners[0] == corners[3])
-        self.pure: list[list[int]] = torch.where(same, corners[0], -1).tolist()
-        self.twins = _twins(self.rows.instances)
+        first = [block.start for block in self.blocks]
+        last = [block.stop - 1 for block in self.blocks]
+        ends = self.rows[torch.tensor(first + last, device=labels.nodes.device)]
+        corners = relation.label_codes(ends, ends).view(2, len(first), 2, len(first))
+        lowest, highest = corners.amin((0, 2)), corners.amax((0, 2))
+        self.pure: list[list[int]] = torch.where(lowest == highest, lowest, -1).tolist()
+        self.twins = twin_pairs(self.rows.instances)
         blocks = len(self.blocks)
         at = (self.twins[0] // tile) * blocks + self.twins[1] // tile
         at, by_tile = at.sort(stable=True)
@@ -84,32 +82,30 @@ class LabelOrder:
     def codes(self, i: int, j: int) -> TileCodes:
         """The codes of a tile that has several."""
         u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
-        (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
+        (first_u, label_u), (first_v, label_v) = runs(u.nodes), runs(v.nodes)
         return TileCodes(
-            self._label_codes(u[first_u], v[first_v]), label_u, label_v, self.relation.num_relations
+            label_codes(self.relation, u[first_u], v[first_v]), label_u, label_v, self.relation.num_relations
         )
 
-    def _label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
-        """As `PairRelation.label_codes`, of distinct labels in order; quick where all of them are leaves."""
-        leaves = self.relation.max_depth > 0 and bool(
-            (u.paths[:, -1] >= 0).all() & (v.paths[:, -1] >= 0).all()
-        )
-        missing = bool((u.nodes[-1] < 0) | (v.nodes[-1] < 0))
-        if len(u) * len(v) <= _FEW or not leaves or missing or int(v.nodes[-1]) >= 1 << 24:
-            return self.relation.label_codes(u, v)
-        depth = torch.full((len(u), len(v)), float(self.relation.max_depth), device=u.nodes.device)
-        for a, b in zip(u.paths.float().unbind(1), v.paths.float().unbind(1), strict=True):
-            depth -= (a[:, None] - b).abs_().clamp_(max=1)  # float32 holds all numbers of nodes here
-        codes = depth.long()
-        if self.relation.refined:
-            assert u.depth is not None
-            codes = self.relation.space.apart(codes, u.depth[0])
-        equal = u.nodes[:, None] == v.nodes
-        own = self.relation.paired_codes(u, u)
-        return torch.where(equal, own[:, None], codes) if bool(equal.any()) else codes
+
+def label_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> Tensor:
+    """As `PairRelation.label_codes`, of distinct labels in order; quicker where all of them are leaves."""
+    few = len(u) * len(v) <= _FEW or relation.max_depth == 0 or relation.refined
+    if few or int(v.nodes[-1]) >= 1 << 24 or not bool(_leaves(u) & _leaves(v)):
+        return relation.label_codes(u, v)
+    depth = torch.full((len(u), len(v)), float(relation.max_depth), device=u.nodes.device)
+    for a, b in zip(u.paths.float().unbind(1), v.paths.float().unbind(1), strict=True):
+        depth -= (a[:, None] - b).abs_().clamp_(max=1)  # float32 holds all numbers of nodes here
+    codes = depth.long()
+    equal = u.nodes[:, None] == v.nodes
+    return torch.where(equal, relation.paired_codes(u, u)[:, None], codes)
 
 
-def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
+def _leaves(rows: LabelRows) -> Tensor:
+    return (rows.nodes >= 0).all() & (rows.paths[:, -1] >= 0).all()
+
+
+def runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
     """The first row of every run of one label, and the run of each row."""
     _, run = torch.unique_consecutive(nodes, return_inverse=True)
     new = torch.ones_like(run, dtype=torch.bool)
@@ -125,7 +121,7 @@ def _most_views(instances: Tensor | None) -> int:
     return int(counts.max())
 
 
-def _twins(instances: Tensor | None) -> Tensor:
+def twin_pairs(instances: Tensor | None) -> Tensor:
     """All pairs of rows of one instance, `(2, P)`, the earlier row first."""
     if instances is None:
         return torch.empty((2, 0), dtype=torch.int64)

@@ -11,16 +11,18 @@ from torch import Tensor
 
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.streaming.exponentials import Exponentials, common_slope, exponent_dtype
+from labeltree.pairs.streaming.exponentials import Exponentials
+from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
+from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.one_tile import OneTile
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 from labeltree.pairs.streaming.tiles import blocks
+from labeltree.pairs.streaming.unit import unit_gradient, unit_rows, working_dtype
 from labeltree.pairs.summary import PairStatistics, Statistic
 
 __all__ = ["fits", "label_sums", "pair_statistics", "tile_of"]
-
-_LEAST_NORM = 1e-12  # as in `labeltree.geometry`: a shorter vector has no direction
 
 
 def fits(
@@ -31,7 +33,7 @@ def fits(
         return False
     if scale is not None and scale.requires_grad:
         return False
-    return exponent_dtype(_working(z), temperature, scale) is not None and LabelOrder.fits(relation)
+    return exponent_dtype(working_dtype(z), temperature, scale) is not None and LabelOrder.fits(relation)
 
 
 def pair_statistics(
@@ -43,7 +45,17 @@ def pair_statistics(
     plan: Plan,
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`, of a batch `z (n, d)` with itself."""
-    order = LabelOrder(relation, tile_of(len(z), plan))
+    tile = tile_of(len(z), plan)
+    if len(z) <= tile:
+        whole = OneTile(relation, temperature, scale, frozenset(want))
+        total, lse, least = whole.statistics(z)
+        return PairStatistics(
+            count=whole.counts() if "count" in want else None,
+            sum=total if "sum" in want else None,
+            lse=lse if "lse" in want else None,
+            least=least if "least" in want else None,
+        )
+    order = LabelOrder(relation, tile)
     labels = label_sums(order)
     count = torch.empty_like(found := labels.counts()).index_copy_(0, order.order, found)
     total, lse, least = _Symmetric.apply(
@@ -86,7 +98,7 @@ class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: _Work) -> tuple[Tensor, Tensor, Tensor]:
         order, tau = work.order, work.temperature
-        u, inverse = _unit(z, order.order)
+        u, inverse = unit_rows(z, order.order)
         exponents = exponent_dtype(u.dtype, tau, work.scale)
         assert exponents is not None
         keep = work.keep if ctx.needs_input_grad[0] else 0
@@ -124,20 +136,13 @@ class _Symmetric(torch.autograd.Function):
                 slope = torch.where(present, of_lse[order.order].double() / sums, 0.0)
                 views = _ViewPairs(walk)
                 views.add_gradient(of_u, slope)
-                labels = present & ~views.columns
-                largest = float(torch.where(labels, sums, 1.0).log().abs().max()) if len(sums) else 0.0
-                error = torch.finfo(u.dtype).eps * (8 + 2 * largest)
-                walk.add_gradient(of_u, slope, common_slope(slope, labels, error))
+                common = common_slope(slope, sums, present & ~views.columns, u.dtype)
+                walk.add_gradient(of_u, slope, common)
             if of_sum is not None:
                 work.labels.add_gradient(of_u, u, of_sum[order.order] / work.temperature)
             if of_least is not None:
-                _add_least_gradient(of_u, u, work, of_least[order.order])
-            # through z ↦ z/|z|, back in the order of the batch
-            of_z = torch.empty_like(z)
-            for rows in blocks(len(z), 8192):
-                g, x = of_u[rows], u[rows]
-                g = g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
-                of_z[order.order[rows]] = g.to(z.dtype)
+                add_least_gradient(of_u, u, order.rows, order.order, of_least[order.order] / work.temperature)
+            of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
         return once(of_z), None
 
 
@@ -187,38 +192,6 @@ class _ViewPairs:
             u_i, u_k = u[i], u[k]
             of_u.index_add_(0, i, weight[:, None] * u_k)
             of_u.index_add_(0, k, weight[:, None] * u_i)
-
-
-def _add_least_gradient(of_u: Tensor, u: Tensor, work: _Work, weight: Tensor) -> None:
-    """Add the gradient of Σ weight·least; of keys that are equally near, the first in the batch has it.
-
-    Which key that is has not been kept: it is searched for again, for the few rows whose least similarity the
-    loss depends on.
-    """
-    order = work.order
-    batch = PairRelation(order.rows, order.rows, offset=0)
-    row, code = weight.nonzero(as_tuple=True)
-    for some in blocks(len(row), 128):
-        i, r = row[some], code[some]
-        cosine = (u[i] @ u.T).masked_fill_(batch.codes(i) != r[:, None], torch.inf)
-        least = cosine == cosine.amin(1, keepdim=True)
-        k = torch.where(least, order.order, len(u)).argmin(1)
-        slope = (weight[i, r] / work.temperature)[:, None]
-        u_i, u_k = u[i], u[k]
-        of_u.index_add_(0, i, slope * u_k)
-        of_u.index_add_(0, k, slope * u_i)
-
-
-def _unit(z: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """z/|z| and 1/|z|, both in the given order."""
-    u = z.detach()[order].to(_working(z))
-    norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)
-    inverse = torch.where(norm > _LEAST_NORM, norm, torch.inf).reciprocal()
-    return u.mul_(inverse), inverse
-
-
-def _working(z: Tensor) -> torch.dtype:
-    return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
 def tile_of(n: int, plan: Plan) -> int:

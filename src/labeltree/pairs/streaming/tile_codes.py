@@ -40,6 +40,11 @@ class TileCodes:
         entries = table.gather(1, self.of_labels.index_select(0, self.rows))
         return entries.T.index_select(0, self.cols).T
 
+    def both(self, table: Tensor) -> Tensor:
+        """The sum `(b, b)` of what either row of a pair has in a table `(b, R)`; of a batch with itself."""
+        one = self.spread_rows(table)
+        return one + one.T
+
     def row_sums(self, tile: Tensor) -> Tensor:
         """Sums `(b, R)` of each row of a tile `(b, c)` by code."""
         by_label = tile.new_zeros((self.of_labels.shape[1], len(tile)))

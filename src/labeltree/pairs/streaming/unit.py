@@ -1,0 +1,36 @@
+"""Rows of unit length, and the gradient through their normalisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.streaming.tiles import blocks
+
+__all__ = ["unit_gradient", "unit_rows", "working_dtype"]
+
+_LEAST_NORM = 1e-12  # as in `labeltree.geometry`: a shorter vector has no direction
+_BLOCK = 8192
+
+
+def working_dtype(z: Tensor) -> torch.dtype:
+    """float64 of float64, else float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32
+
+
+def unit_rows(z: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """z/|z| `(n, d)` and 1/|z| `(n, 1)`, the rows in the given order; without graph."""
+    u = z.detach()[order].to(working_dtype(z))
+    norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)
+    inverse = norm.masked_fill_(norm <= _LEAST_NORM, torch.inf).reciprocal_()
+    return u.mul_(inverse), inverse
+
+
+def unit_gradient(of_u: Tensor, u: Tensor, inverse: Tensor, order: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient `(n, d)` of z, in its own order, from that of u = `unit_rows(z, order)`; overwrites it."""
+    of_z = torch.empty(of_u.shape, dtype=dtype, device=of_u.device)
+    for rows in blocks(len(u), _BLOCK):
+        g, x = of_u[rows], u[rows]
+        g = g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
+        of_z[order[rows]] = g.to(dtype)
+    return of_z
