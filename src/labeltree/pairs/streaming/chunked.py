@@ -24,6 +24,7 @@ from labeltree.pairs.gather import num_ranks, rows_of_all_ranks
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
+from labeltree.pairs.streaming.gradients import TileGradients
 from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.slopes import Slopes
 from labeltree.pairs.streaming.tiles import tiles
@@ -141,19 +142,19 @@ class _Chunked(torch.autograd.Function):
         walk: _Walk = ctx.walk
         with torch.no_grad():
             slopes = Slopes(scale, lse, index, grads, walk.pair_weight)
-            sums = _Gradients(queries, keys, ctx.temperature, both=walk.shard is None)
+            kind = walk.geometry, walk.similarity
+            sums = TileGradients(queries, keys, *kind, ctx.temperature, shard=walk.shard)
             for rows, cols in walk.tiles():
-                s = sums.similarities(walk, rows, cols)
+                s = sums.similarities(rows, cols)
                 codes = walk.relation.codes(rows, cols)
                 slope = slopes.tile(s.detach(), codes, rows, cols)
                 if walk.shard is not None:
                     slope += slopes.tile(s.detach().T, codes.T, cols, rows, of_scale=False).T
                 sums.add(s, slope, rows, cols)
-        of_scale, of_temperature = slopes.of_scale, sums.of_temperature
-        if walk.shard is not None:  # a share, of which DDP takes the mean over ranks
-            of_scale = None if of_scale is None else of_scale * num_ranks()
-            of_temperature = None if of_temperature is None else of_temperature * (num_ranks() / 2)
-        wanted = (sums.of_queries, sums.of_keys, of_scale, of_temperature)
+        of_scale = slopes.of_scale
+        if walk.shard is not None and of_scale is not None:
+            of_scale = of_scale * num_ranks()  # of this rank's share, as DDP takes the mean over ranks
+        wanted = (sums.of_queries, sums.of_keys, of_scale, sums.of_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
         return *(once(g) if g is not None and need else None for g, need in needed), None
 
@@ -173,38 +174,3 @@ def _from_all_ranks(found: _Found, shard: slice, want: frozenset[Statistic]) -> 
             whole[at], rows = rows[:, :width].reshape(found[at].shape), rows[:, width:]
     count, total, lse, least, index, weight, weighted = whole
     return count, total, lse, least, index, weight, weighted
-
-
-class _Gradients:
-    """The gradients of embeddings and temperature, summed up over tiles; of the keys, only with `both`."""
-
-    def __init__(self, queries: Tensor, keys: Tensor, temperature: float | Tensor, *, both: bool) -> None:
-        self.queries, self.keys = queries.detach(), keys.detach()
-        self.temperature = temperature.detach() if isinstance(temperature, Tensor) else temperature
-        self.of_queries = torch.zeros_like(self.queries)
-        self.of_keys = torch.zeros_like(self.keys) if both else None
-        self.of_temperature = torch.zeros_like(temperature) if isinstance(temperature, Tensor) else None
-        self._leaves: list[Tensor] = []
-
-    def similarities(self, walk: _Walk, rows: slice, cols: slice) -> Tensor:
-        """The similarities of a tile, with a graph."""
-        with torch.enable_grad():
-            queries, keys = self.queries[rows].clone().requires_grad_(), self.keys[cols]
-            self._leaves = [queries]
-            if self.of_keys is not None:
-                keys = keys.clone().requires_grad_()
-                self._leaves.append(keys)
-            temperature = self.temperature
-            if isinstance(temperature, Tensor):
-                temperature = temperature.clone().requires_grad_()
-                self._leaves.append(temperature)
-            return pair_similarity(queries, keys, walk.geometry, temperature, walk.similarity)
-
-    def add(self, s: Tensor, slope: Tensor, rows: slice, cols: slice) -> None:
-        """Add the gradients of Σ slope·s of the tile that `similarities` gave last."""
-        found = torch.autograd.grad(s, self._leaves, slope)
-        self.of_queries[rows] += found[0]
-        if self.of_keys is not None:
-            self.of_keys[cols] += found[1]
-        if self.of_temperature is not None:
-            self.of_temperature += found[-1]
