@@ -12,6 +12,7 @@ from torch import Tensor
 
 from labeltree.pairs.dense import contrast as dense
 from labeltree.pairs.implementation import planned
+from labeltree.pairs.kernels import contrast as kernels
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming import contrast as streaming
@@ -72,6 +73,10 @@ def soft_target_contrast(
     with torch.autocast(queries.device.type, enabled=False):
         if plan.name == "dense":
             return dense.soft_target_contrast(queries, keys.detach(), stored.detach(), relation, **options)
+        if plan.name == "triton" and kernels.supports(queries, keys, stored, relation):
+            return kernels.soft_target_contrast(
+                queries, keys.detach(), stored.detach(), relation, **options, tile=plan.tile
+            )
         return streaming.soft_target_contrast(
             queries, keys.detach(), stored.detach(), relation, **options, plan=plan
         )

@@ -48,9 +48,7 @@ def attention_kernel(
         greater = tl.maximum(peak, tl.max(cos, 1))
         safe = tl.where(greater == -INF, 0.0, greater)
         risen, behind = peak - safe, tl.where(use, cos - safe[:, None], 0.0)
-        p = tl.where(
-            use & ((k < INF) | (behind == 0.0)), tl.exp2(tl.where(behind == 0.0, 0.0, behind * k)), 0.0
-        )
+        p = tl.where(use, tl.exp2(tl.where(behind == 0.0, 0.0, behind * k)), 0.0)
         keep = tl.where(risen == 0.0, 1.0, tl.exp2(risen * k))
         if k == 0.0:
             keep = tl.where(peak == -INF, 0.0, 1.0)

@@ -46,7 +46,7 @@ def gradient_kernel(
     A_x, E_x, B_x, A_y, E_y, B_y, out,
     pad_x, pad_y, n_y, tiles_y, span,
     T: tl.constexpr, D: tl.constexpr, L: tl.constexpr, R: tl.constexpr, REFINED: tl.constexpr,
-    F: tl.constexpr, PRECISION: tl.constexpr, HALF: tl.constexpr,
+    F: tl.constexpr, PRECISION: tl.constexpr, HALF: tl.constexpr, MIXED: tl.constexpr,
 ):  # fmt: skip
     """Gradients with respect to unit vectors x, times τ: Σ_k slope_ik·y_k/|y_k|.
 
@@ -58,45 +58,49 @@ def gradient_kernel(
         F: flags: 1 lse, 2 sum, 8 A has the denominators in it and E is not used, 16 the row's tables count,
             32 the column's tables count.
         HALF: slopes are rounded to bfloat16.
+        MIXED: the tiles of several relations alone, added to what `out` holds; otherwise all others. Apart,
+            as the former need more registers than leave room for many of the latter.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
-    gradient = tl.zeros([T, D], tl.float32)
+    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
+    gradient = tl.load(out + place) if MIXED else tl.zeros([T, D], tl.float32)
     none = tl.zeros([T], tl.float32)
     j = part * span
     stop = tl.minimum(j + span, tiles_y)
     while j < stop:
         code = tl.load(tile_code + i * tiles_y + j)
         end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if code >= 0:
-            factor = norm * tl.load(scale + code)
-            a_x, e_x, b_x = _entries(A_x, E_x, B_x, code * pad_x + rows, none, F, F & 16)
-            for tile in range(j, end):
-                cols = tile * T + tl.arange(0, T)
-                others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
-                cos = cosines(vectors, others, inverse, PRECISION)
-                a_y, e_y, b_y = _entries(A_y, E_y, B_y, code * pad_y + cols, none, F, F & 32)
-                slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
-                gradient = added_product(gradient, slope * inverse[None, :], others, PRECISION, HALF)
-        else:
-            for tile in range(j, end):
-                cols = tile * T + tl.arange(0, T)
-                others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
-                cos = cosines(vectors, others, inverse, PRECISION)
-                codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                slopes = cos * 0.0
-                present = tl.min(codes)
-                while present < R:
-                    factor = norm * tl.load(scale + present)
-                    a_x, e_x, b_x = _entries(A_x, E_x, B_x, present * pad_x + rows, none, F, F & 16)
-                    a_y, e_y, b_y = _entries(A_y, E_y, B_y, present * pad_y + cols, none, F, F & 32)
+        if not MIXED:
+            if code >= 0:
+                factor = norm * tl.load(scale + code)
+                a_x, e_x, b_x = _entries(A_x, E_x, B_x, code * pad_x + rows, none, F, F & 16)
+                for tile in range(j, end):
+                    cols = tile * T + tl.arange(0, T)
+                    others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
+                    cos = cosines(vectors, others, inverse, PRECISION)
+                    a_y, e_y, b_y = _entries(A_y, E_y, B_y, code * pad_y + cols, none, F, F & 32)
                     slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
-                    slopes = tl.where(codes == present, slope, slopes)
-                    present = tl.min(tl.where(codes > present, codes, R))
-                gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
+                    gradient = added_product(gradient, slope * inverse[None, :], others, PRECISION, HALF)
+        else:
+            if code < 0:
+                for tile in range(j, end):
+                    cols = tile * T + tl.arange(0, T)
+                    others, inverse = rows_of(y, cols, D), tl.load(inverse_y + cols)
+                    cos = cosines(vectors, others, inverse, PRECISION)
+                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+                    slopes = cos * 0.0
+                    present = tl.min(codes)
+                    while present < R:
+                        factor = norm * tl.load(scale + present)
+                        a_x, e_x, b_x = _entries(A_x, E_x, B_x, present * pad_x + rows, none, F, F & 16)
+                        a_y, e_y, b_y = _entries(A_y, E_y, B_y, present * pad_y + cols, none, F, F & 32)
+                        slope = _slope(cos, factor, a_x, e_x, b_x, a_y, e_y, b_y, F)
+                        slopes = tl.where(codes == present, slope, slopes)
+                        present = tl.min(tl.where(codes > present, codes, R))
+                    gradient = added_product(gradient, slopes * inverse[None, :], others, PRECISION, HALF)
         j = end
-    place = (part * pad_x + rows).to(tl.int64)[:, None] * D + tl.arange(0, D)[None, :]
     tl.store(out + place, gradient)
 
 

@@ -97,7 +97,7 @@ def statistics_kernel(
     peak_of, total_of, sum_of, least_of, index_of, count_of,
     pad_x, pad_y, n_y, tiles_y, span,
     T: tl.constexpr, D: tl.constexpr, L: tl.constexpr, R: tl.constexpr, REFINED: tl.constexpr,
-    F: tl.constexpr, PRECISION: tl.constexpr,
+    F: tl.constexpr, PRECISION: tl.constexpr, MIXED: tl.constexpr,
 ):  # fmt: skip
     """Statistics of the rows of x by relation to the rows of y.
 
@@ -111,22 +111,25 @@ def statistics_kernel(
             what is not wanted is not touched.
         span: tiles that a program walks over.
         F: see `_seen`.
+        MIXED: the tiles of several relations alone, merged with what is there; otherwise all others. Apart,
+            as the former need more registers than leave room for many of the latter.
     """
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     own = part * R * pad_x + rows
-    for code in range(R):
-        peak, total, sums, least, at, count = _nothing(T)
-        place = own + code * pad_x
-        if F & 1:
-            tl.store(peak_of + place, peak)
-            tl.store(total_of + place, total)
-        if F & 2:
-            tl.store(sum_of + place, sums)
-        if F & 4:
-            tl.store(least_of + place, least)
-            tl.store(index_of + place, at)
-        tl.store(count_of + place, count)
+    if not MIXED:
+        for code in range(R):
+            peak, total, sums, least, at, count = _nothing(T)
+            place = own + code * pad_x
+            if F & 1:
+                tl.store(peak_of + place, peak)
+                tl.store(total_of + place, total)
+            if F & 2:
+                tl.store(sum_of + place, sums)
+            if F & 4:
+                tl.store(least_of + place, least)
+                tl.store(index_of + place, at)
+            tl.store(count_of + place, count)
     if F & 7:
         vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
     j = part * span
@@ -134,67 +137,69 @@ def statistics_kernel(
     while j < stop:
         code = tl.load(tile_code + i * tiles_y + j)
         end = tl.minimum(tl.load(run_end + i * tiles_y + j), stop)
-        if code >= 0:
-            peak, total, sums, least, at, count = _nothing(T)
-            if F & 7:
-                factor = norm * tl.load(scale + code)
+        if not MIXED:
+            if code >= 0:
+                peak, total, sums, least, at, count = _nothing(T)
+                if F & 7:
+                    factor = norm * tl.load(scale + code)
+                    for tile in range(j, end):
+                        cols = tile * T + tl.arange(0, T)
+                        cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                        index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
+                        peak, total, sums, least, at, count = _seen(
+                            cos, cos, factor, index, peak, total, sums, least, at, count, F, False
+                        )
+                else:
+                    count += (end - j) * T
+                _merge(
+                    peak_of,
+                    total_of,
+                    sum_of,
+                    least_of,
+                    index_of,
+                    count_of,
+                    own + code * pad_x,
+                    peak,
+                    total,
+                    sums,
+                    least,
+                    at,
+                    count,
+                    F,
+                )
+        else:
+            if code < 0:
                 for tile in range(j, end):
                     cols = tile * T + tl.arange(0, T)
-                    cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                    codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
+                    if F & 7:
+                        cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
+                    else:
+                        cos = codes
+                        norm = tl.zeros([T], tl.float32)
                     index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
-                    peak, total, sums, least, at, count = _seen(
-                        cos, cos, factor, index, peak, total, sums, least, at, count, F, False
-                    )
-            else:
-                count += (end - j) * T
-            _merge(
-                peak_of,
-                total_of,
-                sum_of,
-                least_of,
-                index_of,
-                count_of,
-                own + code * pad_x,
-                peak,
-                total,
-                sums,
-                least,
-                at,
-                count,
-                F,
-            )
-        else:
-            for tile in range(j, end):
-                cols = tile * T + tl.arange(0, T)
-                codes = tile_relation(labels_x, labels_y, rows, cols, pad_x, pad_y, n_y, L, R, REFINED)
-                if F & 7:
-                    cos = cosines(vectors, rows_of(y, cols, D), tl.load(inverse_y + cols), PRECISION)
-                else:
-                    cos = codes
-                    norm = tl.zeros([T], tl.float32)
-                index = tl.load(labels_y + (L + 4) * pad_y + cols) if F & 4 else cols
-                present = tl.min(codes)
-                while present < R:
-                    peak, total, sums, least, at, count = _nothing(T)
-                    factor = norm * tl.load(scale + present)
-                    peak, total, sums, least, at, count = _seen(
-                        cos, codes == present, factor, index, peak, total, sums, least, at, count, F, True
-                    )
-                    _merge(
-                        peak_of,
-                        total_of,
-                        sum_of,
-                        least_of,
-                        index_of,
-                        count_of,
-                        own + present * pad_x,
-                        peak,
-                        total,
-                        sums,
-                        least,
-                        at,
-                        count,
-                        F,
-                    )
-                    present = tl.min(tl.where(codes > present, codes, R))
+                    present = tl.min(codes)
+                    while present < R:
+                        peak, total, sums, least, at, count = _nothing(T)
+                        factor = norm * tl.load(scale + present)
+                        peak, total, sums, least, at, count = _seen(
+                            cos, codes == present, factor, index, peak, total, sums, least, at, count, F, True
+                        )
+                        _merge(
+                            peak_of,
+                            total_of,
+                            sum_of,
+                            least_of,
+                            index_of,
+                            count_of,
+                            own + present * pad_x,
+                            peak,
+                            total,
+                            sums,
+                            least,
+                            at,
+                            count,
+                            F,
+                        )
+                        present = tl.min(tl.where(codes > present, codes, R))
         j = end

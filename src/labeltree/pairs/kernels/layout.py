@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.pairs.relation import LabelRows, PairRelation
 
-__all__ = ["MIXED", "Side", "Tiles", "sides", "tiles_between"]
+__all__ = ["MIXED", "Side", "Tiles", "sides", "tiles_between", "unsorted_sides"]
 
 MIXED = -1
 """The code of a tile whose pairs differ in their relation."""
@@ -85,6 +85,18 @@ def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
     if queries is keys and not shift:
         return key_side, key_side
     return _side(queries, order, of_queries, _partners(len(queries), key_place, shift), tile), key_side
+
+
+def unsorted_sides(relation: PairRelation, query_tile: int, key_tile: int) -> tuple[Side, Side]:
+    """The queries and the keys as they come, neither empty."""
+    queries, keys = relation.queries, relation.keys
+    of_queries, of_keys = _instances(queries, keys)
+    index, key_index = (torch.arange(len(side), device=queries.nodes.device) for side in (queries, keys))
+    there = _partners(len(queries), key_index, relation.offset)
+    back = torch.full_like(key_index, -1)  # nobody asks
+    return _side(queries, index, of_queries, there, query_tile), _side(
+        keys, key_index, of_keys, back, key_tile
+    )
 
 
 def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:

@@ -145,14 +145,16 @@ def _forward(problem: _Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
             (1, torch.int32),
         )
     ]
-    statistics_kernel[(blocks, parts)](
-        problem.of_queries.rows, problem.of_queries.inverse, u.labels,
-        problem.of_keys.rows, problem.of_keys.inverse, v.labels,
-        problem.tiles.code, problem.tiles.end, problem.scale * (math.log2(math.e) / problem.temperature),
-        *fields, pad_x, pad_y, len(v), tiles, span,
-        T=how.tile, D=how.width, L=problem.relation.max_depth, R=size, REFINED=problem.relation.refined,
-        F=flags, PRECISION=how.precision, num_warps=how.num_warps, num_stages=how.num_stages,
-    )  # fmt: skip
+    for mixed in (False, True):
+        statistics_kernel[(blocks, parts)](
+            problem.of_queries.rows, problem.of_queries.inverse, u.labels,
+            problem.of_keys.rows, problem.of_keys.inverse, v.labels,
+            problem.tiles.code, problem.tiles.end, problem.scale * (math.log2(math.e) / problem.temperature),
+            *fields, pad_x, pad_y, len(v), tiles, span,
+            T=how.tile, D=how.width, L=problem.relation.max_depth, R=size, REFINED=problem.relation.refined,
+            F=flags, PRECISION=how.precision, MIXED=mixed, num_warps=how.num_warps,
+            num_stages=how.num_stages,
+        )  # fmt: skip
     peak, exps, total, least, index, count = fields
     count = u.restored(count.sum(0).T)
     if flags & 1:
@@ -255,14 +257,16 @@ def _gradient(problem: _Problem, tables: _Tables, flags: int) -> Tensor:
     pad_x, pad_y = u.labels.shape[1], v.labels.shape[1]
     out = torch.empty((parts, pad_x, how.width), device=u.order.device)
     table = (tables.weight, tables.denominator, tables.slope)
-    gradient_kernel[(blocks, parts)](
-        x.rows, x.inverse, u.labels, y.rows, y.inverse, v.labels,
-        tiles.code, tiles.end, problem.scale * (math.log2(math.e) / problem.temperature),
-        *table, *table, out, pad_x, pad_y, len(v), num_tiles, span,
-        T=how.tile, D=how.width, L=problem.relation.max_depth, R=problem.relation.num_relations,
-        REFINED=problem.relation.refined, F=tables.flags | flags, PRECISION=how.precision, HALF=how.half,
-        num_warps=how.num_warps, num_stages=how.num_stages,
-    )  # fmt: skip
+    for mixed in (False, True):
+        gradient_kernel[(blocks, parts)](
+            x.rows, x.inverse, u.labels, y.rows, y.inverse, v.labels,
+            tiles.code, tiles.end, problem.scale * (math.log2(math.e) / problem.temperature),
+            *table, *table, out, pad_x, pad_y, len(v), num_tiles, span,
+            T=how.tile, D=how.width, L=problem.relation.max_depth, R=problem.relation.num_relations,
+            REFINED=problem.relation.refined, F=tables.flags | flags, PRECISION=how.precision, HALF=how.half,
+            MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
+            num_stages=how.num_stages,
+        )  # fmt: skip
     return u.restored((out.sum(0) if parts > 1 else out[0])[:, : problem.d])
 
 
