@@ -14,8 +14,12 @@ from labeltree.pairs.gather import rows_of_all_ranks
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
+from labeltree.pairs.streaming import bounded_symmetric
+from labeltree.pairs.streaming.bounded_symmetric import least_own
 from labeltree.pairs.streaming.gradients import TileGradients
 from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.symmetric import tile_of
 from labeltree.pairs.streaming.tiles import tiles
 
 __all__ = ["bounded_sum"]
@@ -49,6 +53,10 @@ def bounded_sum(
     plan: Plan,
 ) -> Tensor:
     """As `labeltree.pairs.bounded_sum`."""
+    alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
+    if alone and LabelOrder.fits(relation):
+        order = LabelOrder(relation, tile_of(len(queries), plan))
+        return bounded_symmetric.bounded_sum(queries, order, float(temperature), members, offset, bound)
     members = torch.cat([members, members.new_zeros(len(members), 1)], dim=1)
     shard = relation.shard if queries is keys else None
     walk = _Walk(relation, geometry, similarity, members, plan.tile, shard)
@@ -67,7 +75,7 @@ class _Bounded(torch.autograd.Function):
         temperature: float | Tensor,
         walk: _Walk,
     ) -> Tensor:
-        least = _least_own(offset, bound, temperature)
+        least = least_own(offset, bound, temperature)
         total = torch.zeros_like(offset)
         own, held = torch.zeros_like(offset, dtype=torch.int64), torch.zeros_like(offset, dtype=torch.int64)
         for rows, cols in walk.tiles():
@@ -115,13 +123,3 @@ class _Bounded(torch.autograd.Function):
             wanted = (sums.of_queries, sums.of_keys, grad * own, (grad * held).sum(0), sums.of_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:5], strict=True)
         return *(once(g) if g is not None and need else None for g, need in needed), None
-
-
-def _least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Tensor:
-    """The pair loss `(n, T)` from which on a pair has its own, not the bound.
-
-    That is the bound less its rounding error: a similarity is not computed twice to the last digit, and the
-    pair that set the bound is to tie with it.
-    """
-    size = offset.abs() + bound.abs() + 1 / float(temperature)
-    return bound - 4 * torch.finfo(offset.dtype).eps * size

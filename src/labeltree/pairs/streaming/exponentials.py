@@ -74,14 +74,14 @@ class Exponentials:
                 codes = None if code >= 0 else self._codes(i, j)
                 cosine = self._cosines(i, j, 1.0 if lowest is not None else self._factor(code))
                 if lowest is not None:
-                    self._mask(cosine, i, j, torch.inf)
+                    self.order.mask(cosine, i, j, torch.inf)
                     _lower(lowest, cosine, rows, cols, code, codes, both=i < j)
                 if total is None:
                     continue
                 if lowest is not None:
                     cosine.mul_(self._factor(code))
                 tile = self._exponentials(cosine, codes)
-                self._mask(tile, i, j, 0.0)
+                self.order.mask(tile, i, j, 0.0)
                 _add_up(total, tile, rows, cols, code, codes, both=i < j)
                 if self.room >= tile.nbytes:
                     self.room -= tile.nbytes
@@ -110,7 +110,7 @@ class Exponentials:
                 tile = self.kept.pop((i, j), None)
                 if tile is None:
                     tile = self._exponentials(self._cosines(i, j, self._factor(code)), codes)
-                    self._mask(tile, i, j, 0.0)
+                    self.order.mask(tile, i, j, 0.0)
                 if codes is None:
                     row, col = slopes[code, rows], slopes[code, cols]
                     omega = self.scales.values[code] / self.temperature
@@ -155,16 +155,6 @@ class Exponentials:
         if codes is not None and self.scales.table is not None:
             exponent.mul_(codes.spread(self.scales.table))
         return exponent.to(self.dtype).exp2_()
-
-    def _mask(self, tile: Tensor, i: int, j: int, value: float) -> None:
-        """Set what is no pair of labels: a row with itself, and views of one sample."""
-        if i == j:
-            tile.fill_diagonal_(value)
-        twins = self.order.twins_of(i, j)
-        if twins is not None:
-            tile[twins] = value
-            if i == j:
-                tile[twins[::-1]] = value
 
 
 def _add_up(

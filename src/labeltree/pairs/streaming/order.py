@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 from labeltree.pairs.streaming.tile_codes import TileCodes
 
-__all__ = ["LabelOrder", "label_codes", "runs", "twin_pairs"]
+__all__ = ["LabelOrder", "label_codes", "label_sums", "runs", "twin_pairs"]
 
 _MOST_VIEWS = 64
 _FEW = 64 * 64  # pairs of labels up to which the general way to their codes is as fast
@@ -31,6 +32,7 @@ class LabelOrder:
         rows: labels, in that order.
         pure: `(B, B)` for each tile its one code, or −1; only I ≤ J counts.
         twins: `(2, P)` places i < k of views of one sample, tile by tile.
+        twin_codes: `(2, P)` their codes as labels and as views.
     """
 
     def __init__(self, relation: PairRelation, tile: int) -> None:
@@ -56,6 +58,9 @@ class LabelOrder:
         self.twins = self.twins[:, by_tile]
         self._ends = torch.searchsorted(at, torch.arange(blocks * blocks + 1, device=at.device)).tolist()
 
+        of_pairs = relation.paired_codes(self.rows[self.twins[0]], self.rows[self.twins[1]])
+        self.twin_codes = torch.stack([of_pairs, relation.view_codes(of_pairs)])
+
     @staticmethod
     def fits(relation: PairRelation) -> bool:
         """Whether a batch can be walked in this order: a batch with itself, by labels alone."""
@@ -79,6 +84,17 @@ class LabelOrder:
         pairs = self.twins[:, begin:end]
         return pairs[0] - i * self.tile, pairs[1] - j * self.tile
 
+    def mask(self, tile: Tensor, i: int, j: int, value: float) -> Tensor:
+        """Set what is no pair of labels in a tile: a row with itself, and views of one sample."""
+        if i == j:
+            tile.fill_diagonal_(value)
+        twins = self.twins_of(i, j)
+        if twins is not None:
+            tile[twins] = value
+            if i == j:
+                tile[twins[::-1]] = value
+        return tile
+
     def codes(self, i: int, j: int) -> TileCodes:
         """The codes of a tile that has several."""
         u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
@@ -86,6 +102,18 @@ class LabelOrder:
         return TileCodes(
             label_codes(self.relation, u[first_u], v[first_v]), label_u, label_v, self.relation.num_relations
         )
+
+
+def label_sums(order: LabelOrder) -> SubtreeSums:
+    """Sums over subtrees of the batch."""
+    relation = order.relation
+    apart = torch.arange(relation.max_depth)
+    if relation.refined:
+        known = order.rows.nodes >= 0
+        assert order.rows.depth is not None
+        depth = int(order.rows.depth[known].max()) if bool(known.any()) else 1
+        apart = relation.space.apart(apart, depth)
+    return SubtreeSums(order.rows, order.twins, order.twin_codes, apart, relation.num_relations)
 
 
 def label_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> Tensor:

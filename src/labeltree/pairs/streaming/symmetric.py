@@ -16,13 +16,13 @@ from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.one_tile import OneTile
-from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.order import LabelOrder, label_sums
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 from labeltree.pairs.streaming.tiles import blocks
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows, working_dtype
 from labeltree.pairs.summary import PairStatistics, Statistic
 
-__all__ = ["fits", "label_sums", "pair_statistics", "tile_of"]
+__all__ = ["fits", "pair_statistics", "tile_of"]
 
 
 def fits(
@@ -67,21 +67,6 @@ def pair_statistics(
         lse=lse if "lse" in want else None,
         least=least if "least" in want else None,
     )
-
-
-def label_sums(order: LabelOrder) -> SubtreeSums:
-    """Sums over subtrees of the batch."""
-    relation = order.relation
-    first, second = order.rows[order.twins[0]], order.rows[order.twins[1]]
-    codes = relation.paired_codes(first, second)
-    twin_codes = torch.stack([codes, relation.view_codes(codes)])
-    apart = torch.arange(relation.max_depth)
-    if relation.refined:
-        known = order.rows.nodes >= 0
-        assert order.rows.depth is not None
-        depth = int(order.rows.depth[known].max()) if bool(known.any()) else 1
-        apart = relation.space.apart(apart, depth)
-    return SubtreeSums(order.rows, order.twins, twin_codes, apart, relation.num_relations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +138,8 @@ class _ViewPairs:
         order = walk.order
         self.walk = walk
         self.i, self.k = order.twins
-        relation = order.relation
-        self.codes = relation.view_codes(relation.paired_codes(order.rows[self.i], order.rows[self.k]))
-        self.columns = torch.zeros(relation.num_relations, dtype=torch.bool)
+        self.codes = order.twin_codes[1]
+        self.columns = torch.zeros(order.relation.num_relations, dtype=torch.bool)
         self.columns[self.codes] = True
 
     def _exponents(self, pairs: slice) -> Tensor:

@@ -23,11 +23,13 @@ class TileCodes:
 
     def __init__(self, of_labels: Tensor, rows: Tensor, cols: Tensor, size: int) -> None:
         self.of_labels, self.rows, self.cols, self.size = of_labels, rows, cols, size
+        self._of_rows: Tensor | None = None
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes."""
-        return self.of_labels.nbytes + self.rows.nbytes + self.cols.nbytes
+        of_rows = self.of_labels.shape[1] * self.rows.nbytes
+        return self.of_labels.nbytes + of_rows + self.rows.nbytes + self.cols.nbytes
 
     def spread(self, table: Tensor) -> Tensor:
         """The entries `(b, c)` of a table over the codes."""
@@ -37,7 +39,7 @@ class TileCodes:
 
     def spread_rows(self, table: Tensor) -> Tensor:
         """Each row's own entries `(b, c)`, of a table `(b, R)`."""
-        entries = table.gather(1, self.of_labels.index_select(0, self.rows))
+        entries = table.gather(1, self._by_row())
         return entries.T.index_select(0, self.cols).T
 
     def both(self, table: Tensor) -> Tensor:
@@ -49,8 +51,7 @@ class TileCodes:
         """Sums `(b, R)` of each row of a tile `(b, c)` by code."""
         by_label = tile.new_zeros((self.of_labels.shape[1], len(tile)))
         by_label.index_add_(0, self.cols, tile.T.contiguous())
-        codes = self.of_labels.index_select(0, self.rows)
-        return tile.new_zeros((len(tile), self.size)).scatter_add_(1, codes, by_label.T)
+        return tile.new_zeros((len(tile), self.size)).scatter_add_(1, self._by_row(), by_label.T)
 
     def row_minima(self, tile: Tensor, most: float) -> Tensor:
         """Least entries `(b, R)` of each row of a tile by code, all within ±`most`; +∞ for no entry."""
@@ -61,6 +62,12 @@ class TileCodes:
             here = other.add_(tile).amin(1)
             least[:, code] = torch.where(here > 2 * most, torch.inf, here)
         return least
+
+    def _by_row(self) -> Tensor:
+        """The codes `(b, C)` of each row with the labels of the columns."""
+        if self._of_rows is None:
+            self._of_rows = self.of_labels.index_select(0, self.rows)
+        return self._of_rows
 
     @property
     def transposed(self) -> TileCodes:
