@@ -148,11 +148,15 @@ def _side(rows: LabelRows, order: Tensor, instances: Tensor, partners: Tensor, t
 
 
 def _bounds(side: Side, tile: int, max_depth: int) -> tuple[Tensor, Tensor]:
-    """The least and the greatest label fields of every block, `(L + 5, B)`, of partners those there are."""
+    """The least and the greatest label fields of every block, `(L + 5, B)`.
+
+    Where a block has no instances or no partners, the least is above the greatest.
+    """
     blocks = side.labels.view(len(side.labels), -1, tile)
     low, high = blocks.amin(2), blocks.amax(2)
-    partner = blocks[max_depth + 3]
-    low[max_depth + 3] = torch.where(partner < 0, torch.iinfo(torch.int32).max, partner).amin(1)
+    for field in (max_depth + 2, max_depth + 3):
+        there = blocks[field]
+        low[field] = torch.where(there < 0, torch.iinfo(torch.int32).max, there).amin(1)
     return low, high
 
 

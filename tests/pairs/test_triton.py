@@ -1,0 +1,270 @@
+"""The Triton kernels in Triton's interpreter, against the dense implementation.
+
+Triton reads whether to interpret when it is first imported, so this file runs itself in a process of its own.
+"""
+
+import math
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from pair_batches import random_batch, random_tree
+
+from labeltree import losses
+from labeltree.geometry import Sphere
+from labeltree.pairs import PairRelation, implementation, pair_counts, pair_statistics, soft_target_contrast
+from labeltree.pairs.kernels import contrast as contrast_kernels
+from labeltree.pairs.kernels import statistics as kernels
+from labeltree.pairs.kernels.layout import sides, tiles_between
+from labeltree.taxonomy import Taxonomy
+
+pytest.importorskip("triton")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+inside = pytest.mark.skipif(not INTERPRETED, reason="runs in a process with TRITON_INTERPRET=1")
+WANT = ("count", "sum", "lse", "least")
+HALF_PRECISION = 0.02  # slopes have 8 bits
+
+
+@pytest.mark.skipif(INTERPRETED, reason="this is that process")
+def test_in_the_interpreter():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", __file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+def relation_of(n, *, refined=False, seed=None, keys=None, offset=0):
+    """A batch with itself, or with its keys from some row on; all sorts of labels and instances."""
+    seed = n if seed is None else seed
+    tree = random_tree(seed)
+    nodes, instances = random_batch(tree, seed, n)
+    depth = tree.depth if refined else None
+    relation = PairRelation.of_batch(tree.paths, nodes, instances, taxonomy_depth=depth)
+    return relation if keys is None else PairRelation(relation.queries, relation.keys[keys], offset=offset)
+
+
+def vectors(n, d, seed=0, dtype=torch.float32):
+    z = torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
+    z[0] = 0  # has no direction
+    return z.to(dtype)
+
+
+def compared(call, *inputs):
+    """Outputs and gradients, of dense and of kernels; `call` gives tensors, infinite where nothing is."""
+    both = []
+    for name in ("dense", "triton"):
+        x = [z.clone().requires_grad_() for z in inputs]
+        with implementation(name, tile=16):
+            found = call(*x)
+        generator = torch.Generator().manual_seed(5)
+        total = torch.zeros(())
+        for value in found:
+            if value.requires_grad:
+                weight = torch.randn(value.shape, generator=generator)
+                total = total + (weight * torch.where(value.isfinite(), value, 0.0)).sum()
+        total.backward()
+        both.append(([value.detach() for value in found], [z.grad.float() for z in x]))
+    return both
+
+
+def check(both, *, value=1e-6, gradient=3e-6):
+    (dense, dense_gradients), (found, gradients) = both
+    for expected, got in zip(dense, found, strict=True):
+        assert got.dtype == expected.dtype
+        assert got.shape == expected.shape
+        if expected.dtype == torch.int64:
+            assert torch.equal(expected, got)
+        else:
+            here = expected.isfinite()
+            assert torch.equal(expected[~here], got[~here])
+            largest = expected[here].abs().max().clamp(min=1)
+            assert (expected - got)[here].abs().max() <= value * 10 * largest
+    for expected, got in zip(dense_gradients, gradients, strict=True):
+        assert expected.norm() > 0
+        assert (expected - got).norm() <= gradient * expected.norm()
+
+
+@inside
+@pytest.mark.parametrize(
+    ("n", "d", "refined", "temperature", "omega", "dtype"),
+    [
+        (37, 8, False, 0.1, None, torch.float32),
+        (60, 20, True, 0.1, 0.5, torch.float32),
+        (45, 40, False, 0.01, 1.0, torch.float32),  # logits up to 200: with maxima
+        (33, 17, False, 0.1, 0.5, torch.bfloat16),
+        (16, 16, True, 0.05, 1.0, torch.float16),
+    ],
+)
+def test_statistics_of_a_batch(n, d, refined, temperature, omega, dtype):
+    relation = relation_of(n, refined=refined)
+    generator = torch.Generator().manual_seed(1)
+    scale = None if omega is None else 1 + omega * torch.rand(relation.num_relations, generator=generator)
+
+    def call(z):
+        got = pair_statistics(z, z, relation, Sphere(), temperature, scale=scale, want=WANT)
+        return got.count, got.sum, got.lse, got.least, got.least_index
+
+    exact = dtype == torch.float32
+    gradient = (3e-6 if temperature > 0.01 else 1e-5) if exact else HALF_PRECISION
+    check(compared(call, vectors(n, d, dtype=dtype)), gradient=gradient)
+
+
+@inside
+@pytest.mark.parametrize(("rows", "offset"), [(slice(0, 30), 0), (slice(7, 31), -7), (slice(3, 36), None)])
+def test_statistics_of_two_sides(rows, offset):
+    relation = relation_of(36, refined=offset is None, keys=rows, offset=offset)
+
+    def call(x, y):
+        got = pair_statistics(x, y, relation, Sphere(), 0.2, want=("count", "sum", "lse", "least"))
+        return got.count, got.sum, got.lse, got.least, got.least_index
+
+    check(compared(call, vectors(36, 12), vectors(relation.num_keys, 12, seed=1)))
+    turned = PairRelation(relation.keys, relation.queries, offset=None if offset is None else -offset)
+    for each in (relation, turned):
+        with implementation("triton", tile=16):
+            found = pair_counts(each)
+        with implementation("dense"):
+            assert torch.equal(found, pair_counts(each))
+
+
+@inside
+@pytest.mark.parametrize("temperature", [0.1, 0.01])
+def test_tiles_of_one_relation_are_found_and_used(temperature):
+    """Sorted labels, of which whole tiles are apart, kin, the same leaf or unknown."""
+    tree = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)])
+    names = ["c", "d", "e", "f", "b", None]
+    nodes = tree.encode([name for name in names for _ in range(20)])
+    nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))]
+    relation = PairRelation.of_batch(tree.paths, nodes)
+    u, v = sides(relation, 16)
+    tiles = tiles_between(relation, u, v, 16)
+    codes = relation.codes(u.order, v.order)
+    for i, row in enumerate(tiles.code.tolist()):
+        for j, code in enumerate(row):
+            block = codes[i * 16 : i * 16 + 16, j * 16 : j * 16 + 16]
+            assert code == -1 or (block == code).all()
+    assert tiles.code.unique().numel() >= 8
+    assert (tiles.code >= 0).float().mean() > 0.3
+
+    def call(z):
+        got = pair_statistics(z, z, relation, Sphere(), temperature, want=("count", "sum", "lse"))
+        return got.count, got.sum, got.lse
+
+    check(compared(call, vectors(len(nodes), 8)), gradient=3e-6 if temperature > 0.01 else 1e-5)
+
+
+@inside
+def test_without_labels_or_partners():
+    for relation in (
+        PairRelation.of_instances(torch.arange(18) // 2, 18),
+        PairRelation.of_instances(None, 18),
+    ):
+        call = lambda z, r=relation: (pair_statistics(z, z, r, Sphere(), 0.3, want=("lse",)).lse,)  # noqa: E731
+        check(compared(call, vectors(18, 4)))
+
+
+@inside
+def test_a_tie_goes_to_the_first_key():
+    relation = PairRelation.of_instances(torch.zeros(20, dtype=torch.int64), 20)
+    z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[(torch.arange(20) % 4 > 0).long()]
+    with implementation("triton", tile=16):
+        got = pair_statistics(z, z, relation, Sphere(), 1.0, want=("least",))
+    assert got.least_index[:, 3].tolist() == [1, 0, 0, 0] * 5
+
+
+@inside
+def test_differentiated_twice_is_an_error():
+    relation, z = relation_of(20), vectors(20, 4).requires_grad_()
+    with implementation("triton", tile=16):
+        total = pair_statistics(z, z, relation, Sphere(), 0.3, want=("sum",)).sum.sum()
+    (gradient,) = torch.autograd.grad(total, z, create_graph=True)
+    with pytest.raises(RuntimeError, match="once, not twice"):
+        gradient.sum().backward()
+
+
+@inside
+def test_what_the_kernels_leave_to_others():
+    relation, z = relation_of(20), vectors(20, 4)
+    fits = {"temperature": 0.1, "similarity": "cosine", "scale": None, "want": WANT}
+    assert kernels.supports(z, z, relation, **fits)
+    learned = torch.ones(relation.num_relations, requires_grad=True)
+    others = {
+        "temperature": torch.tensor(0.1),
+        "similarity": "distance",
+        "scale": learned,
+        "want": ("weighted",),
+    }
+    for name, other in others.items():
+        assert not kernels.supports(z, z, relation, **{**fits, name: other})
+    assert not kernels.supports(z.double(), z, relation, **fits)
+    assert not contrast_kernels.supports(z, z, z.double(), relation)
+    with implementation("triton"):  # and it works all the same
+        assert pair_statistics(z.double(), z.double(), relation, Sphere(), 0.1).lse.dtype == torch.float64
+
+
+@inside
+@pytest.mark.parametrize(
+    ("b", "m", "d", "target", "dtype"),
+    [
+        (9, 40, 8, 0.05, torch.float32),
+        (30, 75, 20, 0.0, torch.float32),
+        (20, 61, 16, math.inf, torch.float32),
+        (20, 50, 20, 1e-30, torch.float32),
+        (20, 33, 20, 0.1, torch.bfloat16),
+    ],
+)
+def test_contrast_with_a_queue(b, m, d, target, dtype):
+    whole = relation_of(b + m)
+    relation = PairRelation(
+        whole.queries[slice(0, b)], whole.keys[slice(b, None)], offset=3 if target == 0 else None
+    )
+    keys, stored = vectors(b, d, 1, dtype), vectors(m, d, 2, dtype)
+    stored[3] = stored[7]  # as near
+    generator = torch.Generator().manual_seed(3)
+    members = torch.rand(2, relation.num_relations, generator=generator) < 0.6
+    for positive in (torch.rand(relation.num_relations, generator=generator) < 0.5, None):
+
+        def call(queries, positive=positive):
+            got = soft_target_contrast(
+                queries, keys, stored, relation, positive=positive, members=members,
+                temperature=0.07, target_temperature=target,
+            )  # fmt: skip
+            return got.own, got.lse, got.mass, got.attraction, got.entropy
+
+        half = dtype != torch.float32
+        both = compared(call, vectors(b, d, 4, dtype))
+        check(both, value=1e-2 if half else 1e-6, gradient=HALF_PRECISION if half else 3e-6)
+
+
+@inside
+@pytest.mark.parametrize(
+    "build",
+    [
+        losses.SupConLoss,
+        losses.HiMulConLoss,
+        lambda tree: losses.HWCLoss(tree, rho="own_depth"),
+        lambda tree: losses.HWCLoss(tree, temperature=0.01, alpha=1.0, gamma=1.0),
+        losses.HiConELoss,
+    ],
+    ids=["SupCon", "HiMulCon", "HWC", "HWC, sharp", "HiConE"],
+)
+def test_losses_of_a_batch(build):
+    tree = random_tree(2)
+    nodes, instances = random_batch(tree, 2, 37)
+    loss = build(tree)
+    # float32 itself has errors of 1e-5 where logits reach 200
+    check(compared(lambda z: (loss(z, nodes, instances),), vectors(37, 10)), value=1e-5, gradient=3e-5)
+
+
+@inside
+def test_losses_of_a_queue():
+    tree = random_tree(3)
+    nodes, instances = random_batch(tree, 3, 60)
+    queue = SimpleNamespace(vectors=vectors(40, 10, 1), nodes=nodes[20:], instances=instances[20:])
+    keys = vectors(20, 10, 2)
+    for loss in (losses.MaskConLoss(tree, w=0.7), losses.GrafitLoss(tree)):
+        check(compared(lambda z, f=loss: (f(z, keys, queue, nodes[:20], instances[:20]),), vectors(20, 10)))
