@@ -7,7 +7,6 @@ softmax's mean key. One walk finds values and gradients; the backward does not s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from labeltree.pairs.streaming.tiles import blocks
 
 __all__ = ["soft_target_contrast"]
 
-_TILE = {"cpu": (256, 512)}  # queries and stored keys; such a tile stays in the second-level cache
+_TILE = {"cpu": (256, 1024)}  # queries and stored keys; such a tile stays in the second-level cache
 _LARGE_TILE = (4096, 8192)
 
 
@@ -47,19 +46,17 @@ def soft_target_contrast(
     z = sphere.project(queries.to(dtype))
     rows, size = (plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE)
     lse, mean = z.new_empty(len(z), len(members)), z.new_empty(len(z), len(members), z.shape[1])
-    mass, drawn, entropy = (torch.ones_like(own), torch.zeros_like(z), torch.zeros_like(own))
+    mass, drawn, entropy = torch.ones_like(own), torch.zeros_like(z), torch.zeros_like(own)
     with torch.no_grad():
-        near = None if positive is None else sphere.project(keys.to(dtype))
+        near = sphere.project(keys.to(dtype)) if positive is not None else None
+        sharpness = _sharpness(target_temperature, dtype)
         walk = [
-            _Block(z, near, block, members, 1 / temperature, _sharpness(target_temperature, dtype))
-            for block in blocks(len(z), rows)
+            _Block(z, near, block, len(members), 1 / temperature, sharpness) for block in blocks(len(z), rows)
         ]
-        for chunk in queue_chunks(relation, size) if walk else ():
+        for chunk in queue_chunks(relation, _sets(members, positive), size) if walk else ():
             held = sphere.project(stored.index_select(0, chunk.keys).to(dtype))
-            allowed = _allowed(members, chunk.codes)
-            target = None if positive is None else _allowed(positive[None], chunk.codes)[0]
             for part in walk:
-                part.add(chunk, held, allowed, target)
+                part.add(chunk, held)
         for part in walk:
             lse[part.block], mean[part.block] = part.softmaxes()
             if positive is not None:
@@ -76,73 +73,85 @@ def _sharpness(temperature: float, dtype: torch.dtype) -> float:
     return 1 / temperature if temperature >= torch.finfo(dtype).tiny else math.inf
 
 
-def _allowed(members: Tensor, codes: Tensor) -> Tensor:
-    """Which pairs of groups have a relation that is a member, `(T, g, k)`; excluded ones have none."""
-    return torch.cat([members, members.new_zeros(len(members), 1)], dim=1)[:, codes]
+def _sets(members: Tensor, positive: Tensor | None) -> Tensor:
+    """Relations of candidates; that compete in all softmaxes; that compete in each, but not in all."""
+    common = members.all(0)
+    candidates = torch.zeros_like(common) if positive is None else positive
+    return torch.stack([candidates, common, *(members & ~common)])
 
 
 class _Block:
     """A block of queries and what they have met of the queue.
 
-    The keys that compete in all softmaxes are counted once, those that compete in some for each of these.
+    Keys that compete in all softmaxes are added up once, keys that compete in some once for each of these.
     """
 
     def __init__(
-        self, z: Tensor, near: Tensor | None, block: slice, members: Tensor, scale: float, sharpness: float
+        self, z: Tensor, near: Tensor | None, block: slice, number: int, scale: float, sharpness: float
     ) -> None:
         self.block = block
         self._z = z[block] * (scale / math.log(2))
-        self._common = RunningSoftmax(self._z)
-        self._further = [RunningSoftmax(self._z) for _ in members]
         hard = math.isinf(sharpness)
-        self.target = RunningSoftmax(self._z, hard=hard, spread=True)
         self._near = None if near is None else near[block] * (1.0 if hard else sharpness / math.log(2))
-        self._candidates = torch.zeros_like(self.target.mass)
+        self.target = RunningSoftmax(self._z, hard=hard, spread=True)
+        self._common, *self._further = (RunningSoftmax(self._z) for _ in range(1 + number))
+        self._candidates = torch.zeros(len(self._z), dtype=torch.int64, device=z.device)
+        self._tile = z.new_empty(0)
 
-    def add(self, chunk: Chunk, keys: Tensor, allowed: Tensor, target: Tensor | None) -> None:
-        """Meet the keys `(c, d)` of a chunk; `allowed (T, g, k)` compete, `target (g, k)` are candidates."""
-        scores = self._z @ keys.T
-        everywhere = allowed.all(0)
-        for softmax, here in zip(self._further, allowed & ~everywhere, strict=True):
-            self._meet(softmax, scores.__getitem__, chunk, keys, here)
-        self._meet(self._common, scores.__getitem__, chunk, keys, everywhere)
-        if self._near is not None and target is not None:
-            near = self._near
-            self._meet(self.target, lambda rows: near[rows] @ keys.T, chunk, keys, target)
-            of_group = target.to(near.dtype) @ chunk.of_key.bincount(minlength=target.shape[1]).to(near.dtype)
-            self._candidates += of_group[chunk.of_query[self.block]]
+    def add(self, chunk: Chunk, keys: Tensor) -> None:
+        """Meet the keys `(c, d)` of a chunk."""
+        if any(chunk.met[1:]):
+            scores = self._product(self._z, keys)
+            for part, softmax in enumerate(self._further, start=2):
+                if chunk.met[part]:
+                    rows = chunk.rows(part, self.block)
+                    self._meet(
+                        softmax, scores.clone() if rows is None else scores[rows], chunk, part, keys, rows
+                    )
+            rows = chunk.rows(1, self.block)
+            self._meet(self._common, _of(scores, rows), chunk, 1, keys, rows)
+        if self._near is not None and chunk.met[0]:
+            rows = chunk.rows(0, self.block)
+            self._meet(self.target, self._product(_of(self._near, rows), keys), chunk, 0, keys, rows)
+            self._candidates += chunk.count(0, self.block)
 
     def softmaxes(self) -> tuple[Tensor, Tensor]:
         """The log-sum-exp over the queue `(r, T)` and the mean key `(r, T, d)` of every softmax."""
-        merged = [self._common.merged(softmax) for softmax in self._further]
-        lse, mean = zip(*merged, strict=True)
+        lse, mean = zip(*(self._common.merged(softmax) for softmax in self._further), strict=True)
         return torch.stack(lse, dim=1), torch.stack(mean, dim=1)
 
     def entropy(self) -> Tensor:
         """The normalised entropy of the target `(r,)`."""
         total = self.target.mass.clamp(min=1)  # ≥ 1, or 0 without candidates
         entropy = total.log() + math.log(2) * self.target.depth / total
-        uniform = self._candidates.clamp(min=2).log()
+        uniform = self._candidates.clamp(min=2).to(total.dtype).log()
         return torch.where(self._candidates > 1, (entropy / uniform).clamp(0, 1), 0.0)
 
     def _meet(
         self,
         softmax: RunningSoftmax,
-        scores: Callable[[Tensor | slice], Tensor],
+        scores: Tensor,
         chunk: Chunk,
+        part: int,
         keys: Tensor,
-        allowed: Tensor,
+        rows: Tensor | None,
     ) -> None:
-        """Add the keys to a softmax in the rows that are allowed any of them."""
-        some, whole = allowed.any(1), allowed.all(1)
-        rows = some.index_select(0, chunk.of_query[self.block]).nonzero()[:, 0]
-        if not len(rows):
-            return
-        here = scores(rows)
-        if bool((some & ~whole).any()):
-            barrier = torch.zeros_like(allowed, dtype=here.dtype).masked_fill_(~allowed, -torch.inf)
-            here += chunk.spread(barrier, self.block, rows)
-        softmax.add(here, keys, rows)
+        """Add keys to a softmax in the rows that meet one; `scores (r, c)` are overwritten."""
+        if len(scores):
+            if chunk.mixed[part]:
+                scores += chunk.barrier(part, self.block, rows, scores.dtype)
+            softmax.add(scores, keys, rows)
+
+    def _product(self, rows: Tensor, keys: Tensor) -> Tensor:
+        """Inner products `(r, c)`, in the place of the last ones."""
+        size = len(rows) * len(keys)
+        if self._tile.numel() < size:
+            self._tile = rows.new_empty(size)
+        return torch.mm(rows, keys.T, out=self._tile[:size].view(len(rows), len(keys)))
+
+
+def _of(x: Tensor, rows: Tensor | None) -> Tensor:
+    return x if rows is None else x[rows]
 
 
 class _KnownGradient(torch.autograd.Function):

@@ -1,9 +1,9 @@
-"""A queue in chunks whose relations to the queries are known label by label."""
+"""A queue in chunks, with what is known of its relations label by label."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,53 +18,81 @@ _AHEAD = 8  # chunks whose labels are compared at once
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some stored keys, with the codes of groups of queries (their labels) to groups of keys.
+    """Some stored keys, and for each of P sets of relations the groups of queries and keys that have one.
+
+    Queries of one label are a group, and keys likewise.
 
     Attributes:
         keys: `(c,)` indices of the stored keys.
-        codes: `(g, k)` the relation of every group of queries to every group of keys.
+        member: `(P, g, k)` bool, whether the relation of two groups is in the set.
         of_query: `(b,)` the group of each query.
         of_key: `(c,)` the group of each key.
+        some: `(P, g)` bool, queries that have a relation in the set to any of the keys.
+        met: per set, whether there is such a query.
+        mixed: per set, whether one of them has such a relation to some of the keys, but not to all.
     """
 
     keys: Tensor
-    codes: Tensor
+    member: Tensor
     of_query: Tensor
     of_key: Tensor
+    some: Tensor = field(init=False)
+    met: list[bool] = field(init=False)
+    mixed: list[bool] = field(init=False)
 
-    def rows(self, allowed: Tensor, block: slice) -> Tensor | None:
-        """The queries of a block that a table `(g, k)` allows any key, counted within it; None: all."""
-        met = allowed.any(1).index_select(0, self.of_query[block])
-        return None if bool(met.all()) else met.nonzero()[:, 0]
+    def __post_init__(self) -> None:
+        some = self.member.any(2)
+        mixed = some & ~self.member.all(2)
+        met, partly = torch.stack([some, mixed]).any(2).tolist()
+        for name, value in (("some", some), ("met", met), ("mixed", partly)):
+            object.__setattr__(self, name, value)
 
-    def spread(self, table: Tensor, block: slice, rows: Tensor | None) -> Tensor:
-        """A table `(g, k)` as one over the rows of a block and the keys, `(r, c)`."""
+    def rows(self, part: int, block: slice) -> Tensor | None:
+        """The queries of a block that meet a key in one of the sets, counted within the block; None: all."""
+        some = self.some[part].index_select(0, self.of_query[block])
+        return None if bool(some.all()) else some.nonzero()[:, 0]
+
+    def barrier(self, part: int, block: slice, rows: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """0 where a query of `rows` and a key have a relation of the set, −∞ elsewhere; `(r, c)`."""
         groups = self.of_query[block]
         groups = groups if rows is None else groups[rows]
+        table = torch.zeros_like(self.member[part], dtype=dtype)
+        table.masked_fill_(~self.member[part], -torch.inf)
         return table.index_select(1, self.of_key).index_select(0, groups)
 
+    def count(self, part: int, block: slice) -> Tensor:
+        """How many of the keys each query of a block meets in one of the sets, `(r,)`."""
+        keys = self.of_key.bincount(minlength=self.member.shape[2])
+        return (self.member[part] * keys).sum(1)[self.of_query[block]]
 
-def queue_chunks(relation: PairRelation, size: int) -> Iterator[Chunk]:
+
+def queue_chunks(relation: PairRelation, sets: Tensor, size: int) -> Iterator[Chunk]:
     """All stored keys in chunks of at most `size`, those of one label together.
 
     Keys of which more than the label counts, because a query is a view of the same sample or the key itself,
-    come last; their codes are those of the pairs.
+    come last; their groups are single queries and keys.
+
+    Args:
+        relation: of every query to every stored key, R codes.
+        sets: `(P, R)` bool, sets of relations; an excluded pair is in none.
+        size: the most keys of a chunk.
     """
-    of_query = torch.arange(relation.num_queries, device=relation.queries.nodes.device)
     by_label, by_pair = _split(relation)
-    queries, query_group = _groups(relation.queries)
+    sets = torch.cat([sets, sets.new_zeros(len(sets), 1)], dim=1)
+    of_query = torch.arange(relation.num_queries, device=by_pair.device)
+    queries, query_group = _groups(relation.queries, of_query)
     for ahead in blocks(len(by_label), _AHEAD * size):
         index = by_label[ahead]
-        keys, key_group = _groups(relation.keys[index])
-        codes = PairRelation(queries, keys, offset=None).codes()
+        keys, key_group = _groups(relation.keys, index)
+        member = sets[:, PairRelation(queries, keys, offset=None).codes()]
         for part in blocks(len(index), size):
             here = key_group[part]
             few = slice(int(here[0]), int(here[-1]) + 1)
-            yield Chunk(index[part], codes[:, few], query_group, here - few.start)
+            yield Chunk(index[part], member[:, :, few], query_group, here - few.start)
     for part in blocks(len(by_pair), size):
         index = by_pair[part]
-        codes = relation.codes(None, index)
-        yield Chunk(index, codes, of_query, torch.arange(len(index), device=index.device))
+        member = sets[:, relation.codes(None, index)]
+        yield Chunk(index, member, of_query, torch.arange(len(index), device=index.device))
 
 
 def _split(relation: PairRelation) -> tuple[Tensor, Tensor]:
@@ -85,9 +113,8 @@ def _split(relation: PairRelation) -> tuple[Tensor, Tensor]:
     return plain[keys.nodes[plain].argsort(stable=True)], special.nonzero()[:, 0]
 
 
-def _groups(rows: LabelRows) -> tuple[LabelRows, Tensor]:
-    """One row for every distinct label, without instances, and which of them each row has."""
-    labels, group = torch.unique(rows.nodes, return_inverse=True)
-    index = torch.arange(len(rows), device=group.device)
+def _groups(rows: LabelRows, index: Tensor) -> tuple[LabelRows, Tensor]:
+    """One of the indexed rows for every distinct label, without instances, and which of them each row has."""
+    labels, group = torch.unique(rows.nodes[index], return_inverse=True)
     first = rows[index.new_empty(len(labels)).scatter_(0, group, index)]
     return LabelRows(first.nodes, first.paths, None, first.depth), group
