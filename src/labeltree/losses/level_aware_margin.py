@@ -12,7 +12,14 @@ from labeltree.geometry import Euclidean, Geometry, Sphere
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
-from labeltree.pairs import gather_rows, num_ranks, sum_over_ranks
+from labeltree.pairs import (
+    Similarity,
+    gather_rows,
+    nearest_other,
+    num_ranks,
+    prototype_distances,
+    sum_over_ranks,
+)
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["LevelAwareMarginLoss", "prototype_distance", "prototype_margin"]
@@ -31,13 +38,7 @@ def prototype_distance(points: Tensor, prototypes: Tensor, distance: Distance, g
             the distance of `geometry`.
         geometry: of `"poincare"`.
     """
-    if distance == "unit":
-        return Sphere().pairwise_distance(points, prototypes)
-    if distance == "raw":
-        return Euclidean().pairwise_distance(points, prototypes)
-    if distance == "cosine":
-        return 1.0 - Sphere().pairwise_similarity(points, prototypes)
-    return geometry.pairwise_distance(points, prototypes)
+    return prototype_distances(points, prototypes, *_measure(distance, geometry))
 
 
 def prototype_margin(distances: Tensor, own: Tensor, margin: float) -> Tensor:
@@ -192,7 +193,16 @@ class LevelAwareMarginLoss(NodePrototypes):
         if len(candidates) < 2:
             return points[:0].sum()
         prototypes = self.prototypes[candidates].to(points.dtype)
-        distances = prototype_distance(points, prototypes, self.distance, self.geometry)
-        return prototype_margin(
-            distances, torch.searchsorted(candidates, own), float(self.margins[depth - 1])
+        mine, other, _ = nearest_other(
+            points,
+            prototypes,
+            torch.searchsorted(candidates, own),
+            *_measure(self.distance, self.geometry),
         )
+        return (mine - other + float(self.margins[depth - 1])).relu()
+
+
+def _measure(distance: Distance, geometry: Geometry) -> tuple[Geometry, Similarity]:
+    if distance == "cosine":
+        return Sphere(), "cosine"
+    return {"unit": Sphere(), "raw": Euclidean()}.get(distance, geometry), "distance"

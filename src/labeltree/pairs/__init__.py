@@ -4,6 +4,7 @@ from labeltree.pairs.bounded import bounded_sum
 from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
 from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks, own_rows, sum_over_ranks
 from labeltree.pairs.implementation import Implementation, Plan, implementation
+from labeltree.pairs.nearest import nearest_other, prototype_distances
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
@@ -28,11 +29,13 @@ __all__ = [
     "gather_embeddings",
     "gather_rows",
     "implementation",
+    "nearest_other",
     "num_ranks",
     "own_rows",
     "pair_counts",
     "pair_similarity",
     "pair_statistics",
+    "prototype_distances",
     "relation_space",
     "soft_target_contrast",
     "sum_over_ranks",
