@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -92,6 +93,7 @@ class PairRelation:
         self.keys = keys
         self.offset = offset
         self.shard: slice | None = None
+        self.kept: dict[int, Any] = {}
 
     @classmethod
     def of_batch(

@@ -17,6 +17,7 @@ from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.streaming import bounded_symmetric
 from labeltree.pairs.streaming.bounded_symmetric import least_own
 from labeltree.pairs.streaming.gradients import TileGradients
+from labeltree.pairs.streaming.grid import grid_of
 from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.symmetric import tile_of
@@ -54,9 +55,9 @@ def bounded_sum(
 ) -> Tensor:
     """As `labeltree.pairs.bounded_sum`."""
     alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
-    if alone and LabelOrder.fits(relation):
-        order = LabelOrder(relation, tile_of(len(queries), plan))
-        return bounded_symmetric.bounded_sum(queries, order, float(temperature), members, offset, bound)
+    if alone and relation.shard is None and LabelOrder.fits(relation):
+        grid = grid_of(relation, tile_of(len(queries), plan))
+        return bounded_symmetric.bounded_sum(queries, grid, float(temperature), members, offset, bound)
     members = torch.cat([members, members.new_zeros(len(members), 1)], dim=1)
     shard = relation.shard if queries is keys else None
     walk = _Walk(relation, geometry, similarity, members, plan.tile, shard)

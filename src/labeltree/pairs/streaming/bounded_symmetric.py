@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.pairs.streaming.grid import Grid, Tile
 from labeltree.pairs.streaming.once import once
-from labeltree.pairs.streaming.order import LabelOrder, label_sums
+from labeltree.pairs.streaming.order import label_sums
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
 
 __all__ = ["bounded_sum", "least_own"]
@@ -19,10 +20,10 @@ _STEEP = 1e30  # makes the sign of a difference a 0 or a 1
 
 
 def bounded_sum(
-    z: Tensor, order: LabelOrder, temperature: float, members: Tensor, offset: Tensor, bound: Tensor
+    z: Tensor, grid: Grid, temperature: float, members: Tensor, offset: Tensor, bound: Tensor
 ) -> Tensor:
     """As `labeltree.pairs.bounded_sum`, of a batch `z (n, d)` with itself."""
-    found: Tensor = _Bounded.apply(z, offset, bound, _Work(order, members, temperature))
+    found: Tensor = _Bounded.apply(z, offset, bound, _Work(grid, members, temperature))
     return found
 
 
@@ -37,70 +38,54 @@ def least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Ten
 
 
 @dataclass(frozen=True, eq=False)
-class _Tile:
-    """A tile, and the terms that have members in it with their mask; None: all pairs are."""
-
-    i: int
-    j: int
-    rows: slice
-    cols: slice
-    masks: dict[int, Tensor | None]
-
-
-@dataclass(frozen=True, eq=False)
 class _Work:
-    order: LabelOrder
+    grid: Grid
     members: Tensor
     temperature: float
 
-    def tiles(self, dtype: torch.dtype) -> Iterator[_Tile]:
-        """The tiles with members."""
-        order, blocks = self.order, self.order.blocks
+    def tiles(self, dtype: torch.dtype) -> Iterator[tuple[Tile, dict[int, Tensor | None]]]:
+        """The tiles with members: which terms have some, and their mask where not all pairs are."""
         used = self.members.any(0).tolist()
-        for i, rows in enumerate(blocks):
-            for j in range(i, len(blocks)):
-                code = order.pure[i][j]
-                if code >= 0 and not used[code]:
-                    continue
-                masks: dict[int, Tensor | None] = {}
-                codes = None if code >= 0 else order.codes(i, j)
-                for term, member in enumerate(self.members):
-                    if codes is None:
-                        if bool(member[code]):
-                            masks[term] = None
-                    elif bool(member[codes.of_labels].any()):
-                        masks[term] = order.mask(codes.spread(member.to(dtype)), i, j, 0.0)
-                if masks:
-                    yield _Tile(i, j, rows, blocks[j], masks)
+        for tile in self.grid.tiles():
+            if tile.codes is None and not used[tile.code]:
+                continue
+            masks: dict[int, Tensor | None] = {}
+            for term, member in enumerate(self.members):
+                if tile.codes is None:
+                    if bool(member[tile.code]):
+                        masks[term] = None
+                elif bool(member[tile.codes.of_labels].any()):
+                    masks[term] = self.grid.mask(tile.codes.spread(member.to(dtype)), tile, 0.0)
+            if masks:
+                yield tile, masks
 
-    def masked(self, values: Tensor, tile: _Tile, term: int) -> Tensor:
+    def masked(self, values: Tensor, tile: Tile, mask: Tensor | None) -> Tensor:
         """The values with 0 for what is no member."""
-        mask = tile.masks[term]
-        return self.order.mask(values, tile.i, tile.j, 0.0) if mask is None else values.mul_(mask)
+        return self.grid.mask(values, tile, 0.0) if mask is None else values.mul_(mask)
 
     def views(self) -> tuple[Tensor, Tensor, Tensor]:
         """Views of one sample: the rows of every pair, each way, and which terms they are members of."""
-        i, k = self.order.twins
-        member = self.members[:, self.order.twin_codes[1]]
+        i, k = self.grid.order.twins
+        member = self.members[:, self.grid.order.twin_codes[1]]
         return torch.cat([i, k]), torch.cat([k, i]), torch.cat([member, member], dim=1)
 
 
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
-        place, tau = work.order.order, work.temperature
+        place, tau = work.grid.order.order, work.temperature
         u, inverse = unit_rows(z, place)
         off = _finite(offset.detach()[place].T)
         total = torch.zeros_like(off)
         bounds = bound.tolist()
-        for tile in work.tiles(u.dtype):
+        for tile, masks in work.tiles(u.dtype):
             s = (u[tile.rows] / tau) @ u[tile.cols].T
-            for term in tile.masks:
+            for term, mask in masks.items():
                 loss = (off[term, tile.rows, None] - s).clamp_(min=bounds[term])
-                total[term, tile.rows] += work.masked(loss, tile, term).sum(1)
-                if tile.i < tile.j:
+                total[term, tile.rows] += work.masked(loss, tile, mask).sum(1)
+                if tile.both:
                     loss = (off[term, tile.cols] - s).clamp_(min=bounds[term])
-                    total[term, tile.cols] += work.masked(loss, tile, term).sum(0)
+                    total[term, tile.cols] += work.masked(loss, tile, mask).sum(0)
         row, other, member = work.views()
         if len(row):
             s = (u[row] * u[other]).sum(1) / tau
@@ -114,31 +99,30 @@ class _Bounded(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, u, inverse, off, bound = ctx.saved_tensors
         work: _Work = ctx.work
-        place, tau = work.order.order, work.temperature
+        place, tau = work.grid.order.order, work.temperature
         with torch.no_grad():
             g = grad[place].T.contiguous()
             least = least_own(off, bound[:, None], tau)
             of_u, own = torch.zeros_like(u), torch.zeros_like(off)
-            for tile in work.tiles(u.dtype):
+            for tile, masks in work.tiles(u.dtype):
                 rows, cols = tile.rows, tile.cols
                 s = (u[rows] / tau) @ u[cols].T
                 slope = torch.zeros_like(s)
-                for term in tile.masks:
+                for term, mask in masks.items():
                     above = (off[term, rows] - least[term, rows])[:, None] - s
-                    kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, term)
+                    kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, mask)
                     own[term, rows] += kept.sum(1)
                     slope.addcmul_(kept, g[term, rows, None], value=-1 / tau)
-                    if tile.i < tile.j:
+                    if tile.both:
                         above = (off[term, cols] - least[term, cols]) - s
-                        kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, term)
+                        kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, mask)
                         own[term, cols] += kept.sum(0)
                         slope.addcmul_(kept, g[term, cols], value=-1 / tau)
-                if tile.i == tile.j:  # both sides of its pairs are rows
-                    slope = slope + slope.T
-                    of_u[rows].addmm_(slope, u[cols])
-                else:
-                    of_u[rows].addmm_(slope, u[cols])
+                if tile.both:
                     of_u[cols].addmm_(slope.T, u[rows])
+                else:  # the other side of its pairs is in it
+                    slope = slope + slope.T
+                of_u[rows].addmm_(slope, u[cols])
             row, other, member = work.views()
             if len(row):
                 s = (u[row] * u[other]).sum(1) / tau
@@ -147,7 +131,7 @@ class _Bounded(torch.autograd.Function):
                 slope = (-(kept * g[:, row]).sum(0) / tau)[:, None]
                 of_u.index_add_(0, row, slope * u[other])
                 of_u.index_add_(0, other, slope * u[row])
-            number = (label_sums(work.order).counts()[:, None, :] * work.members).sum(-1).T
+            number = (label_sums(work.grid.order).counts()[:, None, :] * work.members).sum(-1).T
             of_bound = (g * (number - own)).sum(1)
             of_offset = torch.empty_like(grad).index_copy_(0, place, (g * own).T)
             of_z = unit_gradient(of_u, u, inverse, place, z.dtype)

@@ -10,31 +10,22 @@ each side.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.grid import Grid, Tile
 from labeltree.pairs.streaming.tile_codes import TileCodes
 
 __all__ = ["Exponentials"]
-
-
-@dataclass(frozen=True, eq=False)
-class _Scales:
-    """ω of each code, in Python and as a tensor; both 1 everywhere where there is none."""
-
-    values: list[float]
-    table: Tensor | None
 
 
 class Exponentials:
     """The walk over the tiles, forth and back.
 
     Args:
-        order: the batch.
-        u: `(n, d)` unit vectors in that order, float32 or float64.
+        grid: the tiles.
+        u: `(n, d)` unit vectors in the order of the labels, float32 or float64.
         temperature: τ.
         scale: `(R,)` ω, or None.
         dtype: of the exponentials, see `exponent_dtype`.
@@ -42,144 +33,104 @@ class Exponentials:
     """
 
     def __init__(
-        self,
-        order: LabelOrder,
-        u: Tensor,
-        temperature: float,
-        scale: Tensor | None,
-        dtype: torch.dtype,
-        keep: int,
+        self, grid: Grid, u: Tensor, temperature: float, scale: Tensor | None, dtype: torch.dtype, keep: int
     ) -> None:
-        self.order, self.u, self.dtype = order, u, dtype
-        self.size = order.relation.num_relations
+        self.grid, self.u, self.temperature, self.dtype = grid, u, temperature, dtype
+        self.own = grid.rows_of(u)
+        self.size = grid.order.relation.num_relations
         self.base = math.log2(math.e) / temperature
-        self.temperature = temperature
-        if scale is None:
-            self.scales = _Scales([1.0] * self.size, None)
-        else:
-            self.scales = _Scales(scale.tolist(), scale.to(u.dtype))
-        self.room = keep
-        self.kept: dict[tuple[int, int], Tensor] = {}
-        self.kept_codes: dict[tuple[int, int], TileCodes] = {}
+        self.scale = None if scale is None else scale.to(u.dtype)
+        self._omega = [1.0] * self.size if scale is None else scale.tolist()
+        self._room = keep
+        self._kept: dict[tuple[int, int], Tensor] = {}
 
-    def sums(self, lse: bool, least: bool) -> tuple[Tensor | None, Tensor | None]:
-        """Σ exp(ω·s) `(n, R)` float64, and the least s `(n, R)`, +∞ where there is none."""
-        n, blocks = len(self.u), self.order.blocks
-        total = self.u.new_zeros((self.size, n), dtype=torch.float64) if lse else None
-        lowest = self.u.new_full((self.size, n), torch.inf) if least else None
-        for i, rows in enumerate(blocks):
-            for j in range(i, len(blocks)):
-                cols = blocks[j]
-                code = self.order.pure[i][j]
-                codes = None if code >= 0 else self._codes(i, j)
-                cosine = self._cosines(i, j, 1.0 if lowest is not None else self._factor(code))
-                if lowest is not None:
-                    self.order.mask(cosine, i, j, torch.inf)
-                    _lower(lowest, cosine, rows, cols, code, codes, both=i < j)
-                if total is None:
-                    continue
-                if lowest is not None:
-                    cosine.mul_(self._factor(code))
-                tile = self._exponentials(cosine, codes)
-                self.order.mask(tile, i, j, 0.0)
-                _add_up(total, tile, rows, cols, code, codes, both=i < j)
-                if self.room >= tile.nbytes:
-                    self.room -= tile.nbytes
-                    self.kept[i, j] = tile
-        return (
-            None if total is None else total.T,
-            None if lowest is None else lowest.T / self.temperature,
-        )
+    def sums(self, *, lse: bool, least: bool) -> tuple[Tensor | None, Tensor | None]:
+        """Σ exp(ω·s) float64, and the least cosine, +∞ where there is none: `(m, R)` of the grid's rows."""
+        m = len(self.own)
+        total = self.u.new_zeros((self.size, m), dtype=torch.float64) if lse else None
+        lowest = self.u.new_full((self.size, m), torch.inf) if least else None
+        for tile in self.grid.tiles():
+            cosine = self._cosines(tile, 1.0 if lowest is not None else self._factor(tile))
+            if lowest is not None:
+                _lower(lowest, self.grid.mask(cosine, tile, torch.inf), tile)
+            if total is None:
+                continue
+            if lowest is not None:
+                cosine.mul_(self._factor(tile))
+            values = self._exponentials(cosine, tile)
+            _add_up(total, values, tile)
+            if self._room >= values.nbytes:
+                self._room -= values.nbytes
+                self._kept[tile.at] = values
+        return None if total is None else total.T, None if lowest is None else lowest.T
 
     def add_gradient(self, of_u: Tensor, slope: Tensor, common: Tensor | None) -> None:
-        """Add to `of_u (n, d)` the gradient of Σ slope·sums; forgets the tiles it has kept.
+        """Add to the grid's rows of `of_u` the gradient of Σ slope·sums; forgets the tiles it has kept.
 
         Args:
-            of_u: `(n, d)`.
-            slope: `(n, R)`.
+            of_u: `(m, d)` for the grid's rows.
+            slope: `(n, R)` for all rows.
             common: `(n,)` from `common_slope`, or None.
         """
-        blocks = self.order.blocks
-        slopes = slope.T.to(self.dtype).contiguous()
+        each = slope.T.to(self.dtype).contiguous()
+        each_own = self.grid.rows_of(each.T).T.contiguous()
         common = None if common is None else common.to(self.dtype)
-        for i, rows in enumerate(blocks):
-            for j in range(i, len(blocks)):
-                cols = blocks[j]
-                code = self.order.pure[i][j]
-                codes = None if code >= 0 else self._codes(i, j)
-                tile = self.kept.pop((i, j), None)
-                if tile is None:
-                    tile = self._exponentials(self._cosines(i, j, self._factor(code)), codes)
-                    self.order.mask(tile, i, j, 0.0)
-                if codes is None:
-                    row, col = slopes[code, rows], slopes[code, cols]
-                    omega = self.scales.values[code] / self.temperature
-                    weight = tile.mul_((row * omega)[:, None] + col * omega)
-                elif common is not None:
-                    omega = 1 / self.temperature
-                    weight = tile.mul_((common[rows] * omega)[:, None] + common[cols] * omega)
-                    if self.scales.table is not None:
-                        weight.mul_(codes.spread(self.scales.table))
-                else:
-                    both = (
-                        codes.spread_rows(slopes[:, rows].T)
-                        + codes.transposed.spread_rows(slopes[:, cols].T).T
-                    )
-                    weight = tile.mul_(both.mul_(1 / self.temperature))
-                    if self.scales.table is not None:
-                        weight.mul_(codes.spread(self.scales.table))
-                weight = weight.to(self.u.dtype)
-                of_u[rows].addmm_(weight, self.u[cols])
-                if i < j:
-                    of_u[cols].addmm_(weight.T, self.u[rows])
-                self.kept_codes.pop((i, j), None)
+        common_own = None if common is None else self.grid.rows_of(common)
+        for tile in self.grid.tiles():
+            rows, cols = tile.rows, tile.cols
+            values = self._kept.pop(tile.at, None)
+            if values is None:
+                values = self._exponentials(self._cosines(tile, self._factor(tile)), tile)
+            if tile.codes is None:
+                omega = self._omega[tile.code] / self.temperature
+                both = (each_own[tile.code, rows] * omega)[:, None] + each[tile.code, cols] * omega
+            elif common is not None and common_own is not None:
+                both = (common_own[rows, None] + common[cols]).div_(self.temperature)
+            else:
+                row, col = each_own[:, rows].T, each[:, cols].T
+                both = tile.codes.spread_rows(row) + tile.codes.transposed.spread_rows(col).T
+                both.div_(self.temperature)
+            if tile.codes is not None and self.scale is not None:
+                both.mul_(tile.codes.spread(self.scale))
+            weight = values.mul_(both).to(self.u.dtype)
+            of_u[rows].addmm_(weight, self.u[cols])
+            if tile.both:
+                of_u[cols].addmm_(weight.T, self.u[rows])
 
-    def _factor(self, code: int) -> float:
+    def _factor(self, tile: Tile) -> float:
         """What makes a cosine an exponent to base 2; of a tile of several codes, without ω."""
-        return self.base * (1.0 if code < 0 else self.scales.values[code])
+        return self.base * (1.0 if tile.codes is not None else self._omega[tile.code])
 
-    def _codes(self, i: int, j: int) -> TileCodes:
-        if (i, j) not in self.kept_codes:
-            codes = self.order.codes(i, j)
-            if self.room >= codes.nbytes:
-                self.room -= codes.nbytes
-                self.kept_codes[i, j] = codes
-            return codes
-        return self.kept_codes[i, j]
+    def _cosines(self, tile: Tile, factor: float) -> Tensor:
+        return (self.own[tile.rows] * factor) @ self.u[tile.cols].T
 
-    def _cosines(self, i: int, j: int, factor: float) -> Tensor:
-        rows, cols = self.order.blocks[i], self.order.blocks[j]
-        return (self.u[rows] * factor) @ self.u[cols].T
-
-    def _exponentials(self, exponent: Tensor, codes: TileCodes | None) -> Tensor:
-        if codes is not None and self.scales.table is not None:
-            exponent.mul_(codes.spread(self.scales.table))
-        return exponent.to(self.dtype).exp2_()
+    def _exponentials(self, exponent: Tensor, tile: Tile) -> Tensor:
+        if tile.codes is not None and self.scale is not None:
+            exponent.mul_(tile.codes.spread(self.scale))
+        return self.grid.mask(exponent.to(self.dtype).exp2_(), tile, 0.0)
 
 
-def _add_up(
-    total: Tensor, tile: Tensor, rows: slice, cols: slice, code: int, codes: TileCodes | None, *, both: bool
-) -> None:
-    """Add a tile's row sums, and its column sums, to `total (R, n)`."""
-    if codes is None:
-        total[code, rows] += tile.sum(1)
-        if both:
-            total[code, cols] += tile.sum(0)
-        return
-    total[:, rows] += codes.row_sums(tile).T
-    if both:
-        total[:, cols] += codes.transposed.row_sums(tile.T).T
+def _add_up(total: Tensor, values: Tensor, tile: Tile) -> None:
+    """Add a tile's row sums to `total (R, m)`; for both sides, its column sums, too."""
+    for place, part, codes in _sides(tile, values):
+        if codes is None:
+            total[tile.code, place] += part.sum(1)
+        else:
+            total[:, place] += codes.row_sums(part).T
 
 
-def _lower(
-    lowest: Tensor, tile: Tensor, rows: slice, cols: slice, code: int, codes: TileCodes | None, *, both: bool
-) -> None:
-    """Lower `lowest (R, n)` to the least cosines of a tile's rows, and of its columns."""
-    for place, part, of_part in ((rows, tile, codes), (cols, tile.T, codes and codes.transposed)):
-        if of_part is None:
-            here = lowest[code, place]
+def _lower(lowest: Tensor, cosine: Tensor, tile: Tile) -> None:
+    """Lower `lowest (R, m)` to the least cosines of a tile's rows; for both sides, of its columns, too."""
+    for place, part, codes in _sides(tile, cosine):
+        if codes is None:
+            here = lowest[tile.code, place]
             torch.minimum(here, part.amin(1), out=here)
         else:
-            torch.minimum(lowest[:, place], of_part.row_minima(part, 1.1).T, out=lowest[:, place])
-        if not both:
-            return
+            torch.minimum(lowest[:, place], codes.row_minima(part, 1.1).T, out=lowest[:, place])
+
+
+def _sides(tile: Tile, values: Tensor) -> list[tuple[slice, Tensor, TileCodes | None]]:
+    sides = [(tile.rows, values, tile.codes)]
+    if tile.both:
+        sides.append((tile.cols, values.T, None if tile.codes is None else tile.codes.transposed))
+    return sides

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.pairs.gather import rows_of_all_ranks
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
-from labeltree.pairs.streaming.tile_codes import TileCodes
 
 __all__ = ["LabelOrder", "label_codes", "label_sums", "runs", "twin_pairs"]
 
@@ -16,48 +16,34 @@ _FEW = 64 * 64  # pairs of labels up to which the general way to their codes is 
 
 
 class LabelOrder:
-    """The rows of a batch in the order of the tree, with the relations of tiles of it.
+    """The rows of a batch in the order of the tree: nodes are numbered in preorder, missing labels come last.
 
-    Nodes are numbered in preorder, so that the rows of a subtree lie together once rows are sorted by label;
-    rows without a label come last. Then a tile has one relation if its four corners have: sorted rows between
-    two that share a path share it too, and where the rows on either side of a boundary differ, all beyond it
-    do. Pairs of views of one sample are few and listed apart; the codes here are those of their labels.
+    Pairs of views of one sample are few, and listed.
 
     Args:
         relation: of a batch with itself.
-        tile: rows and columns of a tile.
 
     Attributes:
         order: `(n,)` the row of the batch at each place.
         rows: labels, in that order.
-        pure: `(B, B)` for each tile its one code, or −1; only I ≤ J counts.
-        twins: `(2, P)` places i < k of views of one sample, tile by tile.
+        relation: of the rows in that order.
+        shard: places `(n_rank,)` of this rank's rows, ascending; None: all are.
+        twins: `(2, P)` places i < k of views of one sample.
         twin_codes: `(2, P)` their codes as labels and as views.
     """
 
-    def __init__(self, relation: PairRelation, tile: int) -> None:
+    def __init__(self, relation: PairRelation) -> None:
         labels = relation.queries
-        n = len(labels)
-        missing = labels.nodes < 0
-        key = labels.nodes.masked_fill(missing, torch.iinfo(torch.int64).max)
+        key = labels.nodes.masked_fill(labels.nodes < 0, torch.iinfo(torch.int64).max)
         self.order = key.argsort(stable=True)
         self.rows = labels[self.order]
-        self.relation = relation
-        self.tile = tile
-        self.blocks = [slice(start, min(start + tile, n)) for start in range(0, n, tile)]
-        first = [block.start for block in self.blocks]
-        last = [block.stop - 1 for block in self.blocks]
-        ends = self.rows[torch.tensor(first + last, device=labels.nodes.device)]
-        corners = relation.label_codes(ends, ends).view(2, len(first), 2, len(first))
-        lowest, highest = corners.amin((0, 2)), corners.amax((0, 2))
-        self.pure: list[list[int]] = torch.where(lowest == highest, lowest, -1).tolist()
+        self.relation = PairRelation(self.rows, self.rows, offset=0)
+        self.shard: Tensor | None = None
+        if relation.shard is not None:
+            own = (self.order >= relation.shard.start) & (self.order < relation.shard.stop)
+            self.shard = own.nonzero()[:, 0]
+        self._shard = relation.shard
         self.twins = twin_pairs(self.rows.instances)
-        blocks = len(self.blocks)
-        at = (self.twins[0] // tile) * blocks + self.twins[1] // tile
-        at, by_tile = at.sort(stable=True)
-        self.twins = self.twins[:, by_tile]
-        self._ends = torch.searchsorted(at, torch.arange(blocks * blocks + 1, device=at.device)).tolist()
-
         of_pairs = relation.paired_codes(self.rows[self.twins[0]], self.rows[self.twins[1]])
         self.twin_codes = torch.stack([of_pairs, relation.view_codes(of_pairs)])
 
@@ -75,33 +61,17 @@ class LabelOrder:
                 return False
         return _most_views(relation.queries.instances) <= _MOST_VIEWS
 
-    def twins_of(self, i: int, j: int) -> tuple[Tensor, Tensor] | None:
-        """Places within tile (i, j), i ≤ j, of its pairs of views; None if there are none."""
-        at = i * len(self.blocks) + j
-        begin, end = self._ends[at], self._ends[at + 1]
-        if begin == end:
-            return None
-        pairs = self.twins[:, begin:end]
-        return pairs[0] - i * self.tile, pairs[1] - j * self.tile
+    def from_ranks(self, own: Tensor | None) -> Tensor | None:
+        """Statistics `(n, R)` of all rows, from those `(n_rank, R)` of this rank's rows; no gradient."""
+        if own is None or self.shard is None or self._shard is None:
+            return own
+        rows = torch.empty_like(own)
+        rows[self.order[self.shard] - self._shard.start] = own
+        return rows_of_all_ranks(rows, self._shard, len(self.order))[self.order]
 
-    def mask(self, tile: Tensor, i: int, j: int, value: float) -> Tensor:
-        """Set what is no pair of labels in a tile: a row with itself, and views of one sample."""
-        if i == j:
-            tile.fill_diagonal_(value)
-        twins = self.twins_of(i, j)
-        if twins is not None:
-            tile[twins] = value
-            if i == j:
-                tile[twins[::-1]] = value
-        return tile
-
-    def codes(self, i: int, j: int) -> TileCodes:
-        """The codes of a tile that has several."""
-        u, v = self.rows[self.blocks[i]], self.rows[self.blocks[j]]
-        (first_u, label_u), (first_v, label_v) = runs(u.nodes), runs(v.nodes)
-        return TileCodes(
-            label_codes(self.relation, u[first_u], v[first_v]), label_u, label_v, self.relation.num_relations
-        )
+    def unsorted(self, x: Tensor) -> Tensor:
+        """Rows `x (n, ...)` in the order of the batch."""
+        return torch.empty_like(x).index_copy_(0, self.order, x)
 
 
 def label_sums(order: LabelOrder) -> SubtreeSums:

@@ -52,6 +52,5 @@ def pair_counts(relation: PairRelation, plan: Plan) -> Tensor:
     """As `labeltree.pairs.pair_counts`."""
     if not LabelOrder.fits(relation):
         return chunked.pair_counts(relation, plan)
-    order = LabelOrder(relation, symmetric.tile_of(relation.num_queries, plan))
-    found = label_sums(order).counts()
-    return found[order.order.argsort()]
+    order = LabelOrder(relation)
+    return order.unsorted(label_sums(order).counts())

@@ -13,6 +13,7 @@ from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponentials import Exponentials
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
+from labeltree.pairs.streaming.grid import Grid, grid_of
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.one_tile import OneTile
@@ -23,6 +24,8 @@ from labeltree.pairs.streaming.unit import unit_gradient, unit_rows, working_dty
 from labeltree.pairs.summary import PairStatistics, Statistic
 
 __all__ = ["fits", "pair_statistics", "tile_of"]
+
+_BLOCK = 8192
 
 
 def fits(
@@ -46,7 +49,7 @@ def pair_statistics(
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`, of a batch `z (n, d)` with itself."""
     tile = tile_of(len(z), plan)
-    if len(z) <= tile:
+    if len(z) <= tile and relation.shard is None:
         whole = OneTile(relation, temperature, scale, frozenset(want))
         total, lse, least = whole.statistics(z)
         return PairStatistics(
@@ -55,14 +58,12 @@ def pair_statistics(
             lse=lse if "lse" in want else None,
             least=least if "least" in want else None,
         )
-    order = LabelOrder(relation, tile)
-    labels = label_sums(order)
-    count = torch.empty_like(found := labels.counts()).index_copy_(0, order.order, found)
-    total, lse, least = _Symmetric.apply(
-        z, _Work(order, labels, temperature, scale, frozenset(want), plan.keep)
-    )
+    grid = grid_of(relation, tile)
+    labels = label_sums(grid.order)
+    work = _Work(grid, labels, temperature, scale, frozenset(want), plan.keep)
+    total, lse, least = _Symmetric.apply(z, work)
     return PairStatistics(
-        count=count if "count" in want else None,
+        count=grid.order.unsorted(labels.counts()) if "count" in want else None,
         sum=total if "sum" in want else None,
         lse=lse if "lse" in want else None,
         least=least if "least" in want else None,
@@ -71,7 +72,7 @@ def pair_statistics(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    order: LabelOrder
+    grid: Grid
     labels: SubtreeSums
     temperature: float
     scale: Tensor | None
@@ -82,51 +83,51 @@ class _Work:
 class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: _Work) -> tuple[Tensor, Tensor, Tensor]:
-        order, tau = work.order, work.temperature
+        order, tau = work.grid.order, work.temperature
         u, inverse = unit_rows(z, order.order)
         exponents = exponent_dtype(u.dtype, tau, work.scale)
         assert exponents is not None
         keep = work.keep if ctx.needs_input_grad[0] else 0
-        walk = Exponentials(order, u, tau, work.scale, exponents, keep)
-        size, n = order.relation.num_relations, len(z)
-        views = _ViewPairs(walk)
-        sums, least = (
-            walk.sums("lse" in work.want, "least" in work.want)
-            if work.want & {"lse", "least"}
-            else (None, None)
-        )
-        views.complete(sums, least)
-        back = order.order.argsort()
-        nothing = u.new_empty((0, size))
-        total = work.labels.sums(u).div_(tau) if "sum" in work.want else nothing
-        lse = nothing if sums is None else sums.log().to(u.dtype)
-        found = [x[back] if len(x) == n else x for x in (total, lse, nothing if least is None else least)]
+        walk = Exponentials(work.grid, u, tau, work.scale, exponents, keep)
+        sums, least = walk.sums(lse="lse" in work.want, least="least" in work.want)
+        sums, least = order.from_ranks(sums), order.from_ranks(least)
+        _ViewPairs(walk).complete(sums, least)
+        nothing = u.new_empty((0, order.relation.num_relations))
+        total = order.unsorted(work.labels.sums(u).div_(tau)) if "sum" in work.want else nothing
+        lse = nothing if sums is None else order.unsorted(sums.log().to(u.dtype))
+        least = nothing if least is None else order.unsorted(least / tau)
         ctx.work, ctx.walk = work, walk
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, inverse, *(() if sums is None else (sums,)))
-        return found[0], found[1], found[2]
+        ctx.save_for_backward(z, inverse, sums)
+        return total, lse, least
 
     @staticmethod
     def backward(
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
         with torch.no_grad():
-            z, inverse, *rest = ctx.saved_tensors
+            z, inverse, sums = ctx.saved_tensors
             work, walk = ctx.work, ctx.walk
-            order, u = work.order, walk.u
+            order, u = work.grid.order, walk.u
             of_u = torch.zeros_like(u)
             if of_lse is not None:
-                sums = rest[0]
                 present = sums > 0
                 slope = torch.where(present, of_lse[order.order].double() / sums, 0.0)
                 views = _ViewPairs(walk)
+                present &= ~views.columns
+                common = common_slope(slope, sums, present, u.dtype)
+                if order.shard is None:
+                    walk.add_gradient(of_u, slope, common)
+                else:
+                    own = u.new_zeros((len(order.shard), u.shape[1]))
+                    walk.add_gradient(own, slope, common)
+                    of_u[order.shard] = own
                 views.add_gradient(of_u, slope)
-                common = common_slope(slope, sums, present & ~views.columns, u.dtype)
-                walk.add_gradient(of_u, slope, common)
             if of_sum is not None:
                 work.labels.add_gradient(of_u, u, of_sum[order.order] / work.temperature)
             if of_least is not None:
-                add_least_gradient(of_u, u, order.rows, order.order, of_least[order.order] / work.temperature)
+                slope = of_least[order.order] / work.temperature
+                add_least_gradient(of_u, u, order.rows, order.order, slope)
             of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
         return once(of_z), None
 
@@ -135,47 +136,45 @@ class _ViewPairs:
     """The pairs of views of one sample, which tiles leave out."""
 
     def __init__(self, walk: Exponentials) -> None:
-        order = walk.order
+        order = walk.grid.order
         self.walk = walk
         self.i, self.k = order.twins
         self.codes = order.twin_codes[1]
-        self.columns = torch.zeros(order.relation.num_relations, dtype=torch.bool)
+        self.columns = torch.zeros(walk.size, dtype=torch.bool, device=self.codes.device)
         self.columns[self.codes] = True
-
-    def _exponents(self, pairs: slice) -> Tensor:
-        u, scale = self.walk.u, self.walk.scales.table
-        cosine = (u[self.i[pairs]] * u[self.k[pairs]]).sum(1)
-        factor = self.walk.base if scale is None else self.walk.base * scale[self.codes[pairs]]
-        return (cosine * factor).double()
 
     def complete(self, sums: Tensor | None, least: Tensor | None) -> None:
         """Add the pairs to the statistics."""
-        u, tau = self.walk.u, self.walk.temperature
-        for pairs in blocks(len(self.i), 8192):
+        u = self.walk.u
+        for pairs in blocks(len(self.i), _BLOCK):
             i, k, codes = self.i[pairs], self.k[pairs], self.codes[pairs]
-            both = torch.cat([i, k]), torch.cat([codes, codes])
+            rows, codes = torch.cat([i, k]), torch.cat([codes, codes])
+            cosine = (u[i] * u[k]).sum(1)
             if sums is not None:
-                value = self._exponents(pairs).exp2_()
-                sums.index_put_(both, torch.cat([value, value]), accumulate=True)
+                value = self._exponentials(cosine, pairs)
+                sums.index_put_((rows, codes), torch.cat([value, value]), accumulate=True)
             if least is not None:
-                s = (u[i] * u[k]).sum(1) / tau
                 flat = least.reshape(-1)
-                at = both[0] * least.shape[1] + both[1]
-                flat.scatter_reduce_(0, at, torch.cat([s, s]), "amin")
+                flat.scatter_reduce_(0, rows * self.walk.size + codes, torch.cat([cosine, cosine]), "amin")
                 least.copy_(flat.view_as(least))
 
     def add_gradient(self, of_u: Tensor, slope: Tensor) -> None:
         """Add the gradient of Σ slope·sums."""
-        u, scale = self.walk.u, self.walk.scales.table
-        for pairs in blocks(len(self.i), 8192):
+        u, scale = self.walk.u, self.walk.scale
+        for pairs in blocks(len(self.i), _BLOCK):
             i, k, codes = self.i[pairs], self.k[pairs], self.codes[pairs]
-            weight = self._exponents(pairs).exp2_() * (slope[i, codes] + slope[k, codes])
-            weight = weight.to(u.dtype) / self.walk.temperature
+            u_i, u_k = u[i], u[k]
+            value = self._exponentials((u_i * u_k).sum(1), pairs)
+            weight = (value * (slope[i, codes] + slope[k, codes]) / self.walk.temperature).to(u.dtype)
             if scale is not None:
                 weight = weight * scale[codes]
-            u_i, u_k = u[i], u[k]
             of_u.index_add_(0, i, weight[:, None] * u_k)
             of_u.index_add_(0, k, weight[:, None] * u_i)
+
+    def _exponentials(self, cosine: Tensor, pairs: slice) -> Tensor:
+        scale = self.walk.scale
+        factor = self.walk.base if scale is None else self.walk.base * scale[self.codes[pairs]]
+        return (cosine * factor).double().exp2_()
 
 
 def tile_of(n: int, plan: Plan) -> int:
