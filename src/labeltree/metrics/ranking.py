@@ -5,7 +5,7 @@ Memory is that of one chunk, never queries × keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -153,7 +153,7 @@ class _BestFew:
             scores = self.similarities.tile(rows).numpy()
             if watch is not None:
                 watch(rows, scores)
-            survivors = self._survivors(rows, scores.take(self.columns, axis=1))
+            survivors = self._survivors(rows, [scores.take(self.columns, axis=1)])
             survivors.add(scores, 0)
             yield rows.start, self._finish(rows, survivors)
             self.report("ranking", min(rows.stop, self.count), self.count)
@@ -163,7 +163,8 @@ class _BestFew:
         blocks = [slice(start, start + _TILE) for start in range(0, self.count, _TILE)]
         others = [slice(start, start + _TILE) for start in range(0, self.similarities.size, _TILE)]
         waiting: dict[int, Survivors] = {}
-        sampled = torch.from_numpy(self.columns)
+        starts = range(0, len(self.columns), _TILE)
+        sampled = [torch.from_numpy(self.columns[start : start + _TILE]) for start in starts]
         done, total = 0, len(blocks) * (len(blocks) + 1) // 2 if both_ways else len(blocks) * len(others)
         for i, rows in enumerate(blocks):
             for j, columns in enumerate(others):
@@ -171,8 +172,8 @@ class _BestFew:
                     continue
                 for block in {i, j} if both_ways else {i}:
                     if block not in waiting:
-                        sample = self.similarities.tile(blocks[block], sampled)
-                        waiting[block] = self._survivors(blocks[block], sample.numpy())
+                        samples = (self.similarities.tile(blocks[block], part).numpy() for part in sampled)
+                        waiting[block] = self._survivors(blocks[block], samples)
                 scores = self.similarities.tile(rows, columns).numpy()
                 waiting[i].add(scores, columns.start)
                 if both_ways and j > i:
@@ -181,16 +182,24 @@ class _BestFew:
             yield rows.start, self._finish(rows, waiting.pop(i))
             self.report("ranking", done, total)
 
-    def _survivors(self, rows: slice, sample: NDArray[np.float32]) -> Survivors:
-        if sample.shape[1] >= _GROUP * 4 * self.place:
-            # of the best few hardly two fall into one group: the best of every group are enough to look at
-            groups = sample.shape[1] // _GROUP
-            sample = sample[:, : groups * _GROUP].reshape(len(sample), _GROUP, groups).max(axis=1)
-        place = sample.shape[1] - self.place
+    def _survivors(self, rows: slice, samples: Iterable[NDArray[np.float32]]) -> Survivors:
+        """What will hold the best of the `rows`, whose sampled scores come in parts (b, s)."""
+        sample = np.concatenate([self._best_of_groups(part) for part in samples], axis=1)
+        place = sample.shape[1] - min(self.place, sample.shape[1])
         sample.partition(place, axis=1)
-        bound = sample[:, place].copy()
-        limit = len(bound) * (_CROWD * self.wanted + self.similarities.size // _SAMPLING)
-        return Survivors(bound, self.wanted, limit, None if self.own is None else self.own[rows])
+        limit = len(sample) * (_CROWD * self.wanted + self.similarities.size // _SAMPLING)
+        own = None if self.own is None else self.own[rows]
+        return Survivors(sample[:, place].copy(), self.wanted, limit, own)
+
+    def _best_of_groups(self, sample: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The best of every few columns: of the best of all, hardly two fall into one group."""
+        groups = sample.shape[1] // _GROUP
+        if len(self.columns) < _GROUP * 4 * self.place or not groups:
+            return sample.copy()
+        best: NDArray[np.float32] = (
+            sample[:, : groups * _GROUP].reshape(len(sample), _GROUP, groups).max(axis=1)
+        )
+        return best
 
     def _finish(self, rows: slice, survivors: Survivors) -> NDArray[np.int64]:
         """(b, wanted) columns, best first; rows that the bound misled are sorted as a whole."""

@@ -27,6 +27,8 @@ class Survivors:
         self._bound = bound
         self._wanted = wanted
         self._own = own
+        if own is not None:
+            self._own_from, self._own_to = int(own.min()), int(own.max())
         self._rows: list[NDArray[np.uint16]] = []
         self._packed: list[NDArray[np.int64]] = []
         self._stored = 0
@@ -37,16 +39,28 @@ class Survivors:
         if self._stored <= self._limit:
             flat = few_true(scores >= self._bound[:, None])
             row = flat // scores.shape[1]
-            self._keep(row, scores.reshape(-1)[flat], flat - row * scores.shape[1] + first)
+            column = flat - row * scores.shape[1]
+            self._keep(row, scores.reshape(-1)[flat], column + first, first, scores.shape[1])
 
     def add_transposed(self, scores: NDArray[np.float32], first: int) -> None:
         """Read a tile whose columns are the rows: `scores` (c, b)."""
         if self._stored <= self._limit:
             flat = few_true(scores >= self._bound)
             column = flat // scores.shape[1]
-            self._keep(flat - column * scores.shape[1], scores.reshape(-1)[flat], column + first)
+            row = flat - column * scores.shape[1]
+            self._keep(row, scores.reshape(-1)[flat], column + first, first, scores.shape[0])
 
-    def _keep(self, row: NDArray[np.int64], scores: NDArray[np.float32], column: NDArray[np.int64]) -> None:
+    def _keep(
+        self,
+        row: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        column: NDArray[np.int64],
+        first: int,
+        width: int,
+    ) -> None:
+        if self._own is not None and self._own_from < first + width and self._own_to >= first:
+            others = column != self._own[row]
+            row, scores, column = row[others], scores[others], column[others]
         self._rows.append(row.astype(np.uint16))
         self._packed.append(pack(scores, column))
         self._stored += len(row)
@@ -59,9 +73,6 @@ class Survivors:
         if self._stored > self._limit:
             return np.empty((count, wanted), dtype=np.int64), np.ones(count, dtype=np.bool_)
         row, packed = np.concatenate(self._rows), np.concatenate(self._packed)
-        if self._own is not None:
-            others = (packed & COLUMN) != self._own[row]
-            row, packed = row[others], packed[others]
         found = np.bincount(row, minlength=count)
         by_row = np.argsort(row, kind="stable")
         place = np.arange(len(row)) - np.repeat(found.cumsum() - found, found)
