@@ -32,12 +32,13 @@ def cosines(x, y, inverse, PRECISION: tl.constexpr):
 @triton.jit
 def added_product(sums, weight, y, PRECISION: tl.constexpr, HALF: tl.constexpr):
     """sums + weight·y, with weights rounded to bfloat16 if HALF: it has the range that they need."""
-    if HALF:
-        weight = weight.to(tl.bfloat16)
-        if y.dtype == tl.float32:  # in the interpreter
-            return tl.dot(weight.to(tl.float32), y, sums, input_precision="ieee")
-        return tl.dot(weight, y.to(tl.bfloat16), sums)
-    return tl.dot(weight, y, sums, input_precision=PRECISION)
+    if not HALF:
+        sums = tl.dot(weight, y, sums, input_precision=PRECISION)
+    elif y.dtype == tl.float32:  # in the interpreter
+        sums = tl.dot(weight.to(tl.bfloat16).to(tl.float32), y, sums, input_precision="ieee")
+    else:
+        sums = tl.dot(weight.to(tl.bfloat16), y.to(tl.bfloat16), sums)
+    return sums
 
 
 @triton.jit

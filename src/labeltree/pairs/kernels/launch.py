@@ -17,7 +17,7 @@ __all__ = ["WIDEST", "Settings", "Vectors", "can_run", "settings", "splits", "ve
 WIDEST = 512
 """The largest d that a row of a tile is kept on the chip for."""
 _HALVES = (torch.bfloat16, torch.float16)
-_PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}
+_PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "ieee"}  # "medium": products of bfloat16
 
 
 @cache
@@ -48,30 +48,36 @@ class Settings:
     Attributes:
         tile: rows and columns of a tile.
         width: d, filled up to a power of two.
-        half: whether products take bfloat16 or float16 and give float32.
-        precision: of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` allows TF32.
+        dtype: what products take; they give float32.
+        precision: of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks for less.
         num_warps: warps of a program.
         num_stages: tiles on their way at a time.
     """
 
     tile: int
     width: int
-    half: bool
+    dtype: torch.dtype
     precision: str
     num_warps: int
     num_stages: int
+
+    @property
+    def half(self) -> bool:
+        """Whether products take half precision."""
+        return self.dtype in _HALVES
 
 
 def settings(dtype: torch.dtype, d: int, tile: int | None = None) -> Settings:
     """Settings for vectors of a type and width: as large a tile as a program has registers for."""
     width = max(16, 1 << (d - 1).bit_length())
-    half = dtype in _HALVES
-    precision = _PRECISION[torch.get_float32_matmul_precision()]
-    if half:
+    allowed = torch.get_float32_matmul_precision()
+    if dtype not in _HALVES:
+        dtype = torch.bfloat16 if allowed == "medium" else torch.float32
+    if dtype in _HALVES:
         side, warps, stages = (128, 8, 3) if width <= 128 else (64, 8, 2)
     else:
-        side, warps, stages = (64, 8, 2) if width <= 128 else (32, 8, 1)
-    return Settings(tile or side, width, half, precision, warps, stages)
+        side, warps, stages = (32, 4, 2) if width <= 128 else (32, 8, 1)
+    return Settings(tile or side, width, dtype, _PRECISION[allowed], warps, stages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,9 @@ def vectors(given: Tensor, unit: Tensor, side: Side, how: Settings) -> Vectors:
         rows = unit.float()
         inverse = torch.ones_like(rows[:, 0])
     else:
-        rows = given.float() if interpreted() else given  # the interpreter cannot multiply bfloat16
+        rows = given.to(how.dtype)
+        if interpreted():  # cannot multiply bfloat16
+            rows = rows.float()
         norm = given.float().norm(dim=1)
         inverse = torch.where(unit.any(dim=1), 1 / norm, 0.0)
     return Vectors(side.placed(rows, how.width), side.placed(inverse))

@@ -175,11 +175,10 @@ def _instances(queries: LabelRows, keys: LabelRows) -> tuple[Tensor, Tensor]:
     """Instances of both sides as numbers from 0, fewer than their rows together; −1 for none."""
     if queries.instances is None or keys.instances is None:
         return torch.full_like(queries.nodes, -1), torch.full_like(keys.nodes, -1)
-    if queries is keys:
-        _, number = torch.unique(keys.instances, return_inverse=True)
-        return number, number
-    _, number = torch.unique(torch.cat([queries.instances, keys.instances]), return_inverse=True)
-    return number[: len(queries)], number[len(queries) :]
+    known = keys.instances if queries is keys else torch.cat([queries.instances, keys.instances])
+    known = known.sort().values  # not `unique`, which would wait for the GPU
+    of_keys = torch.searchsorted(known, keys.instances)
+    return of_keys if queries is keys else torch.searchsorted(known, queries.instances), of_keys
 
 
 def _partners(rows: int, places: Tensor, shift: int | None) -> Tensor:

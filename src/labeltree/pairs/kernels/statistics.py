@@ -8,12 +8,13 @@ to bfloat16 before they are multiplied by vectors again; float32 vectors are mul
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
 from labeltree.pairs.kernels.launch import WIDEST, Settings, Vectors, can_run, settings, splits, vectors
@@ -27,6 +28,7 @@ __all__ = ["pair_counts", "pair_statistics", "supports", "supports_counts"]
 
 _FLAGS: dict[Statistic, int] = {"lse": 1, "sum": 2, "least": 4}
 _SMALL, _ROW, _COLUMN = 8, 16, 32
+_LARGEST: MutableMapping[Tensor, tuple[int | None, float]] = WeakTensorKeyDictionary()
 _SAFE_LOGIT = 40.0  # exp of ±40 and their sums and ratios are far from the ends of float32
 
 
@@ -98,8 +100,7 @@ def pair_statistics(
         size = relation.num_relations
         omega = torch.ones(size, device=x.device) if scale is None else scale.detach().float().contiguous()
         flags = sum(_FLAGS[name] for name in want if name in _FLAGS)
-        largest = 1.0 if scale is None else float(omega.abs().max())
-        if largest / temperature <= _SAFE_LOGIT:
+        if (1.0 if scale is None else _largest(scale)) / temperature <= _SAFE_LOGIT:
             flags |= _SMALL
         problem = _Problem(
             relation, u, v, of_queries, of_keys, tiles_between(relation, u, v, how.tile),
@@ -114,6 +115,17 @@ def pair_statistics(
         least if "least" in want else None,
         index if "least" in want else None,
     )
+
+
+def _largest(scale: Tensor) -> float:
+    """max |ω|, for which the GPU is waited for once as long as a scale stays what it is."""
+    if scale.is_inference():  # has no version
+        return float(scale.abs().max())
+    version, largest = _LARGEST.get(scale, (None, 0.0))
+    if version != scale._version:
+        largest = float(scale.detach().abs().max())
+        _LARGEST[scale] = (scale._version, largest)
+    return largest
 
 
 def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
@@ -153,7 +165,7 @@ def _forward(problem: _Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
             *fields, pad_x, pad_y, len(v), tiles, span,
             T=how.tile, D=how.width, L=problem.relation.max_depth, R=size, REFINED=problem.relation.refined,
             F=flags, PRECISION=how.precision, MIXED=mixed, num_warps=how.num_warps,
-            num_stages=how.num_stages,
+            num_stages=min(2, how.num_stages),  # two programs fit on a multiprocessor
         )  # fmt: skip
     peak, exps, total, least, index, count = fields
     count = u.restored(count.sum(0).T)

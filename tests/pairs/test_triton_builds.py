@@ -1,0 +1,124 @@
+"""The Triton kernels are compiled for an H100 or H200, which needs no GPU."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from labeltree.pairs.kernels.launch import settings
+
+triton = pytest.importorskip("triton")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("kernels are interpreted", allow_module_level=True)
+
+from labeltree.pairs.kernels.attention import attention_kernel  # noqa: E402
+from labeltree.pairs.kernels.backward import gradient_kernel  # noqa: E402
+from labeltree.pairs.kernels.forward import statistics_kernel  # noqa: E402
+
+INTEGERS = {"labels_x", "labels_y", "tile_code", "run_end", "index_of", "count_of", "member"}
+SHARED_MEMORY = 227 << 10  # bytes that a program can have
+NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
+LSE, SUM, LEAST, SMALL, ROW, COLUMN = 1, 2, 4, 8, 16, 32
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+def build(kernel, dtype, how, warps, stages, **constants):
+    """Compile a kernel with the types that it is launched with."""
+    signature, attributes = {}, {}
+    for place, parameter in enumerate(kernel.params):
+        name = parameter.name
+        if parameter.is_constexpr:
+            signature[name] = "constexpr"
+        elif name in ("pad_x", "pad_y", "n_y", "tiles_y", "span"):
+            signature[name] = "i32"
+        else:
+            signature[name] = "*" + (
+                "i32" if name in INTEGERS else NAMES[dtype] if name in ("x", "y") else "fp32"
+            )
+        if signature[name].startswith("*") or name.startswith("pad"):
+            attributes[(place,)] = [["tt.divisibility", 16]]
+    constants = {"D": how.width, "L": 3, "R": 17, "PRECISION": how.precision, **constants}
+    source = triton.compiler.ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
+    target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
+    options = {"num_warps": warps, "num_stages": stages}
+    built = triton.compile(source, target=target, options=options)
+    assert built.metadata.shared <= SHARED_MEMORY
+    return built
+
+
+def bytes_spilled(built, folder):
+    """Bytes of stack that a thread needs because it has too few registers."""
+    (folder / "kernel.cubin").write_bytes(built.asm["cubin"])
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    command = [tool, "--dump-resource-usage", folder / "kernel.cubin"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (stack,) = re.findall(r"STACK:(\d+)", told)
+    return int(stack)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "d"), [(torch.bfloat16, 128), (torch.bfloat16, 512), (torch.float16, 128), (torch.float32, 128)]
+)
+def test_tiles_of_one_relation(dtype, d, tmp_path):
+    how = settings(dtype, d)
+    common = {"T": how.tile, "REFINED": False, "MIXED": False}
+    forward = build(
+        statistics_kernel, dtype, how, how.num_warps, min(2, how.num_stages), **common, F=LSE | SUM | SMALL
+    )
+    flags = LSE | SUM | SMALL | ROW | COLUMN
+    backward = build(
+        gradient_kernel, dtype, how, how.num_warps, how.num_stages, **common, F=flags, HALF=how.half
+    )
+    for built in (forward, backward):
+        assert bytes_spilled(built, tmp_path) <= (128 if dtype == torch.float16 else 0)
+        assert ("wgmma.mma_async" in built.asm["ptx"]) == how.half  # float32 proper has no tensor core
+        assert "cp.async" in built.asm["ptx"]  # tiles are fetched ahead
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_tiles_of_several_relations(dtype):
+    how = settings(dtype, 128)
+    common = {"T": how.tile, "MIXED": True}
+    flags = LSE | SUM | LEAST
+    build(statistics_kernel, dtype, how, how.num_warps, how.num_stages, **common, REFINED=True, F=flags)
+    flags = LSE | SUM | COLUMN
+    build(
+        gradient_kernel,
+        dtype,
+        how,
+        2 * how.num_warps,
+        how.num_stages,
+        **common,
+        REFINED=True,
+        F=flags,
+        HALF=how.half,
+    )
+
+
+def test_counts_alone():
+    how = settings(torch.bfloat16, 1)
+    for mixed in (False, True):
+        build(
+            statistics_kernel,
+            torch.float32,
+            how,
+            how.num_warps,
+            2,
+            T=how.tile,
+            REFINED=False,
+            MIXED=mixed,
+            F=0,
+        )
+
+
+@pytest.mark.parametrize(("dtype", "side"), [(torch.bfloat16, 64), (torch.float32, 32)])
+def test_contrast(dtype, side):
+    how = settings(dtype, 128)
+    build(attention_kernel, dtype, how, 4, 2, T=side, U=side, REFINED=False, HALF=how.half)
