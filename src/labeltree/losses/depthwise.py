@@ -131,6 +131,7 @@ class DepthwiseLoss(RelationLoss):
             temperature=self.temperature,
             geometry=self.geometry,
             similarity=self.similarity,
+            shard=relation.shard,
         )
         losses = losses * (self.temperature / self.base_temperature)
         if self.constrained:

@@ -21,6 +21,7 @@ def published_depth_losses(
     temperature: float,
     geometry: Geometry,
     similarity: Similarity,
+    shard: slice | None = None,
 ) -> Tensor:
     """SupCon at every depth, finest first, over fewer and fewer samples.
 
@@ -39,6 +40,7 @@ def published_depth_losses(
         temperature: τ.
         geometry: as in `relation_loss`.
         similarity: likewise.
+        shard: of the union of all ranks' batches, the rows of this rank, as in `PairRelation`.
 
     Returns:
         `(L,)` coarse → fine; before the factor τ/base_temperature.
@@ -53,10 +55,12 @@ def published_depth_losses(
         taking_part[alive[decided]] = True
         chosen = taking_part[first[sample]].nonzero()[:, 0]
         here = rows[chosen]
+        relation = PairRelation(here, here, offset=0)
+        relation.shard = _places(chosen, shard)
         losses.append(
             relation_loss(
                 embeddings[chosen],
-                PairRelation(here, here, offset=0),
+                relation,
                 table.term(depth),
                 temperature=temperature,
                 geometry=geometry,
@@ -65,6 +69,14 @@ def published_depth_losses(
         )
         alive = _one_per_node(alive, torch.where(decided, at_depth, rows.nodes[alive]), decided)
     return torch.stack(losses[::-1])
+
+
+def _places(chosen: Tensor, shard: slice | None) -> slice | None:
+    """Where the rows of a shard stand among those chosen, which are in order."""
+    if shard is None:
+        return None
+    start, stop = torch.searchsorted(chosen, chosen.new_tensor([shard.start, shard.stop])).tolist()
+    return slice(start, stop)
 
 
 def _samples(rows: LabelRows) -> tuple[Tensor, Tensor]:
