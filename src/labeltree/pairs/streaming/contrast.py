@@ -7,8 +7,6 @@ softmax's mean key. One walk finds values and gradients; the backward does not s
 from __future__ import annotations
 
 import math
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -18,7 +16,7 @@ from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.contrast_chunks import Chunk, queue_chunks
 from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.known_gradient import with_gradient
 from labeltree.pairs.streaming.tiles import blocks
 
 __all__ = ["soft_target_contrast"]
@@ -63,7 +61,7 @@ def soft_target_contrast(
                 mass[part.block] += part.target.mass
                 drawn[part.block] = part.target.value
                 entropy[part.block] = part.entropy()
-    lse = torch.logaddexp(own[:, None], _KnownGradient.apply(z, lse, mean / temperature))
+    lse = torch.logaddexp(own[:, None], with_gradient(z, lse, mean / temperature))
     attraction = own + (z * drawn).sum(1) / temperature
     return QueueContrast(own, lse, mass, attraction, entropy)
 
@@ -152,17 +150,3 @@ class _Block:
 
 def _of(x: Tensor, rows: Tensor | None) -> Tensor:
     return x if rows is None else x[rows]
-
-
-class _KnownGradient(torch.autograd.Function):
-    """Values `(b, T)` of rows `(b, d)` whose gradients `(b, T, d)` are known already."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
-        ctx.save_for_backward(gradients)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradients,) = ctx.saved_tensors
-        return once(torch.einsum("bt,btd->bd", grad.detach(), gradients)), None, None

@@ -1,4 +1,7 @@
-"""Distances to the own and the nearest other prototype: a search over tiles, then two distances per point."""
+"""Distances to the own and the nearest other prototype: a search over tiles, then two distances per point.
+
+What is kept for the backward are the gradients of the two.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from labeltree.geometry.precision import answer_dtype
 from labeltree.pairs.dense.nearest import prototype_distances
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.similarity import Similarity
+from labeltree.pairs.streaming.known_gradient import with_gradient
 from labeltree.pairs.streaming.tiles import blocks
 
 __all__ = ["nearest_other"]
@@ -21,8 +25,19 @@ def nearest_other(
     points: Tensor, prototypes: Tensor, own: Tensor, geometry: Geometry, similarity: Similarity, plan: Plan
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As `labeltree.pairs.nearest_other`."""
-    index = _search(points.detach(), prototypes, own, geometry, similarity, plan.tile or _SIDE)
-    mine, nearest = (_pointwise(points, prototypes[which], geometry, similarity) for which in (own, index))
+    side = plan.tile or _SIDE
+    index = _search(points.detach(), prototypes, own, geometry, similarity, side)
+    dtype = answer_dtype(points, prototypes)
+    values = points.new_empty(len(points), 2, dtype=dtype)
+    gradients = points.new_empty(len(points), 2, points.shape[1], dtype=dtype)
+    for rows in blocks(len(points), side):
+        for column, which in enumerate((own, index)):
+            with torch.enable_grad():
+                x = points[rows].detach().requires_grad_()
+                value = _pointwise(x, prototypes[which[rows]], geometry, similarity)
+            values[rows, column] = value.detach()
+            (gradients[rows, column],) = torch.autograd.grad(value.sum(), x)
+    mine, nearest = with_gradient(points, values, gradients).unbind(1)
     return mine, nearest, index
 
 
