@@ -54,7 +54,7 @@ class _Work:
                 if tile.codes is None:
                     if bool(member[tile.code]):
                         masks[term] = None
-                elif bool(member[tile.codes.of_labels].any()):
+                elif bool(member[tile.codes.present].any()):
                     masks[term] = self.grid.mask(tile.codes.spread(member.to(dtype)), tile, 0.0)
             if masks:
                 yield tile, masks

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.streaming.grid import Grid, Tile
-from labeltree.pairs.streaming.tile_codes import TileCodes
+from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima
 
 __all__ = ["Exponentials"]
 
@@ -87,8 +87,8 @@ class Exponentials:
             elif common is not None and common_own is not None:
                 both = (common_own[rows, None] + common[cols]).div_(self.temperature)
             else:
-                row, col = each_own[:, rows].T, each[:, cols].T
-                both = tile.codes.spread_rows(row) + tile.codes.transposed.spread_rows(col).T
+                both = tile.codes.spread_columns(each[:, cols])
+                both = both + tile.codes.transposed.spread_columns(each_own[:, rows]).T
                 both.div_(self.temperature)
             if tile.codes is not None and self.scale is not None:
                 both.mul_(tile.codes.spread(self.scale))
@@ -112,25 +112,29 @@ class Exponentials:
 
 def _add_up(total: Tensor, values: Tensor, tile: Tile) -> None:
     """Add a tile's row sums to `total (R, m)`; for both sides, its column sums, too."""
-    for place, part, codes in _sides(tile, values):
-        if codes is None:
-            total[tile.code, place] += part.sum(1)
-        else:
-            total[:, place] += codes.row_sums(part).T
+    if tile.codes is None:
+        total[tile.code, tile.rows] += values.sum(1)
+        if tile.both:
+            total[tile.code, tile.cols] += values.sum(0)
+        return
+    for place, part, codes in _columns(tile, tile.codes, values):
+        total[:, place] += codes.column_sums(part)
 
 
 def _lower(lowest: Tensor, cosine: Tensor, tile: Tile) -> None:
     """Lower `lowest (R, m)` to the least cosines of a tile's rows; for both sides, of its columns, too."""
-    for place, part, codes in _sides(tile, cosine):
-        if codes is None:
+    if tile.codes is None:
+        for place, dim in ((tile.rows, 1), (tile.cols, 0)) if tile.both else ((tile.rows, 1),):
             here = lowest[tile.code, place]
-            torch.minimum(here, part.amin(1), out=here)
-        else:
-            torch.minimum(lowest[:, place], codes.row_minima(part, 1.1).T, out=lowest[:, place])
+            torch.minimum(here, cosine.amin(dim), out=here)
+        return
+    for place, part, codes in _columns(tile, tile.codes, cosine):
+        lowest[:, place] = torch.minimum(lowest[:, place], column_minima(codes, part, 1.1))
 
 
-def _sides(tile: Tile, values: Tensor) -> list[tuple[slice, Tensor, TileCodes | None]]:
-    sides = [(tile.rows, values, tile.codes)]
-    if tile.both:
-        sides.append((tile.cols, values.T, None if tile.codes is None else tile.codes.transposed))
-    return sides
+def _columns(tile: Tile, codes: TileCodes, values: Tensor) -> list[tuple[slice, Tensor, TileCodes]]:
+    """The tile with its rows as columns, and for both sides as it is. On the diagonal that is the same."""
+    if tile.diagonal:
+        return [(tile.rows, values, codes)]
+    turned = (tile.rows, values.T.contiguous(), codes.transposed)
+    return [turned, (tile.cols, values, codes)] if tile.both else [turned]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.streaming.order import LabelOrder, label_codes, runs
-from labeltree.pairs.streaming.tile_codes import TileCodes
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.tile_codes import TileCodes, tile_codes
 from labeltree.pairs.streaming.tiles import blocks
 
 __all__ = ["Grid", "Tile", "grid_of"]
@@ -29,6 +29,7 @@ class Tile:
         code: the one relation of its pairs, or −1.
         codes: of each pair, where they have several; else None.
         both: whether it stands for the tile on the other side of the diagonal, too.
+        diagonal: whether its rows are its columns.
     """
 
     at: tuple[int, int]
@@ -37,6 +38,7 @@ class Tile:
     code: int
     codes: TileCodes | None
     both: bool
+    diagonal: bool
 
 
 class Grid:
@@ -69,13 +71,14 @@ class Grid:
             for j in range(i if self.places is None else 0, len(self._cols)):
                 code = self._pure[i][j]
                 codes = None if code >= 0 else self._codes(i, j)
+                diagonal = self.places is None and i == j
                 both = self.places is None and i < j
-                yield Tile((i, j), rows, self._cols[j], code, codes, both)
+                yield Tile((i, j), rows, self._cols[j], code, codes, both, diagonal)
 
     def mask(self, values: Tensor, tile: Tile, value: float) -> Tensor:
         """Set what is no pair of labels: a row with itself, and views of one sample."""
         i, j = tile.at
-        if self.places is None and i == j:
+        if tile.diagonal:
             values.fill_diagonal_(value)
         row, col, ends = self._others
         at = i * len(self._cols) + j
@@ -133,11 +136,9 @@ class Grid:
         if (i, j) in self._kept:
             return self._kept[i, j]
         places = self._rows[i] if self.places is None else self.places[self._rows[i]]
-        u, v = self.order.rows[places], self.order.rows[self._cols[j]]
-        (first_u, label_u), (first_v, label_v) = runs(u.nodes), runs(v.nodes)
-        relation = self.order.relation
-        of_labels = label_codes(relation, u[first_u], v[first_v])
-        codes = TileCodes(of_labels, label_u, label_v, relation.num_relations)
+        u = self.order.rows[places]
+        v = u if self.places is None and i == j else self.order.rows[self._cols[j]]
+        codes = tile_codes(self.order.relation, u, v)
         if codes.nbytes <= self._room:
             self._room -= codes.nbytes
             self._kept[i, j] = codes

@@ -17,8 +17,8 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import once
-from labeltree.pairs.streaming.order import label_codes, runs, twin_pairs
-from labeltree.pairs.streaming.tile_codes import TileCodes
+from labeltree.pairs.streaming.order import twin_pairs
+from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
 from labeltree.pairs.summary import Statistic
 
@@ -42,12 +42,8 @@ class OneTile:
         labels = relation.queries
         missing = labels.nodes < 0
         self.order = labels.nodes.masked_fill(missing, torch.iinfo(torch.int64).max).argsort(stable=True)
-        rows = labels[self.order]
-        first, label = runs(rows.nodes)
-        distinct = rows[first]
-        of_labels = label_codes(relation, distinct, distinct)
-        self.rows = rows
-        self.codes = TileCodes(of_labels, label, label, relation.num_relations)
+        self.rows = rows = labels[self.order]
+        self.codes = tile_codes(relation, rows, rows)
         self.views: _Views | None = None
         if rows.instances is not None:
             i, k = twin_pairs(rows.instances)
@@ -57,16 +53,10 @@ class OneTile:
 
     def counts(self) -> Tensor:
         """Number of keys in each relation to each row of the batch, `(n, R)` int64."""
-        codes = self.codes
-        each = torch.bincount(codes.cols, minlength=len(codes.of_labels))
-        found = each.new_zeros((len(codes.of_labels), codes.size))
-        found.scatter_add_(1, codes.of_labels, each.expand_as(codes.of_labels))
-        own = codes.of_labels.diagonal()[codes.rows][:, None]
-        found = found[codes.rows].scatter_add_(1, own, found.new_full(own.shape, -1))
+        one = torch.ones(len(self.order), len(self.order), device=self.order.device)
+        found = self.codes.column_sums(self.mask(one, 0.0)).T.long()  # below 2^24: exact
         if self.views is not None:
-            one = found.new_ones(len(self.views.i))
-            self.views.add(found, self.views.labels, -one)
-            self.views.add(found, self.views.codes, one)
+            self.views.add(found, self.views.codes, found.new_ones(len(self.views.i)))
         return self.unsorted(found)
 
     def statistics(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,12 +105,12 @@ class _OneTile(torch.autograd.Function):
         of_views = None if views is None else cosine[views.i, views.k]
         total = least = lse = sums = tile = u.new_empty((0, codes.size))
         if "sum" in want:
-            total = codes.row_sums(work.mask(cosine, 0.0))
+            total = codes.column_sums(work.mask(cosine, 0.0)).T.contiguous()
             if views is not None and of_views is not None:
                 views.add(total, views.codes, of_views)
             total = work.unsorted(total.div_(tau))
         if "least" in want:
-            least = codes.row_minima(work.mask(cosine, torch.inf), 1.1)
+            least = column_minima(codes, work.mask(cosine, torch.inf), 1.1).T.contiguous()
             if views is not None and of_views is not None:
                 for place in (views.i, views.k):
                     at = place * codes.size + views.codes
@@ -134,7 +124,7 @@ class _OneTile(torch.autograd.Function):
             exponents = exponent_dtype(u.dtype, tau, work.scale)
             assert exponents is not None
             tile = work.mask(exponent.to(exponents).exp2_(), 0.0)
-            sums = codes.row_sums(tile)
+            sums = codes.column_sums(tile).T.contiguous()
             if views is not None and of_views is not None:
                 omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
                 of_views = (of_views * (base * omega)).to(exponents).exp2_()
@@ -160,7 +150,7 @@ class _OneTile(torch.autograd.Function):
                 if views is not None:
                     present[:, views.codes] = False  # tiles do without them
                 common = common_slope(slope, sums, present, u.dtype)
-                both = codes.both(slope) if common is None else common[:, None] + common
+                both = _both(codes, slope) if common is None else common[:, None] + common
                 weight = both.mul_(tile)
                 if work.scale is not None:
                     weight.mul_(codes.spread(work.scale.to(weight.dtype)))
@@ -170,7 +160,7 @@ class _OneTile(torch.autograd.Function):
                         between *= work.scale.to(between.dtype)[views.codes]
             if of_sum is not None:
                 linear = of_sum[work.order]
-                both = work.mask(codes.both(linear), 0.0)
+                both = work.mask(_both(codes, linear), 0.0)
                 weight = both if weight is None else weight.add_(both)
                 if views is not None:
                     of_pairs = views.of(linear)
@@ -185,3 +175,9 @@ class _OneTile(torch.autograd.Function):
                 add_least_gradient(of_u, u, work.rows, work.order, slope)
             of_z = unit_gradient(of_u, u, inverse, work.order, z.dtype)
         return once(of_z), None
+
+
+def _both(codes: TileCodes, table: Tensor) -> Tensor:
+    """The sum `(n, n)` of what either row of a pair has in a table `(n, R)`."""
+    one = codes.spread_columns(table.T)
+    return one + one.T

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.gather import rows_of_all_ranks
-from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 
-__all__ = ["LabelOrder", "label_codes", "label_sums", "runs", "twin_pairs"]
+__all__ = ["LabelOrder", "label_sums", "twin_pairs"]
 
 _MOST_VIEWS = 64
-_FEW = 64 * 64  # pairs of labels up to which the general way to their codes is as fast
 
 
 class LabelOrder:
@@ -84,31 +83,6 @@ def label_sums(order: LabelOrder) -> SubtreeSums:
         depth = int(order.rows.depth[known].max()) if bool(known.any()) else 1
         apart = relation.space.apart(apart, depth)
     return SubtreeSums(order.rows, order.twins, order.twin_codes, apart, relation.num_relations)
-
-
-def label_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> Tensor:
-    """As `PairRelation.label_codes`, of distinct labels in order; quicker where all of them are leaves."""
-    few = len(u) * len(v) <= _FEW or relation.max_depth == 0 or relation.refined
-    if few or int(v.nodes[-1]) >= 1 << 24 or not bool(_leaves(u) & _leaves(v)):
-        return relation.label_codes(u, v)
-    depth = torch.full((len(u), len(v)), float(relation.max_depth), device=u.nodes.device)
-    for a, b in zip(u.paths.float().unbind(1), v.paths.float().unbind(1), strict=True):
-        depth -= (a[:, None] - b).abs_().clamp_(max=1)  # float32 holds all numbers of nodes here
-    codes = depth.long()
-    equal = u.nodes[:, None] == v.nodes
-    return torch.where(equal, relation.paired_codes(u, u)[:, None], codes)
-
-
-def _leaves(rows: LabelRows) -> Tensor:
-    return (rows.nodes >= 0).all() & (rows.paths[:, -1] >= 0).all()
-
-
-def runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """The first row of every run of one label, and the run of each row."""
-    _, run = torch.unique_consecutive(nodes, return_inverse=True)
-    new = torch.ones_like(run, dtype=torch.bool)
-    new[1:] = run[1:] != run[:-1]
-    return new.nonzero()[:, 0], run
 
 
 def _most_views(instances: Tensor | None) -> int:

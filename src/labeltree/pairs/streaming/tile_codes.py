@@ -1,18 +1,73 @@
-"""The relation codes of one tile, kept per pair of labels, and sums over them."""
+"""The relation codes of one tile: what depends on them is looked up, and summed, per pair of labels."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-__all__ = ["TileCodes"]
+from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.streaming.nested_codes import NestedCodes
+
+__all__ = ["TileCodes", "column_minima", "tile_codes"]
 
 
-class TileCodes:
-    """The codes of a tile whose rows and columns are sorted by label.
+class TileCodes(Protocol):
+    """The codes of a tile `(b, c)` whose rows and columns are sorted by label."""
 
-    A tile has fewer labels than rows: what depends on codes is looked up per pair of labels and spread, or
-    summed per label and then by code.
+    size: int
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+
+    @property
+    def present(self) -> list[int]:
+        """The codes that occur, and perhaps some that do not."""
+
+    @property
+    def transposed(self) -> TileCodes:
+        """The codes of the tile with rows and columns exchanged."""
+
+    def column_sums(self, values: Tensor) -> Tensor:
+        """Sums `(R, c)` of each column of a tile `(b, c)` by code."""
+
+    def spread_columns(self, table: Tensor) -> Tensor:
+        """Each column's own entries `(b, c)` of a table `(R, c)`."""
+
+    def spread(self, table: Tensor) -> Tensor:
+        """The entries `(b, c)` of a table `(R,)` over the codes."""
+
+
+def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
+    """The codes of the tile of rows `u` and columns `v`, as labels; one and the same for both if they are."""
+    if relation.max_depth and _leaves(u) and (u is v or _leaves(v)):
+        own_u = relation.paired_codes(u, u)
+        own_v = own_u if u is v else relation.paired_codes(v, v)
+        apart = torch.arange(relation.max_depth)
+        if relation.refined and u.depth is not None and v.depth is not None:
+            least, most = torch.cat([u.depth, v.depth]).aminmax()
+            if int(least) != int(most):
+                return LabelPairCodes.of(relation, u, v)
+            apart = relation.space.apart(apart, int(least))
+        return NestedCodes(u.paths, v.paths, own_u, own_v, apart.tolist(), relation.num_relations)
+    return LabelPairCodes.of(relation, u, v)
+
+
+def column_minima(codes: TileCodes, values: Tensor, most: float) -> Tensor:
+    """Least entries `(R, c)` of each column of a tile by code, all within ±`most`; +∞ for no entry."""
+    least = values.new_full((codes.size, values.shape[1]), torch.inf)
+    number = codes.spread(torch.arange(codes.size, dtype=values.dtype, device=values.device))
+    for code in codes.present:
+        other = (number - code).abs_().clamp_(max=1).mul_(4 * most)
+        here = other.add_(values).amin(0)
+        least[code] = torch.where(here > 2 * most, torch.inf, here)
+    return least
+
+
+class LabelPairCodes:
+    """As `TileCodes`, for any labels: one code per pair of labels.
 
     Args:
         of_labels: `(B, C)` int64 codes of the labels that occur.
@@ -23,53 +78,63 @@ class TileCodes:
 
     def __init__(self, of_labels: Tensor, rows: Tensor, cols: Tensor, size: int) -> None:
         self.of_labels, self.rows, self.cols, self.size = of_labels, rows, cols, size
-        self._of_rows: Tensor | None = None
+        self._by_column: Tensor | None = None
+
+    @classmethod
+    def of(cls, relation: PairRelation, u: LabelRows, v: LabelRows) -> LabelPairCodes:
+        """The codes of the tile of rows `u` and columns `v`."""
+        (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
+        of_labels = relation.label_codes(u[first_u], v[first_v])
+        return cls(of_labels, label_u, label_v, relation.num_relations)
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes."""
-        of_rows = self.of_labels.shape[1] * self.rows.nbytes
-        return self.of_labels.nbytes + of_rows + self.rows.nbytes + self.cols.nbytes
+        """As `TileCodes.nbytes`."""
+        by_column = len(self.of_labels) * self.cols.nbytes
+        return self.of_labels.nbytes + by_column + self.rows.nbytes + self.cols.nbytes
+
+    @property
+    def present(self) -> list[int]:
+        """As `TileCodes.present`."""
+        found: list[int] = torch.unique(self.of_labels).tolist()
+        return found
+
+    @property
+    def transposed(self) -> LabelPairCodes:
+        """As `TileCodes.transposed`."""
+        return LabelPairCodes(self.of_labels.T.contiguous(), self.cols, self.rows, self.size)
+
+    def column_sums(self, values: Tensor) -> Tensor:
+        """As `TileCodes.column_sums`."""
+        by_label = values.new_zeros((len(self.of_labels), values.shape[1])).index_add_(0, self.rows, values)
+        found = values.new_zeros((values.shape[1], self.size))
+        return found.scatter_add_(1, self._codes(), by_label.T).T
+
+    def spread_columns(self, table: Tensor) -> Tensor:
+        """As `TileCodes.spread_columns`."""
+        entries = table.T.gather(1, self._codes())
+        return entries.T.index_select(0, self.rows)
 
     def spread(self, table: Tensor) -> Tensor:
-        """The entries `(b, c)` of a table over the codes."""
+        """As `TileCodes.spread`."""
         entries = table.index_select(0, self.of_labels.flatten()).view_as(self.of_labels)
         by_column = entries.T.index_select(0, self.cols)  # rows are what is fast to select
         return by_column.T.contiguous().index_select(0, self.rows)
 
-    def spread_rows(self, table: Tensor) -> Tensor:
-        """Each row's own entries `(b, c)`, of a table `(b, R)`."""
-        entries = table.gather(1, self._by_row())
-        return entries.T.index_select(0, self.cols).T
+    def _codes(self) -> Tensor:
+        """The codes `(c, B)` of each column with the labels of the rows."""
+        if self._by_column is None:
+            self._by_column = self.of_labels.T.index_select(0, self.cols)
+        return self._by_column
 
-    def both(self, table: Tensor) -> Tensor:
-        """The sum `(b, b)` of what either row of a pair has in a table `(b, R)`; of a batch with itself."""
-        one = self.spread_rows(table)
-        return one + one.T
 
-    def row_sums(self, tile: Tensor) -> Tensor:
-        """Sums `(b, R)` of each row of a tile `(b, c)` by code."""
-        by_label = tile.new_zeros((self.of_labels.shape[1], len(tile)))
-        by_label.index_add_(0, self.cols, tile.T.contiguous())
-        return tile.new_zeros((len(tile), self.size)).scatter_add_(1, self._by_row(), by_label.T)
+def _leaves(rows: LabelRows) -> bool:
+    return bool((rows.nodes[-1] >= 0) & (rows.paths[:, -1] >= 0).all())
 
-    def row_minima(self, tile: Tensor, most: float) -> Tensor:
-        """Least entries `(b, R)` of each row of a tile by code, all within ±`most`; +∞ for no entry."""
-        least = tile.new_full((len(tile), self.size), torch.inf)
-        codes = self.spread(torch.arange(self.size, dtype=tile.dtype, device=tile.device))
-        for code in torch.unique(self.of_labels).tolist():
-            other = (codes - code).abs_().clamp_(max=1).mul_(4 * most)
-            here = other.add_(tile).amin(1)
-            least[:, code] = torch.where(here > 2 * most, torch.inf, here)
-        return least
 
-    def _by_row(self) -> Tensor:
-        """The codes `(b, C)` of each row with the labels of the columns."""
-        if self._of_rows is None:
-            self._of_rows = self.of_labels.index_select(0, self.rows)
-        return self._of_rows
-
-    @property
-    def transposed(self) -> TileCodes:
-        """The codes of the tile with rows and columns exchanged."""
-        return TileCodes(self.of_labels.T.contiguous(), self.cols, self.rows, self.size)
+def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
+    """The first row of every run of one label, and the run of each row."""
+    _, run = torch.unique_consecutive(nodes, return_inverse=True)
+    new = torch.ones_like(run, dtype=torch.bool)
+    new[1:] = run[1:] != run[:-1]
+    return new.nonzero()[:, 0], run
