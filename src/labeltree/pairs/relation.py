@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.space import RelationSpace, relation_space
-from labeltree.taxonomy.relations import INSTANCE, KIN, relation_from_paths
+from labeltree.taxonomy.relations import INSTANCE, KIN, SAME, relation_from_paths
 
 __all__ = ["LabelRows", "PairRelation", "Rows"]
 
@@ -185,6 +185,11 @@ class PairRelation:
         if u.depth is not None and v.depth is not None:
             depths = (u.depth[:, None], v.depth[None])
         return self._codes(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None], *depths)
+
+    def leaf_codes(self, rows: LabelRows) -> Tensor:
+        """The code `(b,)` of each row, labelled with a leaf, with another of its label."""
+        paths = rows.paths
+        return SAME * (self.max_depth + 1) + 1 + (paths[:, 1:] != paths[:, :-1]).sum(1)
 
     def paired_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
         """The codes `(p,)` of the labels of p pairs of rows, whatever samples have them."""

@@ -53,10 +53,13 @@ class OneTile:
 
     def counts(self) -> Tensor:
         """Number of keys in each relation to each row of the batch, `(n, R)` int64."""
-        one = torch.ones(len(self.order), len(self.order), device=self.order.device)
-        found = self.codes.column_sums(self.mask(one, 0.0)).T.long()  # below 2^24: exact
+        found = self.codes.counts()
+        own = self.codes.own()
+        found = found.scatter_add_(0, own[None], found.new_full((1, len(own)), -1)).T.contiguous()
         if self.views is not None:
-            self.views.add(found, self.views.codes, found.new_ones(len(self.views.i)))
+            one = found.new_ones(len(self.views.i))
+            self.views.add(found, self.views.labels, -one)
+            self.views.add(found, self.views.codes, one)
         return self.unsorted(found)
 
     def statistics(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,11 +107,6 @@ class _OneTile(torch.autograd.Function):
         cosine = u @ u.T
         of_views = None if views is None else cosine[views.i, views.k]
         total = least = lse = sums = tile = u.new_empty((0, codes.size))
-        if "sum" in want:
-            total = codes.column_sums(work.mask(cosine, 0.0)).T.contiguous()
-            if views is not None and of_views is not None:
-                views.add(total, views.codes, of_views)
-            total = work.unsorted(total.div_(tau))
         if "least" in want:
             least = column_minima(codes, work.mask(cosine, torch.inf), 1.1).T.contiguous()
             if views is not None and of_views is not None:
@@ -118,18 +116,30 @@ class _OneTile(torch.autograd.Function):
             least = work.unsorted(least.div_(tau))
         if "lse" in want:
             base = math.log2(math.e) / tau
-            exponent = cosine.mul_(base)
+            exponent = cosine * base
             if work.scale is not None:
                 exponent.mul_(codes.spread(work.scale.to(u.dtype)))
             exponents = exponent_dtype(u.dtype, tau, work.scale)
             assert exponents is not None
             tile = work.mask(exponent.to(exponents).exp2_(), 0.0)
-            sums = codes.column_sums(tile).T.contiguous()
-            if views is not None and of_views is not None:
-                omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
-                of_views = (of_views * (base * omega)).to(exponents).exp2_()
-                views.add(sums, views.codes, of_views)
-            lse = work.unsorted(sums.log().to(u.dtype))
+        if "sum" in want:
+            work.mask(cosine, 0.0)
+        side_by_side = [x for x, name in ((cosine, "sum"), (tile, "lse")) if name in want]
+        if side_by_side:
+            every = codes.column_sums(torch.cat(side_by_side, dim=1)).T
+            parts = list(torch.split(every, len(u)))
+            if "sum" in want:
+                total = parts.pop(0).to(u.dtype).contiguous()
+                if views is not None and of_views is not None:
+                    views.add(total, views.codes, of_views)
+                total = work.unsorted(total.div_(tau))
+            if "lse" in want:
+                sums = parts.pop(0).contiguous()
+                if views is not None and of_views is not None:
+                    omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
+                    of_views = (of_views * (base * omega)).to(tile.dtype).exp2_()
+                    views.add(sums, views.codes, of_views)
+                lse = work.unsorted(sums.log().to(u.dtype))
         ctx.work = work
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, u, inverse, tile, sums, of_views)

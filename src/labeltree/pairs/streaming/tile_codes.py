@@ -31,7 +31,13 @@ class TileCodes(Protocol):
         """The codes of the tile with rows and columns exchanged."""
 
     def column_sums(self, values: Tensor) -> Tensor:
-        """Sums `(R, c)` of each column of a tile `(b, c)` by code."""
+        """Sums `(R, c)` of each column of a tile `(b, c)` by code; of k tiles side by side `(R, k·c)`."""
+
+    def own(self) -> Tensor:
+        """The code `(c,)` of each column with a row of its label, of a tile on the diagonal."""
+
+    def counts(self) -> Tensor:
+        """Number of rows in each relation to each column `(R, c)` int64, of a tile on the diagonal."""
 
     def spread_columns(self, table: Tensor) -> Tensor:
         """Each column's own entries `(b, c)` of a table `(R, c)`."""
@@ -43,8 +49,8 @@ class TileCodes(Protocol):
 def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
     """The codes of the tile of rows `u` and columns `v`, as labels; one and the same for both if they are."""
     if relation.max_depth and _leaves(u) and (u is v or _leaves(v)):
-        own_u = relation.paired_codes(u, u)
-        own_v = own_u if u is v else relation.paired_codes(v, v)
+        own_u = relation.leaf_codes(u)
+        own_v = own_u if u is v else relation.leaf_codes(v)
         apart = torch.arange(relation.max_depth)
         if relation.refined and u.depth is not None and v.depth is not None:
             least, most = torch.cat([u.depth, v.depth]).aminmax()
@@ -108,7 +114,18 @@ class LabelPairCodes:
         """As `TileCodes.column_sums`."""
         by_label = values.new_zeros((len(self.of_labels), values.shape[1])).index_add_(0, self.rows, values)
         found = values.new_zeros((values.shape[1], self.size))
-        return found.scatter_add_(1, self._codes(), by_label.T).T
+        codes = self._codes().repeat(values.shape[1] // len(self.cols), 1)
+        return found.scatter_add_(1, codes, by_label.T).T
+
+    def own(self) -> Tensor:
+        """As `TileCodes.own`."""
+        return self.of_labels.diagonal()[self.cols]
+
+    def counts(self) -> Tensor:
+        """As `TileCodes.counts`."""
+        sizes = torch.bincount(self.rows, minlength=len(self.of_labels))
+        found = sizes.new_zeros((len(self.cols), self.size))
+        return found.scatter_add_(1, self._codes(), sizes.expand(len(self.cols), -1)).T
 
     def spread_columns(self, table: Tensor) -> Tensor:
         """As `TileCodes.spread_columns`."""
