@@ -7,6 +7,7 @@ softmax's mean key. One walk finds values and gradients; the backward does not s
 from __future__ import annotations
 
 import math
+
 import torch
 from torch import Tensor
 
