@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
+import by_itself
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ RANK = textwrap.dedent(
     from lightning.pytorch.callbacks import Callback
     from labeltree.training.fit import train
     from labeltree.training.reading import read_recipe
+    import by_itself
 
     recipe, run, out, stop = sys.argv[1:]
 
@@ -67,7 +69,8 @@ def run_ranks(recipe: Path, run: Path, out: Path, *, stop_after: int = 0) -> lis
             [sys.executable, "-c", RANK, str(recipe), str(run), str(out), str(stop_after)],
             env=os.environ
             | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
-            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
+            | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -193,3 +196,23 @@ def test_ranks_agree_on_the_history(hwc_lam: tuple[RunFolder, Path]) -> None:
     first, second = (torch.load(out / f"rows{rank}.pt", weights_only=True) for rank in range(2))
     assert first == second
     assert [row["val_ahp"] for row in first] == [row["val_ahp"] for row in run.read_history()]
+
+
+def test_two_ranks_learn_what_one_process_does(image_folder: Path, tmp_path: Path) -> None:
+    """Without batch normalisation and dropout, from the same samples a step; losses compare those of both."""
+    recipe = write_recipe(
+        tmp_path / "recipe.yaml", image_folder, "hwc+lam", encoder=by_itself.NAME, sampler="random",
+        head="{dim: 8, layers: 1}", optimizer="{name: sgd, lr: 0.1, momentum: 0.5}",
+    )  # fmt: skip
+    run_ranks(recipe, tmp_path / "two", tmp_path / "states")
+    one = train(read_recipe(recipe, ["--devices", "1"]), tmp_path / "one", progress_bar=False)
+    two = RunFolder(tmp_path / "two")
+    losses = [[row["train_loss"] for row in run.read_history()] for run in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    start = states(tmp_path / "states", 1)[0]
+    ours, theirs = (torch.load(run.last_checkpoint, weights_only=True)["state_dict"] for run in (one, two))
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        torch.testing.assert_close(theirs[name], value, rtol=1e-5, atol=1e-6, msg=name)
+    weight = next(name for name in ours if name.startswith("encoder") and name.endswith("weight"))
+    assert (ours[weight] - start[weight]).abs().max() > 1e-3
