@@ -4,22 +4,46 @@
 
 Times are CUDA events, the median of several passes after a warm-up; memory is the greatest that the
 allocator gave out, over what was there before. Small batches are compared with the dense implementation in
-float64. Without a GPU it says so and measures nothing.
+float64. The losses hand float32 to the kernels; "bfloat16" are vectors of that type and
+`torch.set_float32_matmul_precision("medium")`, under which they are multiplied as they are. The
+kernels' launch settings are tried in turn. Without a GPU it says so and measures nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import product
 from statistics import median
+from unittest.mock import patch
 
 import torch
 
 from harness import Results, Row, Size, Table, choose, main
 from inputs import Batch, batch
+from labeltree.geometry import Sphere
+from labeltree.pairs import PairRelation, implementation, pair_statistics
+from labeltree.pairs.kernels import launch
+from labeltree.pairs.kernels import statistics as kernels
+from labeltree.pairs.kernels.layout import sides, tiles_between
 from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+PRECISIONS = {torch.bfloat16: "medium", torch.float32: "highest"}
+
+
+@contextmanager
+def precision(dtype: torch.dtype) -> Iterator[None]:
+    """Products of float32 in as many digits as a type has."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRECISIONS[dtype])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def timed(call: Callable[[], object], rounds: int, warmup: int = 3) -> tuple[float, float]:
@@ -51,7 +75,8 @@ def speed(size: Size, names: list[str]) -> tuple[Table, dict[str, float]]:
             for name in names:
                 call = both_ways(objective(name, there), there.z)
                 try:
-                    milliseconds, peak = timed(call, choose(size, full=15, short=7, tiny=1))
+                    with precision(dtype):
+                        milliseconds, peak = timed(call, choose(size, full=15, short=7, tiny=1))
                 except torch.OutOfMemoryError:
                     rows.append([name, n, kind, None, None])
                     continue
@@ -71,7 +96,8 @@ def parity(size: Size, names: list[str]) -> Table:
         row: list[str | float] = [name]
         for dtype in TYPES.values():
             there = inputs.to("cuda", dtype)
-            row += [error(name, there, "auto"), error(name, there, "dense")]
+            with precision(dtype):
+                row += [error(name, there, "triton"), error(name, there, "dense")]
         rows.append(row)
     columns = [f"{by}, {kind}" for kind in TYPES for by in ("ours", "dense")]
     return Table(f"Gradient against dense float64, n = {n}", ("objective", *columns), rows)
@@ -85,13 +111,56 @@ def error(name: str, there: Batch, by: str) -> float:
     return relative_error(found, exact)
 
 
+def tuning(size: Size) -> Table:
+    """Milliseconds of HWC by tile, warps and tiles on their way; None: more than a multiprocessor has."""
+    import triton
+
+    n = choose(size, full=65_536, short=65_536, tiny=256)
+    there = batch(n, D).to("cuda", torch.bfloat16)
+    rows: list[Row] = []
+    for tile, warps, stages in product((64, 128), (4, 8), (2, 3, 4)):
+
+        def chosen(dtype: torch.dtype, d: int, side: int | None = None) -> launch.Settings:
+            usual = usually(dtype, d, side)  # noqa: B023
+            return replace(usual, tile=tile, num_warps=warps, num_stages=stages)  # noqa: B023
+
+        usually = launch.settings
+        with patch.object(kernels, "settings", chosen), precision(torch.bfloat16):
+            try:
+                took = timed(both_ways(objective("hwc", there), there.z, "triton"), 7)[0]
+            except triton.runtime.errors.OutOfResources:
+                took = None
+        rows.append([tile, warps, stages, took])
+    return Table(f"Launch settings, HWC, n = {n}, bfloat16", ("tile", "warps", "stages", "ms"), rows)
+
+
+def parts(size: Size) -> Table:
+    """Milliseconds of the parts of HWC."""
+    n = choose(size, full=65_536, short=65_536, tiny=256)
+    there = batch(n, D).to("cuda", torch.bfloat16)
+    relation = PairRelation.of_batch(there.taxonomy.paths.to("cuda"), there.nodes, there.instances)
+    statistics = (("count", "sum", "lse"), ("count",))
+    rounds = choose(size, full=15, short=7, tiny=1)
+
+    def layout() -> None:
+        u, v = sides(relation, 128)
+        tiles_between(relation, u, v, 128)
+
+    with implementation("triton"):
+        rows: list[Row] = [["order and tiles", timed(layout, rounds)[0]]]
+        for want in statistics:
+            ours = partial(pair_statistics, there.z, there.z, relation, Sphere(), 0.1, want=want)
+            rows.append([f"forward of {', '.join(want)}, with order and tiles", timed(ours, rounds)[0]])
+    return Table(f"Parts, n = {n}, bfloat16", ("part", "ms"), rows)
+
+
 def measure(size: Size) -> Results:
     """Two tables, or the word that there is no GPU."""
     if not torch.cuda.is_available():
         return Results([], {}, ["no GPU: nothing was measured."])
     names = choose(size, full=list(OBJECTIVES), short=["hwc", "himulcon", "hicone", "maskcon"], tiny=["hwc"])
     table, measured = speed(size, names)
-    return Results([table, parity(size, names)], measured)
+    return Results([table, parity(size, names), parts(size), tuning(size)], measured)
 
 
 if __name__ == "__main__":

@@ -115,13 +115,14 @@ def _attention(
     fields = [torch.empty((parts, sets, pad), device=device) for _ in range(3)]
     fields.append(torch.empty((parts, sets, pad), dtype=torch.int32, device=device))
     fields.append(torch.empty((parts, sets, pad, how.width), device=device))
-    attention_kernel[(blocks, parts, sets)](
-        torch.stack([x.rows for x in each]), torch.stack([x.inverse for x in each]), u.labels,
-        y.rows, y.inverse, v.labels, member, k * math.log2(math.e), *fields,
-        pad, v.labels.shape[1], len(v), tiles, span,
-        T=side, U=side, D=how.width, L=relation.max_depth, R=relation.num_relations,
-        REFINED=relation.refined, PRECISION=how.precision, HALF=how.half, num_warps=4, num_stages=2,
-    )  # fmt: skip
+    with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        attention_kernel[(blocks, parts, sets)](
+            torch.stack([x.rows for x in each]), torch.stack([x.inverse for x in each]), u.labels,
+            y.rows, y.inverse, v.labels, member, k * math.log2(math.e), *fields,
+            pad, v.labels.shape[1], len(v), tiles, span,
+            T=side, U=side, D=how.width, L=relation.max_depth, R=relation.num_relations,
+            REFINED=relation.refined, PRECISION=how.precision, HALF=how.half, num_warps=4, num_stages=2,
+        )  # fmt: skip
     return _Attention(fields, k, len(u), d)
 
 
