@@ -1,0 +1,219 @@
+"""The fast walks of a batch with itself against the dense reference, with all sorts of labels."""
+
+import pytest
+import torch
+from pair_batches import random_batch, random_tree
+
+from labeltree.geometry import Euclidean, Sphere
+from labeltree.losses import HiMulConELoss, HWCLoss, SupConLoss
+from labeltree.pairs import PairRelation, bounded_sum, implementation, pair_counts, pair_statistics
+from labeltree.pairs.streaming import symmetric
+from labeltree.pairs.streaming.grid import grid_of
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.taxonomy import Taxonomy
+
+WALKS = [{"tile": 5}, {"tile": 16, "keep": 0}, {"tile": 512}]
+WANT = ("count", "sum", "lse", "least")
+
+
+def batch(seed, refined=False):
+    tree = random_tree(seed)
+    n = (7, 23, 60)[seed % 3]
+    nodes, instances = random_batch(tree, seed, n)
+    if seed % 4 == 3:
+        instances = None
+    if seed % 5 == 4:  # leaves alone
+        nodes = tree.leaves[
+            torch.randint(len(tree.leaves), (n,), generator=torch.Generator().manual_seed(seed))
+        ]
+    z = torch.randn(n, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    depth = tree.depth if refined else None
+
+    def relation():
+        return PairRelation.of_batch(tree.paths, nodes, instances, taxonomy_depth=depth)
+
+    return tree, z, nodes, instances, relation
+
+
+def evaluated(z, relation, weights, scale, tau):
+    x = z.clone().requires_grad_()
+    got = pair_statistics(x, x, relation(), Sphere(), tau, scale=scale, want=WANT)
+    value = (weights[0] * got.sum).sum()
+    value = value + torch.where(got.lse > -torch.inf, weights[1] * got.lse, 0.0).sum()
+    value = value + torch.where(got.least < torch.inf, weights[2] * got.least, 0.0).sum()
+    (gradient,) = torch.autograd.grad(value, x)
+    return got.count, got.sum, got.lse, got.least, gradient
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("refined", [False, True])
+def test_statistics_are_those_of_the_reference(seed, walk, refined):
+    _, z, _, _, relation = batch(seed, refined)
+    generator = torch.Generator().manual_seed(seed)
+    size = relation().num_relations
+    weights = torch.randn(3, len(z), size, generator=generator, dtype=torch.float64)
+    scale = 1 + torch.rand(size, generator=generator, dtype=torch.float64) if seed % 2 else None
+    with implementation("dense"):
+        expected = evaluated(z, relation, weights, scale, 0.2)
+    with implementation("streaming", **walk):
+        for ours, theirs in zip(evaluated(z, relation, weights, scale, 0.2), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+        assert torch.equal(pair_counts(relation()), expected[0])
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("seed", range(9))
+def test_bounded_sum_is_that_of_the_reference(seed, walk):
+    tree, z, nodes, instances, relation = batch(seed)
+    generator = torch.Generator().manual_seed(seed)
+    members = torch.rand(3, relation().num_relations, generator=generator) < 0.5
+    offset = torch.randn(len(z), 3, generator=generator, dtype=torch.float64)
+    bound = torch.tensor([0.5, -torch.inf, 2.0], dtype=torch.float64)
+    weight = torch.randn(len(z), 3, generator=generator, dtype=torch.float64)
+
+    def evaluate():
+        x, o, b = (t.clone().requires_grad_() for t in (z, offset, bound))
+        value = bounded_sum(x, x, relation(), Sphere(), 0.5, members=members, offset=o, bound=b)
+        loss = HiMulConELoss(tree)(x, nodes, instances)
+        return value, loss, *torch.autograd.grad((value * weight).sum() + loss, (x, o, b))
+
+    with implementation("dense"):
+        expected = evaluate()
+    with implementation("streaming", **walk):
+        for ours, theirs in zip(evaluate(), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
+    """Every rank's rows against all: the statistics put together, and each rank's rows of the gradient."""
+    _, z, _, _, relation = batch(seed)
+    n, size = len(z), relation().num_relations
+    weights = torch.randn(3, n, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    with implementation("dense"):
+        expected = evaluated(z, relation, weights, None, 0.3)
+    shards = [slice(0, n // 3), slice(n // 3, n // 3), slice(n // 3, n)]
+    found = {}
+    for turn in ("collect", "use"):
+        for rank, shard in enumerate(shards):
+            calls = iter(range(2))
+
+            def of_all(own, shard, n, rank=rank, calls=calls, turn=turn):
+                call = next(calls)
+                if turn == "collect":
+                    found[rank, call] = own
+                    return torch.ones(n, own.shape[1], dtype=own.dtype)
+                return torch.cat([found[r, call] for r in range(len(shards))])
+
+            monkeypatch.setattr("labeltree.pairs.streaming.order.rows_of_all_ranks", of_all)
+
+            def sharded(shard=shard):
+                made = relation()
+                made.shard = shard
+                return made
+
+            with implementation("streaming", tile=4):
+                got = evaluated(z, sharded, weights, None, 0.3)
+            if turn == "use":
+                for ours, theirs in zip(got[:4], expected[:4], strict=True):
+                    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+                torch.testing.assert_close(got[4][shard], expected[4][shard], rtol=1e-11, atol=1e-11)
+
+
+def test_the_fast_walk_is_the_one_that_is_taken():
+    tree, z, nodes, _, relation = batch(0)
+    with implementation("streaming", tile=4):
+        made = relation()
+        pair_statistics(z, z, made, Sphere(), 0.1)
+        assert made.kept  # its grid
+    assert symmetric.fits(z, relation(), 0.1, None, ("count", "sum", "lse"))
+    assert not symmetric.fits(z, relation(), 1e-4, None, ("lse",))  # exp(10,000) is no number
+    assert not symmetric.fits(z, relation(), 0.1, None, ("weighted",))
+    scale = torch.ones(relation().num_relations, requires_grad=True)
+    assert not symmetric.fits(z, relation(), 0.1, scale, ("lse",))
+    crowd = PairRelation.of_batch(tree.paths, nodes.repeat(40)[:80], torch.zeros(80, dtype=torch.int64))
+    assert not LabelOrder.fits(crowd)  # all rows views of one sample
+
+
+def test_pairs_of_one_relation_are_found_for_whole_tiles():
+    tree = Taxonomy.from_paths([(f"a{i // 4}", f"b{i}") for i in range(16)])
+    nodes = tree.leaves.repeat_interleave(4)
+    grid = grid_of(PairRelation.of_batch(tree.paths, nodes), 8)
+    tiles = list(grid.tiles())
+    assert len(tiles) == 8 * 9 // 2
+    whole = [tile for tile in tiles if tile.codes is None]
+    assert len(whole) == len(tiles) - 8  # all but the diagonal, where two leaves meet
+    codes = grid.order.relation.codes()
+    for tile in whole:
+        assert (codes[tile.rows, tile.cols] == tile.code).all()
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.012, 0.0008])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_small_temperatures_and_large_scales_stay_finite(tau, dtype):
+    """float32 tiles, float64 tiles, and the general walk with its running maximum."""
+    tree = Taxonomy.from_paths([(f"a{i // 4}", f"b{i}") for i in range(12)])
+    generator = torch.Generator().manual_seed(0)
+    nodes = tree.leaves[torch.randint(12, (40,), generator=generator)]
+    z = torch.randn(40, 4, generator=generator, dtype=torch.float64)
+    loss = HWCLoss(tree, alpha=1.0, gamma=1.0, temperature=tau)
+
+    def evaluate(name, x):
+        x = x.clone().requires_grad_()
+        with implementation(name, tile=9):
+            value = loss(x, nodes)
+            value.backward()
+        return value.detach(), x.grad
+
+    value, gradient = evaluate("dense", z)
+    ours, of_ours = evaluate("streaming", z.to(dtype))
+    assert of_ours.isfinite().all()
+    rough = dtype == torch.float32
+    torch.testing.assert_close(ours.double(), value, rtol=1e-5 if rough else 1e-11, atol=0)
+    error = (of_ours.double() - gradient).norm() / gradient.norm()
+    assert error < (2e-4 if rough else 1e-10)
+
+
+def test_a_second_derivative_is_an_error_that_names_the_way_out():
+    tree, z, nodes, instances, _ = batch(1)
+    loss = SupConLoss(tree)
+    for geometry in (None, Euclidean()):
+        x = z.clone().requires_grad_()
+        with implementation("streaming", tile=4):
+            value = SupConLoss(tree, geometry=geometry)(x, nodes, instances)
+            (gradient,) = torch.autograd.grad(value, x, create_graph=True)
+            with pytest.raises(RuntimeError, match=r'implementation\("dense"\)'):
+                gradient.pow(2).sum().backward()
+    with implementation("dense"):
+        x = z.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(x, nodes, instances), x, create_graph=True)
+        gradient.pow(2).sum().backward()
+    assert x.grad.isfinite().all()
+
+
+def test_backward_twice_gives_the_same():
+    tree, z, nodes, instances, _ = batch(2)
+    x = z.clone().requires_grad_()
+    with implementation("streaming", tile=6):
+        value = HWCLoss(tree)(x, nodes, instances)
+        (first,) = torch.autograd.grad(value, x, retain_graph=True)
+        (second,) = torch.autograd.grad(value, x)
+    torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-14)
+
+
+def test_rows_without_direction_have_no_gradient():
+    tree, z, nodes, instances, _ = batch(2)
+    z[3] = 0
+    x = z.clone().requires_grad_()
+    with implementation("streaming", tile=6):
+        SupConLoss(tree)(x, nodes, instances).backward()
+    assert x.grad.isfinite().all()
+    assert (x.grad[3] == 0).all()
+
+
+def test_an_unknown_implementation_is_named():
+    with pytest.raises(ValueError, match="implementation must be one of auto, dense, streaming, triton; got"):
+        implementation("fast").__enter__()
+    with pytest.raises(ValueError, match="tile must be at least 1; got 0"):
+        implementation("streaming", tile=0).__enter__()
