@@ -7,7 +7,6 @@ log-sum-exp, so that the backward does not see the queue.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from labeltree.pairs.kernels.launch import WIDEST, can_run, settings, splits, ve
 from labeltree.pairs.kernels.layout import unsorted_sides
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.known_gradient import with_gradient
 
 __all__ = ["soft_target_contrast", "supports"]
 
@@ -54,7 +53,7 @@ def soft_target_contrast(
         found = _attention(given, stored, relation, inside, sharpness, tile)
         lse = found.peak[:sets] / temperature + found.total[:sets].log()
         mean = found.mean[:sets] / (found.total[:sets].clamp(min=1)[..., None] * temperature)
-    lse = torch.logaddexp(own[:, None], _KnownGradient.apply(unit, lse.T, mean))
+    lse = torch.logaddexp(own[:, None], with_gradient(unit, lse.T, mean.transpose(0, 1)))
     if positive is None:
         none = torch.zeros_like(own.detach())
         return QueueContrast(own, lse, none + 1, own, none)
@@ -124,17 +123,3 @@ def _attention(
             REFINED=relation.refined, PRECISION=how.precision, HALF=how.half, num_warps=4, num_stages=2,
         )  # fmt: skip
     return _Attention(fields, k, len(u), d)
-
-
-class _KnownGradient(torch.autograd.Function):
-    """Values `(b, T)` of rows `(b, d)` whose gradients `(T, b, d)` are known already."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
-        ctx.save_for_backward(gradients)
-        return values.view_as(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradients,) = ctx.saved_tensors
-        return once(torch.einsum("bt,tbd->bd", grad.detach(), gradients)), None, None
