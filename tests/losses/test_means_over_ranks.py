@@ -1,4 +1,4 @@
-"""Two ranks with parts of a batch are one process with all of it, where losses are means over rows."""
+"""Ranks with parts of a batch are one process with all of it, where losses are means over rows."""
 
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from labeltree.losses import ASCLLoss, CoInsLoss, CorrelationLoss, DeViSELoss, G
 from labeltree.taxonomy import Taxonomy
 
 TREE = random_tree(8)
+PARTS = [slice(0, 3), slice(3, 3), slice(3, 4), slice(4, 7)]
 NAMES = ["coins", "grafit", "ascl", "corr", "devise", "mlcl"]
 
 
@@ -43,7 +44,7 @@ def value_and_gradients(name: str, rows: slice, vectors: str) -> tuple[Tensor, l
         loss = DeViSELoss(tree, vectors)(x, nodes[rows])
     else:
         torch.manual_seed(0)
-        mlcl = MLCLLoss(TREE, weights=0.0, ce=True, feature_dim=4).double()  # heads compare within a rank
+        mlcl = MLCLLoss(TREE, weights=0.1, ce=True, feature_dim=4).double()
         loss = mlcl([x] * mlcl.num_heads, nodes[rows], instances[rows], features=x)
         parameters = list(mlcl.parameters())
     loss.backward()
@@ -53,9 +54,8 @@ def value_and_gradients(name: str, rows: slice, vectors: str) -> tuple[Tensor, l
 
 def _rank(rank: int, folder: str, vectors: str) -> None:
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    rows = slice(0, 3) if rank == 0 else slice(3, 7)
-    torch.save({name: value_and_gradients(name, rows, vectors) for name in NAMES}, f"{folder}/{rank}")
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
+    torch.save({name: value_and_gradients(name, PARTS[rank], vectors) for name in NAMES}, f"{folder}/{rank}")
     distributed.destroy_process_group()
 
 
@@ -63,19 +63,19 @@ def _rank(rank: int, folder: str, vectors: str) -> None:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[dict]]:
     folder = tmp_path_factory.mktemp("ranks")
     vectors = word_vectors(folder)
-    multiprocessing.spawn(_rank, (str(folder), vectors), nprocs=2)
-    return vectors, [torch.load(folder / str(rank)) for rank in (0, 1)]
+    multiprocessing.spawn(_rank, (str(folder), vectors), nprocs=len(PARTS))
+    return vectors, [torch.load(folder / str(rank)) for rank in range(len(PARTS))]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_ranks_are_one_batch(name: str, ranks: tuple[str, list[dict]]) -> None:
+def test_ranks_are_one_batch(name: str, ranks: tuple[str, list[dict]]) -> None:
     vectors, found = ranks
     value, inputs, parameters = value_and_gradients(name, slice(None), vectors)
-    (one, of_one, params_one), (two, of_two, params_two) = (result[name] for result in found)
+    values, of_inputs, of_parameters = zip(*(result[name] for result in found), strict=True)
     assert value > 0
     close = {"rtol": 1e-11, "atol": 1e-13}
-    torch.testing.assert_close(torch.stack([one, two]), value.expand(2), **close)
-    for whole, first, second in zip(inputs, of_one, of_two, strict=True):
-        torch.testing.assert_close(torch.cat([first, second]) / 2, whole, **close)  # as DDP means it
-    for whole, first, second in zip(parameters, params_one, params_two, strict=True):
-        torch.testing.assert_close((first + second) / 2, whole, **close)
+    torch.testing.assert_close(torch.stack(values), value.expand(len(PARTS)), **close)
+    for whole, parts in zip(inputs, zip(*of_inputs, strict=True), strict=True):
+        torch.testing.assert_close(torch.cat(parts) / len(PARTS), whole, **close)  # as DDP means it
+    for whole, parts in zip(parameters, zip(*of_parameters, strict=True), strict=True):
+        torch.testing.assert_close(torch.stack(parts).mean(0), whole, **close)

@@ -72,8 +72,8 @@ class PairRelation:
         shard: of the union of all ranks' batches against itself, the rows of this rank; None: all rows are
             here. Every rank asks for the same statistics and then computes the same from them, so a primitive
             may compute those of the shard alone and gather the others', and return a gradient that is right
-            in the rows of the shard alone. Then its query and key embeddings are one and the same tensor,
-            and it treats both sides of a pair alike.
+            in the rows of the shard alone, and for a temperature or scale one whose mean over ranks is right.
+            It may where query and key embeddings are one and the same tensor.
 
     Example:
         Two views of one sample (instance 7), and a sample whose label is missing:
