@@ -10,6 +10,7 @@ from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 __all__ = ["Similarities"]
 
 _KNOWN = (Sphere, Euclidean, PoincareBall)
+_COLUMNS = 2**10
 _ROWS = 2**10
 # an odd number without pattern: products with it, modulo 2^64, tell rows apart
 _MIX = 0x9E3779B97F4A7C15 - 2**64
@@ -37,9 +38,9 @@ class Similarities:
 
     def __init__(self, queries: Tensor, keys: Tensor, geometry: Geometry) -> None:
         self.size = keys.shape[0]
-        known = type(geometry) in _KNOWN
-        self._repetitions = _repetitions(keys) if known else None
-        self.tiled = known and self._repetitions is None
+        self._known = type(geometry) in _KNOWN
+        self._repetitions = _repetitions(keys) if self._known else None
+        self.tiled = self._known and self._repetitions is None
         self._geometry = geometry
         self._queries, self._keys = queries, keys
         self._product = type(geometry) is Sphere
@@ -52,22 +53,24 @@ class Similarities:
     def tile(self, rows: slice | Tensor, columns: slice | Tensor = slice(None)) -> Tensor:
         """(r, c) similarities of the queries `rows` and the items `columns`, until the next call."""
         queries, keys = self._queries[rows], self._keys[columns]
+        if not self._known:
+            return self._geometry.pairwise_similarity(queries, keys)
+        # fresh memory for every tile would cost as much time as the product
+        if self._space.numel() < len(queries) * len(keys):
+            self._space = queries.new_empty(len(queries) * len(keys), dtype=self.dtype)
+        tile = self._space[: len(queries) * len(keys)].view(len(queries), len(keys))
         if self._product:
-            tile = self._multiply(queries, keys)
+            with torch.autocast(queries.device.type, enabled=False):
+                torch.mm(queries, keys.T, out=tile)
         else:
-            tile = self._geometry.pairwise_similarity(queries, keys)
+            # a distance works rows by blocks of pairs, which wide rows would make too short for a product
+            for start in range(0, len(keys), _COLUMNS):
+                part = keys[start : start + _COLUMNS]
+                tile[:, start : start + len(part)] = self._geometry.pairwise_similarity(queries, part)
         if self._repetitions is not None:
             repeated, first = self._repetitions
             tile[:, repeated] = tile[:, first]
         return tile
-
-    def _multiply(self, queries: Tensor, keys: Tensor) -> Tensor:
-        # fresh memory for every tile would cost as much time as the product
-        if self._space.numel() < len(queries) * len(keys):
-            self._space = queries.new_empty(len(queries) * len(keys))
-        tile = self._space[: len(queries) * len(keys)].view(len(queries), len(keys))
-        with torch.autocast(queries.device.type, enabled=False):
-            return torch.mm(queries, keys.T, out=tile)
 
 
 def _repetitions(points: Tensor) -> tuple[Tensor, Tensor] | None:
