@@ -26,6 +26,15 @@ def batch(seed, n=11, d=3):
     return 0.4 * z / z.norm(dim=1).max(), PairRelation.of_batch(tree.paths, nodes, instances)
 
 
+def tiles_of(w):
+    """The matrix as a function of rows and columns."""
+
+    def tile(rows, cols):
+        return w[slice(None) if rows is None else rows][:, slice(None) if cols is None else cols]
+
+    return tile
+
+
 def similarity(geometry, kind, x, y):
     if kind == "cosine":
         return float(x @ y / (x.norm() * y.norm()))
@@ -40,7 +49,7 @@ def test_against_loops(seed, geometry, kind):
     scale = 1 + torch.rand(size, dtype=torch.float64)
     w = torch.rand(n, n, dtype=torch.float64)
     got = pair_statistics(
-        z, z, relation, geometry, 0.3, similarity=kind, scale=scale, pair_weight=lambda r, c: w, want=WANT
+        z, z, relation, geometry, 0.3, similarity=kind, scale=scale, pair_weight=tiles_of(w), want=WANT
     )
     for i in range(n):
         weight = weighted = 0.0
@@ -82,13 +91,15 @@ def test_only_what_is_wanted():
 def test_gradients(geometry, kind):
     z, relation = batch(1, n=7)
     scale = 1 + torch.rand(relation.num_relations, dtype=torch.float64)
+    weights = torch.rand(3, len(z), relation.num_relations, dtype=torch.float64)
 
     def statistics(x, omega):
         got = pair_statistics(
             x, x, relation, geometry, 0.4, similarity=kind, scale=omega, want=("sum", "lse", "least")
         )
         lse = torch.where(got.lse > -torch.inf, got.lse, 0.0)
-        return got.sum, lse, torch.where(got.least < torch.inf, got.least, 0.0)
+        least = torch.where(got.least < torch.inf, got.least, 0.0)
+        return tuple((w * value).sum() for w, value in zip(weights, (got.sum, lse, least), strict=True))
 
     assert torch.autograd.gradcheck(statistics, (z.requires_grad_(), scale.requires_grad_()))
 
@@ -97,7 +108,7 @@ def test_a_tie_gives_the_least_similarity_to_the_first_key():
     z = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], requires_grad=True)
     relation = PairRelation.of_instances(torch.tensor([0, 0, 0]), 3)
     keys = z.detach().clone().requires_grad_()
-    got = pair_statistics(z, keys, relation, Sphere(), 1.0, want=("least",))
+    got = pair_statistics(z, keys, relation, Sphere(), 1.0, want=("least", "least_index"))
     assert got.least_index[0, 3] == 1
     got.least[0, 3].backward()
     assert keys.grad[1].abs().sum() > 0
@@ -115,12 +126,12 @@ def test_empty_relations_give_no_nan_gradient():
 
 def test_no_rows_and_no_keys():
     z = torch.empty(0, 4)
-    got = pair_statistics(z, z, PairRelation.of_instances(None, 0), Sphere(), 0.1, want=WANT[:4])
+    got = pair_statistics(z, z, PairRelation.of_instances(None, 0), Sphere(), 0.1, want=WANT[:5])
     assert got.lse.shape == got.least.shape == got.count.shape == (0, 5)
     tree = random_tree(0)
     some = PairRelation.of_batch(tree.paths, torch.tensor([1, 2]))
     none = PairRelation(some.queries, some.keys[slice(0, 0)], offset=None)
-    got = pair_statistics(torch.ones(2, 4), z, none, Sphere(), 0.1, want=WANT[:4])
+    got = pair_statistics(torch.ones(2, 4), z, none, Sphere(), 0.1, want=WANT[:5])
     assert (got.count == 0).all()
     assert (got.lse == -torch.inf).all()
 
@@ -128,7 +139,8 @@ def test_no_rows_and_no_keys():
 def test_bfloat16_under_autocast_is_computed_in_float32():
     z, relation = batch(0)
     z = z.bfloat16()
-    exact = pair_statistics(z.float(), z.float(), relation, Sphere(), 0.05)
+    wide = z.float()
+    exact = pair_statistics(wide, wide, relation, Sphere(), 0.05)
     with torch.autocast("cpu", torch.bfloat16):
         got = pair_statistics(z, z, relation, Sphere(), 0.05)
     assert got.lse.dtype == got.sum.dtype == torch.float32
