@@ -2,6 +2,10 @@
 
 Only the queries have a gradient, and what it needs of the queue is a vector per query and softmax, the
 softmax's mean key. One walk finds values and gradients; the backward does not see the queue.
+
+Vectors are added up as differences to a centre c, the mean of the queries' keys, and what c adds to all
+similarities of a row is a number of its own: in a tight cluster the mean keys would else agree in all but
+their last digits, which are what the gradient is made of.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
+from labeltree.geometry.precision import answer_dtype
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
@@ -40,31 +45,34 @@ def soft_target_contrast(
 ) -> QueueContrast:
     """As `labeltree.pairs.soft_target_contrast`."""
     sphere = Sphere()
-    own = sphere.similarity(queries, keys) / temperature
-    dtype = torch.promote_types(own.dtype, stored.dtype)
-    z = sphere.project(queries.to(dtype))
+    dtype = answer_dtype(queries, keys, stored)
+    z, near = sphere.project(queries.to(dtype)), sphere.project(keys.to(dtype))
+    centre = near.mean(0)
+    common = z @ centre / temperature
+    own = (z * (near - centre)).sum(1) / temperature
     rows, size = (plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE)
     lse, mean = z.new_empty(len(z), len(members)), z.new_empty(len(z), len(members), z.shape[1])
     mass, drawn, entropy = torch.ones_like(own), torch.zeros_like(z), torch.zeros_like(own)
     with torch.no_grad():
-        near = sphere.project(keys.to(dtype)) if positive is not None else None
         sharpness = _sharpness(target_temperature, dtype)
         walk = [
-            _Block(z, near, block, len(members), 1 / temperature, sharpness) for block in blocks(len(z), rows)
+            _Block(z, near if positive is not None else None, block, len(members), 1 / temperature, sharpness)
+            for block in blocks(len(z), rows)
         ]
         for chunk in queue_chunks(relation, _sets(members, positive), size) if walk else ():
             held = sphere.project(stored.index_select(0, chunk.keys).to(dtype))
             for part in walk:
-                part.add(chunk, held)
+                part.add(chunk, held, held - centre)
         for part in walk:
             lse[part.block], mean[part.block] = part.softmaxes()
             if positive is not None:
                 mass[part.block] += part.target.mass
                 drawn[part.block] = part.target.value
                 entropy[part.block] = part.entropy()
-    lse = torch.logaddexp(own[:, None], with_gradient(z, lse, mean / temperature))
-    attraction = own + (z * drawn).sum(1) / temperature
-    return QueueContrast(own, lse, mass, attraction, entropy)
+    queue = with_gradient(z, lse - common.detach()[:, None], mean / temperature)
+    lse = torch.logaddexp(own[:, None], queue) + common[:, None]
+    attraction = own + (z * drawn).sum(1) / temperature + mass * common
+    return QueueContrast(own + common, lse, mass, attraction, entropy)
 
 
 def _sharpness(temperature: float, dtype: torch.dtype) -> float:
@@ -97,21 +105,20 @@ class _Block:
         self._candidates = torch.zeros(len(self._z), dtype=torch.int64, device=z.device)
         self._tile = z.new_empty(0)
 
-    def add(self, chunk: Chunk, keys: Tensor) -> None:
-        """Meet the keys `(c, d)` of a chunk."""
+    def add(self, chunk: Chunk, keys: Tensor, values: Tensor) -> None:
+        """Meet the keys `(c, d)` of a chunk; `values (c, d)` are what is added up of them."""
         if any(chunk.met[1:]):
             scores = self._product(self._z, keys)
             for part, softmax in enumerate(self._further, start=2):
                 if chunk.met[part]:
                     rows = chunk.rows(part, self.block)
-                    self._meet(
-                        softmax, scores.clone() if rows is None else scores[rows], chunk, part, keys, rows
-                    )
+                    here = scores.clone() if rows is None else scores[rows]
+                    self._meet(softmax, here, chunk, part, values, rows)
             rows = chunk.rows(1, self.block)
-            self._meet(self._common, _of(scores, rows), chunk, 1, keys, rows)
+            self._meet(self._common, _of(scores, rows), chunk, 1, values, rows)
         if self._near is not None and chunk.met[0]:
             rows = chunk.rows(0, self.block)
-            self._meet(self.target, self._product(_of(self._near, rows), keys), chunk, 0, keys, rows)
+            self._meet(self.target, self._product(_of(self._near, rows), keys), chunk, 0, values, rows)
             self._candidates += chunk.count(0, self.block)
 
     def softmaxes(self) -> tuple[Tensor, Tensor]:
@@ -132,14 +139,14 @@ class _Block:
         scores: Tensor,
         chunk: Chunk,
         part: int,
-        keys: Tensor,
+        values: Tensor,
         rows: Tensor | None,
     ) -> None:
-        """Add keys to a softmax in the rows that meet one; `scores (r, c)` are overwritten."""
+        """Add values to a softmax in the rows that meet one; `scores (r, c)` are overwritten."""
         if len(scores):
             if chunk.mixed[part]:
                 scores += chunk.barrier(part, self.block, rows, scores.dtype)
-            softmax.add(scores, keys, rows)
+            softmax.add(scores, values, rows)
 
     def _product(self, rows: Tensor, keys: Tensor) -> Tensor:
         """Inner products `(r, c)`, in the place of the last ones."""
