@@ -121,6 +121,45 @@ def test_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
                 torch.testing.assert_close(got[4][shard], expected[4][shard], rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_bounded_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
+    _, z, _, _, relation = batch(seed)
+    n, generator = len(z), torch.Generator().manual_seed(seed)
+    members = torch.rand(3, relation().num_relations, generator=generator) < 0.5
+    offset = torch.randn(n, 3, generator=generator, dtype=torch.float64)
+    bound = torch.tensor([0.5, -torch.inf, 1.0], dtype=torch.float64)
+    weight = torch.randn(n, 3, generator=generator, dtype=torch.float64)
+
+    def evaluate(made):
+        x, o, b = (t.clone().requires_grad_() for t in (z, offset, bound))
+        value = bounded_sum(x, x, made, Sphere(), 0.5, members=members, offset=o, bound=b)
+        return value, *torch.autograd.grad((value * weight).sum(), (x, o, b))
+
+    with implementation("dense"):
+        expected = evaluate(relation())
+    found = []
+    for turn in range(2):
+        for shard in (slice(0, n // 4), slice(n // 4, n)):
+            made = relation()
+            made.shard = shard
+
+            def of_all(own, shard, n, turn=turn):
+                if turn == 0:
+                    found.append(own)
+                return torch.cat(found) if turn else own.new_ones(n, own.shape[1])
+
+            monkeypatch.setattr("labeltree.pairs.streaming.order.rows_of_all_ranks", of_all)
+            with implementation("streaming", tile=4):
+                value, of_z, of_offset, of_bound = evaluate(made)
+            if turn:
+                for ours, theirs in zip(
+                    (value, of_z[shard], of_offset, of_bound),
+                    (expected[0], expected[1][shard], *expected[2:]),
+                    strict=True,
+                ):
+                    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
 def test_the_fast_walk_is_the_one_that_is_taken():
     tree, z, nodes, _, relation = batch(0)
     with implementation("streaming", tile=4):

@@ -55,7 +55,7 @@ def bounded_sum(
 ) -> Tensor:
     """As `labeltree.pairs.bounded_sum`."""
     alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
-    if alone and relation.shard is None and LabelOrder.fits(relation):
+    if alone and LabelOrder.fits(relation):
         grid = grid_of(relation, tile_of(len(queries), plan))
         return bounded_symmetric.bounded_sum(queries, grid, float(temperature), members, offset, bound)
     members = torch.cat([members, members.new_zeros(len(members), 1)], dim=1)

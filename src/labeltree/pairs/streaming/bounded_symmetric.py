@@ -73,56 +73,71 @@ class _Work:
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
-        place, tau = work.grid.order.order, work.temperature
-        u, inverse = unit_rows(z, place)
-        off = _finite(offset.detach()[place].T)
-        total = torch.zeros_like(off)
-        bounds = bound.tolist()
+        grid, order, tau = work.grid, work.grid.order, work.temperature
+        u, inverse = unit_rows(z, order.order)
+        off = _finite(offset.detach()[order.order].T)
+        least = least_own(off, bound.detach()[:, None], tau)
+        off_own, least_own_rows = grid.rows_of(off.T).T, grid.rows_of(least.T).T
+        total, kept = torch.zeros_like(off_own), torch.zeros_like(off_own)
+        bounds, rows_u = bound.tolist(), grid.rows_of(u)
         for tile, masks in work.tiles(u.dtype):
-            s = (u[tile.rows] / tau) @ u[tile.cols].T
+            s = (rows_u[tile.rows] / tau) @ u[tile.cols].T
             for term, mask in masks.items():
-                loss = (off[term, tile.rows, None] - s).clamp_(min=bounds[term])
-                total[term, tile.rows] += work.masked(loss, tile, mask).sum(1)
+                loss = off_own[term, tile.rows, None] - s
+                if order.shard is not None:  # the backward needs the numbers of all ranks' rows
+                    above = work.masked(_above(loss, least_own_rows[term, tile.rows, None]), tile, mask)
+                    kept[term, tile.rows] += above.sum(1)
+                loss = work.masked(loss.clamp_(min=bounds[term]), tile, mask)
+                total[term, tile.rows] += loss.sum(1)
                 if tile.both:
                     loss = (off[term, tile.cols] - s).clamp_(min=bounds[term])
                     total[term, tile.cols] += work.masked(loss, tile, mask).sum(0)
+        if order.shard is not None:
+            every = order.from_ranks(torch.cat([total, kept]).T.contiguous())
+            assert every is not None
+            total, kept = torch.split(every.T.contiguous(), len(bound))
         row, other, member = work.views()
         if len(row):
             s = (u[row] * u[other]).sum(1) / tau
             loss = torch.maximum(off[:, row] - s, bound.detach()[:, None])
             total.index_add_(1, row, loss.masked_fill_(~member, 0.0))
         ctx.work = work
-        ctx.save_for_backward(z, u, inverse, off, bound)
-        return torch.empty_like(offset).index_copy_(0, place, total.T)
+        ctx.save_for_backward(z, u, inverse, off, least, kept)
+        return torch.empty_like(offset).index_copy_(0, order.order, total.T)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        z, u, inverse, off, bound = ctx.saved_tensors
+        z, u, inverse, off, least, own = ctx.saved_tensors
         work: _Work = ctx.work
-        place, tau = work.grid.order.order, work.temperature
+        grid, order, tau = work.grid, work.grid.order, work.temperature
         with torch.no_grad():
-            g = grad[place].T.contiguous()
-            least = least_own(off, bound[:, None], tau)
-            of_u, own = torch.zeros_like(u), torch.zeros_like(off)
+            g = grad[order.order].T.contiguous()
+            off_own, least_own_rows, g_own = (grid.rows_of(x.T).T for x in (off, least, g))
+            rows_u, of_rows, own = grid.rows_of(u), torch.zeros_like(grid.rows_of(u)), own.clone()
             for tile, masks in work.tiles(u.dtype):
                 rows, cols = tile.rows, tile.cols
-                s = (u[rows] / tau) @ u[cols].T
+                s = (rows_u[rows] / tau) @ u[cols].T
                 slope = torch.zeros_like(s)
                 for term, mask in masks.items():
-                    above = (off[term, rows] - least[term, rows])[:, None] - s
-                    kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, mask)
-                    own[term, rows] += kept.sum(1)
-                    slope.addcmul_(kept, g[term, rows, None], value=-1 / tau)
-                    if tile.both:
-                        above = (off[term, cols] - least[term, cols]) - s
-                        kept = work.masked(above.mul_(_STEEP).clamp_(0, 1), tile, mask)
-                        own[term, cols] += kept.sum(0)
+                    kept = _above(off_own[term, rows, None] - s, least_own_rows[term, rows, None])
+                    kept = work.masked(kept, tile, mask)
+                    slope.addcmul_(kept, g_own[term, rows, None], value=-1 / tau)
+                    if order.shard is None:
+                        own[term, rows] += kept.sum(1)
+                    if not tile.diagonal:
+                        kept = work.masked(_above(off[term, cols] - s, least[term, cols]), tile, mask)
                         slope.addcmul_(kept, g[term, cols], value=-1 / tau)
-                if tile.both:
-                    of_u[cols].addmm_(slope.T, u[rows])
-                else:  # the other side of its pairs is in it
+                        if tile.both:
+                            own[term, cols] += kept.sum(0)
+                if tile.diagonal:  # the other side of its pairs is in it
                     slope = slope + slope.T
-                of_u[rows].addmm_(slope, u[cols])
+                of_rows[rows].addmm_(slope, u[cols])
+                if tile.both:
+                    of_rows[cols].addmm_(slope.T, u[rows])
+            of_u = of_rows
+            if order.shard is not None:
+                of_u = torch.zeros_like(u)
+                of_u[order.shard] = of_rows
             row, other, member = work.views()
             if len(row):
                 s = (u[row] * u[other]).sum(1) / tau
@@ -131,13 +146,18 @@ class _Bounded(torch.autograd.Function):
                 slope = (-(kept * g[:, row]).sum(0) / tau)[:, None]
                 of_u.index_add_(0, row, slope * u[other])
                 of_u.index_add_(0, other, slope * u[row])
-            number = (label_sums(work.grid.order).counts()[:, None, :] * work.members).sum(-1).T
+            number = (label_sums(order).counts()[:, None, :] * work.members).sum(-1).T
             of_bound = (g * (number - own)).sum(1)
-            of_offset = torch.empty_like(grad).index_copy_(0, place, (g * own).T)
-            of_z = unit_gradient(of_u, u, inverse, place, z.dtype)
+            of_offset = torch.empty_like(grad).index_copy_(0, order.order, (g * own).T)
+            of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
         wanted = (of_z, of_offset, of_bound)
         needed = zip(wanted, ctx.needs_input_grad[:3], strict=True)
         return *(once(x) if need else None for x, need in needed), None
+
+
+def _above(loss: Tensor, least: Tensor) -> Tensor:
+    """1 where a pair loss is above the least, else 0, as a number: comparisons are slow."""
+    return (loss - least).mul_(_STEEP).clamp_(0, 1)
 
 
 def _finite(offset: Tensor) -> Tensor:

@@ -87,7 +87,9 @@ class _Symmetric(torch.autograd.Function):
         u, inverse = unit_rows(z, order.order)
         exponents = exponent_dtype(u.dtype, tau, work.scale)
         assert exponents is not None
-        keep = work.keep if ctx.needs_input_grad[0] else 0
+        # a small part of all tiles is not worth the memory
+        few = 10 * work.keep < 2 * len(z) ** 2
+        keep = work.keep if ctx.needs_input_grad[0] and not few else 0
         walk = Exponentials(work.grid, u, tau, work.scale, exponents, keep)
         sums, least = walk.sums(lse="lse" in work.want, least="least" in work.want)
         sums, least = order.from_ranks(sums), order.from_ranks(least)
