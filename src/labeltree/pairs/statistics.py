@@ -57,6 +57,7 @@ def pair_statistics(
         The statistics asked for.
 
     Example:
+        >>> from labeltree.geometry import Sphere
         >>> relation = PairRelation.of_instances(torch.tensor([0, 0, 1]), 3)
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         >>> pair_statistics(z, z, relation, Sphere(), 0.5).sum  # codes: 3 is "same instance", 4 "unknown"
