@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.streaming.grid import Grid, Tile
+from labeltree.pairs.streaming.scratch import scratch
 from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima
 
 __all__ = ["Exponentials"]
@@ -43,23 +44,24 @@ class Exponentials:
         self._omega = [1.0] * self.size if scale is None else scale.tolist()
         self._room = keep
         self._kept: dict[tuple[int, int], Tensor] = {}
+        self._unscaled = False
 
     def sums(self, *, lse: bool, least: bool) -> tuple[Tensor | None, Tensor | None]:
         """Σ exp(ω·s) float64, and the least cosine, +∞ where there is none: `(m, R)` of the grid's rows."""
         m = len(self.own)
         total = self.u.new_zeros((self.size, m), dtype=torch.float64) if lse else None
         lowest = self.u.new_full((self.size, m), torch.inf) if least else None
+        self._unscaled = least
         for tile in self.grid.tiles():
-            cosine = self._cosines(tile, 1.0 if lowest is not None else self._factor(tile))
+            keep = lse and self._room >= self._nbytes(tile)
+            cosine = self._cosines(tile, keep=keep)
             if lowest is not None:
                 _lower(lowest, self.grid.mask(cosine, tile, torch.inf), tile)
             if total is None:
                 continue
-            if lowest is not None:
-                cosine.mul_(self._factor(tile))
             values = self._exponentials(cosine, tile)
             _add_up(total, values, tile)
-            if self._room >= values.nbytes:
+            if keep:
                 self._room -= values.nbytes
                 self._kept[tile.at] = values
         return None if total is None else total.T, None if lowest is None else lowest.T
@@ -80,12 +82,14 @@ class Exponentials:
             rows, cols = tile.rows, tile.cols
             values = self._kept.pop(tile.at, None)
             if values is None:
-                values = self._exponentials(self._cosines(tile, self._factor(tile)), tile)
+                values = self._exponentials(self._cosines(tile, keep=False), tile)
             if tile.codes is None:
                 omega = self._omega[tile.code] / self.temperature
-                both = (each_own[tile.code, rows] * omega)[:, None] + each[tile.code, cols] * omega
+                row, col = (each_own[tile.code, rows] * omega)[:, None], each[tile.code, cols] * omega
+                both = torch.add(row, col, out=scratch("slopes", tile.shape, row))
             elif common is not None and common_own is not None:
-                both = (common_own[rows, None] + common[cols]).div_(self.temperature)
+                row, col = common_own[rows, None] / self.temperature, common[cols] / self.temperature
+                both = torch.add(row, col, out=scratch("slopes", tile.shape, row))
             else:
                 both = tile.codes.spread_columns(each[:, cols])
                 both = both + tile.codes.transposed.spread_columns(each_own[:, rows]).T
@@ -101,10 +105,20 @@ class Exponentials:
         """What makes a cosine an exponent to base 2; of a tile of several codes, without ω."""
         return self.base * (1.0 if tile.codes is not None else self._omega[tile.code])
 
-    def _cosines(self, tile: Tile, factor: float) -> Tensor:
-        return (self.own[tile.rows] * factor) @ self.u[tile.cols].T
+    def _nbytes(self, tile: Tile) -> int:
+        rows, cols = tile.shape
+        return rows * cols * self.dtype.itemsize
+
+    def _cosines(self, tile: Tile, *, keep: bool) -> Tensor:
+        """The cosines of a tile, unless they are wanted times their factor, in memory of their own or not."""
+        own = self.own[tile.rows] if self._unscaled else self.own[tile.rows] * self._factor(tile)
+        if keep and self.dtype == self.u.dtype:
+            return own @ self.u[tile.cols].T
+        return torch.mm(own, self.u[tile.cols].T, out=scratch("cosines", tile.shape, own))
 
     def _exponentials(self, exponent: Tensor, tile: Tile) -> Tensor:
+        if self._unscaled:
+            exponent.mul_(self._factor(tile))
         if tile.codes is not None and self.scale is not None:
             exponent.mul_(tile.codes.spread(self.scale))
         return self.grid.mask(exponent.to(self.dtype).exp2_(), tile, 0.0)
@@ -136,5 +150,6 @@ def _columns(tile: Tile, codes: TileCodes, values: Tensor) -> list[tuple[slice, 
     """The tile with its rows as columns, and for both sides as it is. On the diagonal that is the same."""
     if tile.diagonal:
         return [(tile.rows, values, codes)]
-    turned = (tile.rows, values.T.contiguous(), codes.transposed)
+    across = scratch("turned", (values.shape[1], len(values)), values).copy_(values.T)
+    turned = (tile.rows, across, codes.transposed)
     return [turned, (tile.cols, values, codes)] if tile.both else [turned]

@@ -40,6 +40,11 @@ class Tile:
     both: bool
     diagonal: bool
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Its number of rows and columns."""
+        return self.rows.stop - self.rows.start, self.cols.stop - self.cols.start
+
 
 class Grid:
     """All pairs of a batch in tiles: those on and above the diagonal; or of some rows with all.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.pairs.streaming.scratch import scratch
+
 __all__ = ["NestedCodes"]
 
 
@@ -90,21 +92,20 @@ class NestedCodes:
         return NestedCodes(cols, rows, of_cols, of_rows, self.apart, self.size)
 
     def column_sums(self, values: Tensor) -> Tensor:
-        """Sums `(R, c)` of each column of a tile `(b, c)` by code; of k tiles side by side `(R, k·c)`."""
-        times = values.shape[1] // len(self._cols[1])
+        """Sums `(R, c)` of each column of a tile `(b, c)` by code."""
         found = values.new_zeros((self.size, values.shape[1]))
-        total = values.new_zeros((self._leaves + 1, values.shape[1])).index_add_(0, self._leaf, values)
+        total = _zeros(self._leaves, values, len(self._depths)).index_add_(0, self._leaf, values)
         code: Tensor | None = self._cols[1]
         for place in range(len(self._depths) - 1, -1, -1):
             depth = self._depths[place]
-            own = depth.own.repeat(1, times)
+            own = depth.own
             here = total.gather(0, own)
             if code is not None:
-                found.scatter_add_(0, code.repeat(times)[None], here)
+                found.scatter_add_(0, code[None], here)
             else:
                 found[self.apart[place + 1]] += here[0]
             total.scatter_(0, own, 0.0)
-            total = values.new_zeros((depth.size + 1, values.shape[1])).index_add_(0, depth.parent, total)
+            total = _zeros(depth.size, values, place).index_add_(0, depth.parent, total)
             code = None
         found[self.apart[0]] += total[0]
         return found
@@ -127,7 +128,10 @@ class NestedCodes:
         """Each column's own entries `(b, c)` of a table `(R, c)`."""
         entries = table[self.apart[0]].expand(2, -1)
         for place, depth in enumerate(self._depths, start=1):
-            entries = entries.index_select(0, depth.parent)
+            above, shape = entries, (len(depth.parent), entries.shape[1])
+            entries = torch.index_select(
+                above, 0, depth.parent, out=scratch(f"entries {place % 2}", shape, above)
+            )
             if place < len(self._depths):
                 own = table[self.apart[place]][None]
             else:
@@ -138,3 +142,8 @@ class NestedCodes:
     def spread(self, table: Tensor) -> Tensor:
         """The entries `(b, c)` of a table `(R,)` over the codes."""
         return self.spread_columns(table[:, None].expand(-1, len(self._cols[1])))
+
+
+def _zeros(size: int, values: Tensor, place: int) -> Tensor:
+    """Sums `(size + 1, c)` to begin with; those of neighbouring depths are needed at once."""
+    return scratch(f"sums {place % 2}", (size + 1, values.shape[1]), values).zero_()

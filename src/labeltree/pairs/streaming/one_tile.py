@@ -18,6 +18,7 @@ from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.order import twin_pairs
+from labeltree.pairs.streaming.scratch import scratch
 from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
 from labeltree.pairs.summary import Statistic
@@ -107,6 +108,7 @@ class _OneTile(torch.autograd.Function):
         cosine = u @ u.T
         of_views = None if views is None else cosine[views.i, views.k]
         total = least = lse = sums = tile = u.new_empty((0, codes.size))
+        base = math.log2(math.e) / tau
         if "least" in want:
             least = column_minima(codes, work.mask(cosine, torch.inf), 1.1).T.contiguous()
             if views is not None and of_views is not None:
@@ -114,32 +116,24 @@ class _OneTile(torch.autograd.Function):
                     at = place * codes.size + views.codes
                     least.view(-1).scatter_reduce_(0, at, of_views, "amin")
             least = work.unsorted(least.div_(tau))
+        if "sum" in want:
+            total = codes.column_sums(work.mask(cosine, 0.0)).T.contiguous()
+            if views is not None and of_views is not None:
+                views.add(total, views.codes, of_views)
+            total = work.unsorted(total.div_(tau))
         if "lse" in want:
-            base = math.log2(math.e) / tau
-            exponent = cosine * base
+            exponent = cosine.mul_(base)
             if work.scale is not None:
                 exponent.mul_(codes.spread(work.scale.to(u.dtype)))
             exponents = exponent_dtype(u.dtype, tau, work.scale)
             assert exponents is not None
             tile = work.mask(exponent.to(exponents).exp2_(), 0.0)
-        if "sum" in want:
-            work.mask(cosine, 0.0)
-        side_by_side = [x for x, name in ((cosine, "sum"), (tile, "lse")) if name in want]
-        if side_by_side:
-            every = codes.column_sums(torch.cat(side_by_side, dim=1)).T
-            parts = list(torch.split(every, len(u)))
-            if "sum" in want:
-                total = parts.pop(0).to(u.dtype).contiguous()
-                if views is not None and of_views is not None:
-                    views.add(total, views.codes, of_views)
-                total = work.unsorted(total.div_(tau))
-            if "lse" in want:
-                sums = parts.pop(0).contiguous()
-                if views is not None and of_views is not None:
-                    omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
-                    of_views = (of_views * (base * omega)).to(tile.dtype).exp2_()
-                    views.add(sums, views.codes, of_views)
-                lse = work.unsorted(sums.log().to(u.dtype))
+            sums = codes.column_sums(tile).T.contiguous()
+            if views is not None and of_views is not None:
+                omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
+                of_views = (of_views * (base * omega)).to(tile.dtype).exp2_()
+                views.add(sums, views.codes, of_views)
+            lse = work.unsorted(sums.log().to(u.dtype))
         ctx.work = work
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, u, inverse, tile, sums, of_views)
@@ -160,7 +154,11 @@ class _OneTile(torch.autograd.Function):
                 if views is not None:
                     present[:, views.codes] = False  # tiles do without them
                 common = common_slope(slope, sums, present, u.dtype)
-                both = _both(codes, slope) if common is None else common[:, None] + common
+                both = (
+                    _both(codes, slope, "slopes")
+                    if common is None
+                    else torch.add(common[:, None], common, out=scratch("slopes", (len(u), len(u)), tile))
+                )
                 weight = both.mul_(tile)
                 if work.scale is not None:
                     weight.mul_(codes.spread(work.scale.to(weight.dtype)))
@@ -170,7 +168,7 @@ class _OneTile(torch.autograd.Function):
                         between *= work.scale.to(between.dtype)[views.codes]
             if of_sum is not None:
                 linear = of_sum[work.order]
-                both = work.mask(_both(codes, linear), 0.0)
+                both = work.mask(_both(codes, linear, "linear"), 0.0)
                 weight = both if weight is None else weight.add_(both)
                 if views is not None:
                     of_pairs = views.of(linear)
@@ -187,7 +185,7 @@ class _OneTile(torch.autograd.Function):
         return once(of_z), None
 
 
-def _both(codes: TileCodes, table: Tensor) -> Tensor:
-    """The sum `(n, n)` of what either row of a pair has in a table `(n, R)`."""
+def _both(codes: TileCodes, table: Tensor, name: str) -> Tensor:
+    """The sum `(n, n)` of what either row of a pair has in a table `(n, R)`, as `scratch` of that name."""
     one = codes.spread_columns(table.T)
-    return one + one.T
+    return torch.add(one, one.T, out=scratch(name, (len(one), len(one)), one))

@@ -31,7 +31,7 @@ class TileCodes(Protocol):
         """The codes of the tile with rows and columns exchanged."""
 
     def column_sums(self, values: Tensor) -> Tensor:
-        """Sums `(R, c)` of each column of a tile `(b, c)` by code; of k tiles side by side `(R, k·c)`."""
+        """Sums `(R, c)` of each column of a tile `(b, c)` by code."""
 
     def own(self) -> Tensor:
         """The code `(c,)` of each column with a row of its label, of a tile on the diagonal."""
@@ -114,8 +114,7 @@ class LabelPairCodes:
         """As `TileCodes.column_sums`."""
         by_label = values.new_zeros((len(self.of_labels), values.shape[1])).index_add_(0, self.rows, values)
         found = values.new_zeros((values.shape[1], self.size))
-        codes = self._codes().repeat(values.shape[1] // len(self.cols), 1)
-        return found.scatter_add_(1, codes, by_label.T).T
+        return found.scatter_add_(1, self._codes(), by_label.T).T
 
     def own(self) -> Tensor:
         """As `TileCodes.own`."""
