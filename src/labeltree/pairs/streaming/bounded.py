@@ -56,7 +56,7 @@ def bounded_sum(
     """As `labeltree.pairs.bounded_sum`."""
     alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
     if alone and LabelOrder.fits(relation):
-        grid = grid_of(relation, tile_of(len(queries), plan))
+        grid = grid_of(relation, tile_of(plan))
         return bounded_symmetric.bounded_sum(queries, grid, float(temperature), members, offset, bound)
     members = torch.cat([members, members.new_zeros(len(members), 1)], dim=1)
     shard = relation.shard if queries is keys else None

@@ -19,7 +19,7 @@ from labeltree.pairs.streaming.once import once
 from labeltree.pairs.streaming.one_tile import OneTile
 from labeltree.pairs.streaming.order import LabelOrder, label_sums
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
-from labeltree.pairs.streaming.tiles import blocks
+from labeltree.pairs.streaming.tiles import TILE, blocks
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows, working_dtype
 from labeltree.pairs.summary import PairStatistics, Statistic
 
@@ -48,7 +48,7 @@ def pair_statistics(
     plan: Plan,
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`, of a batch `z (n, d)` with itself."""
-    tile = tile_of(len(z), plan)
+    tile = tile_of(plan)
     if len(z) <= tile and relation.shard is None:
         whole = OneTile(relation, temperature, scale, frozenset(want))
         total, lse, least = whole.statistics(z)
@@ -179,6 +179,6 @@ class _ViewPairs:
         return (cosine * factor).double().exp2_()
 
 
-def tile_of(n: int, plan: Plan) -> int:
-    """Rows and columns of a tile for a batch of n."""
-    return plan.tile or (512 if n <= 512 or n > 4096 else 256)
+def tile_of(plan: Plan) -> int:
+    """Rows and columns of a tile."""
+    return plan.tile or TILE
