@@ -16,7 +16,7 @@ __all__ = ["Implementation", "Plan", "implementation", "planned"]
 
 Implementation = Literal["auto", "dense", "streaming", "triton"]
 
-_FEW_PAIRS = 96 * 96  # below, what streaming saves is less than what it costs to begin
+_FEW_PAIRS = 192 * 192  # below, what streaming saves is less than what it costs to begin
 
 
 @dataclass(frozen=True)
