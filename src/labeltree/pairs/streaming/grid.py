@@ -62,8 +62,7 @@ class Grid:
 
     def __init__(self, order: LabelOrder, side: int, places: Tensor | None = None) -> None:
         self.order, self.side, self.places = order, side, places
-        n = len(order.rows)
-        self._cols = list(blocks(n, side))
+        self._cols = order.blocks(side)
         self._rows = self._cols if places is None else list(blocks(len(places), side))
         self._pure = self._pure_codes()
         self._others = self._no_pairs()
@@ -122,20 +121,22 @@ class Grid:
         """What is masked besides the diagonal: places within the tile, and where each tile begins."""
         i, k = self.order.twins
         row, col = torch.cat([i, k]), torch.cat([k, i])
-        if self.places is None:
-            above = row // self.side <= col // self.side
-            row, col = row[above], col[above]
-        else:
+        if self.places is not None:
             itself = torch.arange(len(self.order.rows), device=row.device)
             row, col = torch.cat([row, itself]), torch.cat([col, itself])
             at = torch.full_like(itself, -1)
             at[self.places] = torch.arange(len(self.places), device=row.device)
             own = at[row] >= 0
             row, col = at[row[own]], col[own]
+        of_row, row = _within(self._rows, row)
+        of_col, col = _within(self._cols, col)
+        if self.places is None:
+            above = of_row <= of_col
+            row, col, of_row, of_col = row[above], col[above], of_row[above], of_col[above]
         count = len(self._rows) * len(self._cols)
-        tile, order = ((row // self.side) * len(self._cols) + col // self.side).sort(stable=True)
+        tile, order = (of_row * len(self._cols) + of_col).sort(stable=True)
         ends = torch.searchsorted(tile, torch.arange(count + 1, device=tile.device)).tolist()
-        return row[order] % self.side, col[order] % self.side, ends
+        return row[order], col[order], ends
 
     def _codes(self, i: int, j: int) -> TileCodes:
         if (i, j) in self._kept:
@@ -148,6 +149,13 @@ class Grid:
             self._room -= codes.nbytes
             self._kept[i, j] = codes
         return codes
+
+
+def _within(parts: list[slice], places: Tensor) -> tuple[Tensor, Tensor]:
+    """The block that each place lies in, and where in it."""
+    starts = torch.tensor([part.start for part in parts], dtype=torch.int64, device=places.device)
+    block = torch.searchsorted(starts, places, right=True) - 1
+    return block, places - starts[block]
 
 
 def grid_of(relation: PairRelation, side: int) -> Grid:

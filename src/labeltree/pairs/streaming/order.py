@@ -60,6 +60,25 @@ class LabelOrder:
                 return False
         return _most_views(relation.queries.instances) <= _MOST_VIEWS
 
+    def blocks(self, side: int) -> list[slice]:
+        """Consecutive blocks of about `side` rows that end where the coarsest nodes do.
+
+        A block is no longer than 9/8 of it, and no shorter than half of it but for the last. Then most tiles
+        lie within one pair of coarse nodes.
+        """
+        n = len(self.rows)
+        shared = torch.zeros(n + 1)  # how much of its path a row shares with the one before
+        paths, nodes = self.rows.paths, self.rows.nodes
+        same = ((paths[1:] == paths[:-1]) & (paths[1:] >= 0)).sum(1) + 2 * (nodes[1:] == nodes[:-1])
+        shared[1:n] = torch.where(nodes[1:] < 0, 2.0 * (nodes[:-1] < 0), same).to(shared)
+        cuts, most = [0], max(side, side * 9 // 8)
+        while n - cuts[-1] > most:
+            least = cuts[-1] + max(side // 2, 1)
+            window = shared[least : cuts[-1] + most + 1]
+            ends = (window == window.min()).nonzero()[:, 0] + least
+            cuts.append(int(ends[(ends - cuts[-1] - side).abs().argmin()]))
+        return [slice(begin, end) for begin, end in zip(cuts, [*cuts[1:], n], strict=True)]
+
     def from_ranks(self, own: Tensor | None) -> Tensor | None:
         """Statistics `(n, R)` of all rows, from those `(n_rank, R)` of this rank's rows; no gradient."""
         if own is None or self.shard is None or self._shard is None:
