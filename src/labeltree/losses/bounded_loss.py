@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.reduction import Reduction, reduce_terms
-from labeltree.losses.relation_loss import masked_logsumexp, weigh
+from labeltree.losses.relation_loss import term_logsumexp, weigh
 from labeltree.losses.table import LossTable
 from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics
 
@@ -73,7 +73,7 @@ def bounded_relation_loss(
     assert lse is not None
     assert least is not None
     share = weigh(count, table.share)
-    denominator = masked_logsumexp(lse[:, None, :], table.member)
+    denominator = term_logsumexp(lse, table.member)
     positive = table.positive > 0
     least_positive = torch.where(positive, least[:, None, :], torch.inf).min(-1).values
     bound = term_bounds(torch.where(share > 0, denominator - least_positive, -torch.inf))

@@ -20,7 +20,7 @@ from labeltree.pairs import (
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import unknown_relation
 
-__all__ = ["RelationLoss", "masked_logsumexp", "relation_loss", "weigh"]
+__all__ = ["RelationLoss", "masked_logsumexp", "relation_loss", "term_logsumexp", "weigh"]
 
 
 def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
@@ -32,9 +32,14 @@ def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
     return torch.where(total > 0, total, 1.0).log() + greatest[..., 0]
 
 
+def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
+    """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, from `lse (n, R)`."""
+    return torch.stack([masked_logsumexp(lse, row) for row in member], dim=1)
+
+
 def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
     """Σ_r weights_tr·statistic_ir, `(n, T)`; not a matrix product, which autocast and TF32 would round."""
-    return (statistic[:, None, :] * weights).sum(-1)
+    return torch.stack([(statistic * row).sum(-1) for row in weights], dim=1)  # no (n, T, R) table
 
 
 def relation_loss(
@@ -75,7 +80,7 @@ def relation_loss(
     assert lse is not None
     if table.scale is not None:
         total = total * table.scale
-    denominator = masked_logsumexp(lse[:, None, :], table.member)
+    denominator = term_logsumexp(lse, table.member)
     row = weigh(count, table.positive) * denominator - weigh(total, table.positive)
     return reduce_terms(row, weigh(count, table.share), table.term_weight, reduction, relation.shard)
 
