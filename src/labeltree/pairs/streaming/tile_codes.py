@@ -12,6 +12,9 @@ from labeltree.pairs.streaming.nested_codes import NestedCodes
 
 __all__ = ["TileCodes", "column_minima", "tile_codes"]
 
+# A walk up the tree costs a step a depth; below so many pairs of labels their codes are cheaper.
+_DEEP, _FEW = 6, 128 * 128
+
 
 class TileCodes(Protocol):
     """The codes of a tile `(b, c)` whose rows and columns are sorted by label."""
@@ -48,7 +51,8 @@ class TileCodes(Protocol):
 
 def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
     """The codes of the tile of rows `u` and columns `v`, as labels; one and the same for both if they are."""
-    if relation.max_depth and _leaves(u) and (u is v or _leaves(v)):
+    deep = relation.max_depth > _DEEP and _distinct(u) * _distinct(v) <= _FEW
+    if relation.max_depth and not deep and _leaves(u) and (u is v or _leaves(v)):
         own_u = relation.leaf_codes(u)
         own_v = own_u if u is v else relation.leaf_codes(v)
         apart = torch.arange(relation.max_depth)
@@ -142,6 +146,11 @@ class LabelPairCodes:
         if self._by_column is None:
             self._by_column = self.of_labels.T.index_select(0, self.cols)
         return self._by_column
+
+
+def _distinct(rows: LabelRows) -> int:
+    """Number of labels of sorted rows."""
+    return 1 + int((rows.nodes[1:] != rows.nodes[:-1]).sum())
 
 
 def _leaves(rows: LabelRows) -> bool:
