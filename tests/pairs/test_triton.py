@@ -24,7 +24,7 @@ from labeltree.taxonomy import Taxonomy
 pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 inside = pytest.mark.skipif(not INTERPRETED, reason="runs in a process with TRITON_INTERPRET=1")
-WANT = ("count", "sum", "lse", "least")
+WANT = ("count", "sum", "lse", "least", "least_index")
 HALF_PRECISION = 0.02  # slopes have 8 bits
 
 
@@ -119,7 +119,9 @@ def test_statistics_of_two_sides(rows, offset):
     relation = relation_of(28, refined=offset is None, keys=rows, offset=offset)
 
     def call(x, y):
-        got = pair_statistics(x, y, relation, Sphere(), 0.2, want=("count", "sum", "lse", "least"))
+        got = pair_statistics(
+            x, y, relation, Sphere(), 0.2, want=("count", "sum", "lse", "least", "least_index")
+        )
         return got.count, got.sum, got.lse, got.least, got.least_index
 
     check(compared(call, vectors(28, 12), vectors(relation.num_keys, 12, seed=1)))

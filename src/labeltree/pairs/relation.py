@@ -74,6 +74,7 @@ class PairRelation:
             may compute those of the shard alone and gather the others', and return a gradient that is right
             in the rows of the shard alone, and for a temperature or scale one whose mean over ranks is right.
             It may where query and key embeddings are one and the same tensor.
+        kept: what a primitive keeps of the labels for its next pass over the pairs, by a key of its own.
 
     Example:
         Two views of one sample (instance 7), and a sample whose label is missing:
@@ -93,7 +94,7 @@ class PairRelation:
         self.keys = keys
         self.offset = offset
         self.shard: slice | None = None
-        self.kept: dict[int, Any] = {}
+        self.kept: dict[Any, Any] = {}
 
     @classmethod
     def of_batch(

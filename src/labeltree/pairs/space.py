@@ -86,6 +86,11 @@ def relation_space(max_depth: int, refined: bool = False) -> RelationSpace:
         >>> relation_space(2).size, relation_space(2, refined=True).size
         (13, 17)
     """
+    with torch.inference_mode(False):  # it is kept, for training as well
+        return _relation_space(max_depth, refined)
+
+
+def _relation_space(max_depth: int, refined: bool) -> RelationSpace:
     relations = RelationTable(max_depth)
     base = torch.arange(num_relations(max_depth))
     shallower = relations.depth.clone()

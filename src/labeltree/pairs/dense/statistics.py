@@ -47,7 +47,15 @@ def pair_statistics(
         assert pair_weight is not None
         w = pair_weight(None, None).to(s.dtype).masked_fill(codes == size, 0.0)
         weight, weighted_sum = w.sum(1), (w * s).sum(1)
-    return PairStatistics(count, total, lse, least, least_index, weight, weighted_sum)
+    return PairStatistics(
+        count,
+        total,
+        lse,
+        least if "least" in want else None,
+        least_index if "least_index" in want else None,
+        weight,
+        weighted_sum,
+    )
 
 
 def pair_counts(relation: PairRelation) -> Tensor:
@@ -64,7 +72,7 @@ def lse_by_code(s: Tensor, codes: Tensor, size: int) -> Tensor:
     with torch.no_grad():
         greatest = s.new_full((len(s), size + 1), -torch.inf).scatter_reduce(1, codes, s, "amax")
     total = sum_by_code((s - greatest.gather(1, codes)).exp(), codes, size)
-    present = total > 0
+    present = total != 0  # NaN stays NaN
     return torch.where(present, torch.where(present, total, 1.0).log() + greatest[:, :size], -torch.inf)
 
 

@@ -22,12 +22,12 @@ from labeltree.pairs.kernels.layout import sides, tiles_between
 from labeltree.pairs.kernels.problem import COLUMN, ROW, SMALL, Problem
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.summary import PairStatistics, Statistic
 
 __all__ = ["pair_counts", "pair_statistics", "supports", "supports_counts"]
 
-_FLAGS: dict[Statistic, int] = {"lse": 1, "sum": 2, "least": 4}
+_FLAGS: dict[Statistic, int] = {"count": 0, "lse": 1, "sum": 2, "least": 4, "least_index": 4}
 _LARGEST: MutableMapping[Tensor, tuple[int | None, float]] = WeakTensorKeyDictionary()
 _SAFE_LOGIT = 40.0  # exp of ±40 and their sums and ratios are far from the ends of float32
 
@@ -50,7 +50,12 @@ def supports(
 ) -> bool:
     """Whether the kernels compute these statistics, and all gradients that are asked for."""
     learned = isinstance(temperature, Tensor) or (scale is not None and scale.requires_grad)
-    if similarity != "cosine" or "weighted" in want or learned or queries.shape[1] > WIDEST:
+    if (
+        similarity != "cosine"
+        or not _FLAGS.keys() | {"count"} >= set(want)
+        or learned
+        or queries.shape[1] > WIDEST
+    ):
         return False
     narrow = queries.dtype != torch.float64 and keys.dtype != torch.float64
     return narrow and queries.shape[1] > 0 and supports_counts(relation)
@@ -78,7 +83,9 @@ def pair_statistics(
         of_keys = of_queries if alike else vectors(keys.detach(), y.detach(), v, how)
         size = relation.num_relations
         omega = torch.ones(size, device=x.device) if scale is None else scale.detach().float().contiguous()
-        flags = sum(_FLAGS[name] for name in want if name in _FLAGS)
+        flags = 0
+        for name in want:
+            flags |= _FLAGS[name]
         if (1.0 if scale is None else _largest(scale)) / temperature <= _SAFE_LOGIT:
             flags |= SMALL
         problem = Problem(
@@ -92,7 +99,7 @@ def pair_statistics(
         total if "sum" in want else None,
         lse if "lse" in want else None,
         least if "least" in want else None,
-        index if "least" in want else None,
+        index if "least_index" in want else None,
     )
 
 
@@ -181,7 +188,7 @@ class _Statistics(torch.autograd.Function):
         x, y, lse, index = ctx.saved_tensors
         problem: Problem = ctx.problem
         _, of_sum, of_lse, of_least, _ = (None if g is None else g.detach() for g in grads)
-        with torch.no_grad():
+        with by_hand(x.device):
             of_x = of_y = None
             if of_sum is not None or of_lse is not None:
                 tables = weigh(problem, of_sum, of_lse, lse)

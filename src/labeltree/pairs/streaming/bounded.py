@@ -18,7 +18,7 @@ from labeltree.pairs.streaming import bounded_symmetric
 from labeltree.pairs.streaming.bounded_symmetric import least_own
 from labeltree.pairs.streaming.gradients import TileGradients
 from labeltree.pairs.streaming.grid import grid_of
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.symmetric import tile_of
 from labeltree.pairs.streaming.tiles import tiles
@@ -103,7 +103,7 @@ class _Bounded(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         queries, keys, offset, least, own, held = ctx.saved_tensors
         walk: _Walk = ctx.walk
-        with torch.no_grad():
+        with by_hand(grad.device):
             kind = walk.geometry, walk.similarity
             sums = TileGradients(queries, keys, *kind, ctx.temperature, shard=walk.shard)
 

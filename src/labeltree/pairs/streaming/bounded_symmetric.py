@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.streaming.grid import Grid, Tile
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import label_sums
 from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
 
@@ -110,7 +110,7 @@ class _Bounded(torch.autograd.Function):
         z, u, inverse, off, least, own = ctx.saved_tensors
         work: _Work = ctx.work
         grid, order, tau = work.grid, work.grid.order, work.temperature
-        with torch.no_grad():
+        with by_hand(grad.device):
             g = grad[order.order].T.contiguous()
             off_own, least_own_rows, g_own = (grid.rows_of(x.T).T for x in (off, least, g))
             rows_u, of_rows, own = grid.rows_of(u), torch.zeros_like(grid.rows_of(u)), own.clone()
@@ -146,7 +146,8 @@ class _Bounded(torch.autograd.Function):
                 slope = (-(kept * g[:, row]).sum(0) / tau)[:, None]
                 of_u.index_add_(0, row, slope * u[other])
                 of_u.index_add_(0, other, slope * u[row])
-            number = (label_sums(order).counts()[:, None, :] * work.members).sum(-1).T
+            counts = label_sums(order).counts()
+            number = torch.stack([(counts * member).sum(-1) for member in work.members])
             of_bound = (g * (number - own)).sum(1)
             of_offset = torch.empty_like(grad).index_copy_(0, order.order, (g * own).T)
             of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)

@@ -25,7 +25,7 @@ from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.streaming.gradients import TileGradients
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.slopes import Slopes
 from labeltree.pairs.streaming.tiles import tiles
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
@@ -140,7 +140,7 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         queries, keys, scale, lse, index = ctx.saved_tensors
         walk: _Walk = ctx.walk
-        with torch.no_grad():
+        with by_hand(queries.device):
             slopes = Slopes(scale, lse, index, grads, walk.pair_weight)
             kind = walk.geometry, walk.similarity
             sums = TileGradients(queries, keys, *kind, ctx.temperature, shard=walk.shard)

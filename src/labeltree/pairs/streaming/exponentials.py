@@ -1,7 +1,7 @@
 """Sums of exp(ω·s) by relation over the tiles of a batch with itself, each tile computed for both its sides.
 
 Similarities of unit vectors are bounded, so exp(ω·s) needs no maximum taken off as long as ω/τ fits the
-exponent of the number format: tiles are float32 up to ω/τ = 69, float64 beyond. A tile is symmetric: row sums
+exponent of the number format: tiles are float32 up to ω/τ = 44, float64 beyond. A tile is symmetric: row sums
 serve the rows, column sums the columns, and half of the tiles suffice. The gradient of the sums with respect
 to the cosines is E_ik·ω·(a_i + a_k)/τ with a the slope of the loss in each row's sum, again one product for
 each side.
@@ -100,6 +100,10 @@ class Exponentials:
             of_u[rows].addmm_(weight, self.u[cols])
             if tile.both:
                 of_u[cols].addmm_(weight.T, self.u[rows])
+
+    def forget(self) -> None:
+        """Let go of the tiles that are kept."""
+        self._kept.clear()
 
     def _factor(self, tile: Tile) -> float:
         """What makes a cosine an exponent to base 2; of a tile of several codes, without ω."""

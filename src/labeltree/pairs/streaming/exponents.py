@@ -9,7 +9,8 @@ from torch import Tensor
 
 __all__ = ["common_slope", "exponent_dtype"]
 
-_LARGEST = {torch.float32: 100.0, torch.float64: 1000.0}  # of the exponent to base 2
+# of the exponent to base 2: sums of exponentials, and slopes divided by them, are far from the format's ends
+_LARGEST = {torch.float32: 64.0, torch.float64: 900.0}
 
 
 def exponent_dtype(dtype: torch.dtype, temperature: float, scale: Tensor | None) -> torch.dtype | None:

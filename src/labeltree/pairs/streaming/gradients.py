@@ -8,6 +8,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.pairs.gather import num_ranks
 from labeltree.pairs.similarity import Similarity, pair_similarity
+from labeltree.pairs.streaming.unit import working_dtype
 
 __all__ = ["TileGradients"]
 
@@ -37,7 +38,10 @@ class TileGradients:
         *,
         shard: slice | None,
     ) -> None:
-        self._queries, self._keys = queries.detach(), keys.detach()
+        # half precision would round the sum over tiles
+        self._of = queries.dtype, keys.dtype
+        self._queries = queries.detach().to(working_dtype(queries))
+        self._keys = keys.detach().to(working_dtype(keys))
         self._geometry, self._similarity = geometry, similarity
         self._temperature = temperature.detach() if isinstance(temperature, Tensor) else temperature
         self._leaves: list[Tensor] = []
@@ -51,12 +55,12 @@ class TileGradients:
     @property
     def of_queries(self) -> Tensor:
         """`(n, d)`."""
-        return self._sums[0]
+        return self._sums[0].to(self._of[0])
 
     @property
     def of_keys(self) -> Tensor | None:
         """`(m, d)`; None with a shard."""
-        return self._sums[1] if self._both else None
+        return self._sums[1].to(self._of[1]) if self._both else None
 
     @property
     def of_temperature(self) -> Tensor | None:

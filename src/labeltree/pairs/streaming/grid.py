@@ -160,8 +160,9 @@ def _within(parts: list[slice], places: Tensor) -> tuple[Tensor, Tensor]:
 
 def grid_of(relation: PairRelation, side: int) -> Grid:
     """The grid of a batch with itself, or of the rows of its shard; one for all walks over a relation."""
-    if side not in relation.kept:
+    key = (side, relation.shard and (relation.shard.start, relation.shard.stop))
+    if key not in relation.kept:
         order = LabelOrder(relation)
-        relation.kept[side] = Grid(order, side, order.shard)
-    found: Grid = relation.kept[side]
+        relation.kept[key] = Grid(order, side, order.shard)
+    found: Grid = relation.kept[key]
     return found

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 
 __all__ = ["with_gradient"]
 
@@ -27,4 +27,6 @@ class _KnownGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (gradients,) = ctx.saved_tensors
-        return once(torch.einsum("nt,ntd->nd", grad.detach(), gradients)), None, None
+        with by_hand(grad.device):
+            of_rows = torch.einsum("nt,ntd->nd", grad, gradients)
+        return once(of_rows), None, None

@@ -27,6 +27,9 @@ def nearest_other(
     """As `labeltree.pairs.nearest_other`."""
     side = plan.tile or _SIDE
     index = _search(points.detach(), prototypes, own, geometry, similarity, side)
+    if not (torch.is_grad_enabled() and points.requires_grad):
+        both = [_pointwise(points, prototypes[which], geometry, similarity) for which in (own, index)]
+        return both[0], both[1], index
     dtype = answer_dtype(points, prototypes)
     values = points.new_empty(len(points), 2, dtype=dtype)
     gradients = points.new_empty(len(points), 2, points.shape[1], dtype=dtype)

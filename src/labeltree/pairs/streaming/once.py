@@ -1,13 +1,22 @@
-"""Gradients that can be taken once: a second differentiation is an error that says what to do instead."""
+"""Gradients computed by hand: to be taken once, a second time is an error that says what to do instead."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["once"]
+__all__ = ["by_hand", "once"]
+
+
+@contextmanager
+def by_hand(device: torch.device) -> Iterator[None]:
+    """For gradients computed by hand: without graph, and in full precision also under autocast."""
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        yield
 
 
 def once(gradient: Tensor) -> Tensor:

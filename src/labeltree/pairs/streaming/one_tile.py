@@ -16,7 +16,7 @@ from torch import Tensor
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import twin_pairs
 from labeltree.pairs.streaming.scratch import scratch
 from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
@@ -47,7 +47,7 @@ class OneTile:
         self.codes = tile_codes(relation, rows, rows)
         self.views: _Views | None = None
         if rows.instances is not None:
-            i, k = twin_pairs(rows.instances)
+            i, k = twin_pairs(rows)
             if len(i):
                 of_pairs = relation.paired_codes(rows[i], rows[k])
                 self.views = _Views(i, k, of_pairs, relation.view_codes(of_pairs))
@@ -143,8 +143,8 @@ class _OneTile(torch.autograd.Function):
     def backward(
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        with torch.no_grad():
-            z, u, inverse, tile, sums, of_views = ctx.saved_tensors
+        z, u, inverse, tile, sums, of_views = ctx.saved_tensors
+        with by_hand(z.device):
             work: OneTile = ctx.work
             codes, views = work.codes, work.views
             weight, between = None, None

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.gather import rows_of_all_ranks
-from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 
 __all__ = ["LabelOrder", "label_sums", "twin_pairs"]
@@ -42,7 +42,7 @@ class LabelOrder:
             own = (self.order >= relation.shard.start) & (self.order < relation.shard.stop)
             self.shard = own.nonzero()[:, 0]
         self._shard = relation.shard
-        self.twins = twin_pairs(self.rows.instances)
+        self.twins = twin_pairs(self.rows)
         of_pairs = relation.paired_codes(self.rows[self.twins[0]], self.rows[self.twins[1]])
         self.twin_codes = torch.stack([of_pairs, relation.view_codes(of_pairs)])
 
@@ -112,11 +112,11 @@ def _most_views(instances: Tensor | None) -> int:
     return int(counts.max())
 
 
-def twin_pairs(instances: Tensor | None) -> Tensor:
+def twin_pairs(rows: LabelRows) -> Tensor:
     """All pairs of rows of one instance, `(2, P)`, the earlier row first."""
-    if instances is None:
-        return torch.empty((2, 0), dtype=torch.int64)
-    ids, row = instances.sort(stable=True)
+    if rows.instances is None:
+        return rows.nodes.new_empty((2, 0))
+    ids, row = rows.instances.sort(stable=True)
     found = [torch.empty((2, 0), dtype=torch.int64, device=ids.device)]
     for step in range(1, len(ids)):
         same = (ids[step:] == ids[:-step]).nonzero()[:, 0]

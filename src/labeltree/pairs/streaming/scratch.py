@@ -21,16 +21,15 @@ class _Buffers(threading.local):
 _BUFFERS = _Buffers()
 
 
-def scratch(name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def scratch(name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     """An uninitialised tensor, valid until the next call with its name in this thread.
 
     Args:
         name: of the use; two tensors that are needed at once have two names.
         shape: of the tensor.
-        like: its device, and its type unless `dtype` says another.
-        dtype: of the tensor.
+        like: its device and its type.
     """
-    dtype = like.dtype if dtype is None else dtype
+    dtype = like.dtype
     size = math.prod(shape)
     if like.device.type != "cpu" or size * dtype.itemsize > _LARGEST:
         return torch.empty(shape, dtype=dtype, device=like.device)

@@ -15,7 +15,7 @@ from labeltree.pairs.streaming.exponentials import Exponentials
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.grid import Grid, grid_of
 from labeltree.pairs.streaming.least import add_least_gradient
-from labeltree.pairs.streaming.once import once
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.one_tile import OneTile
 from labeltree.pairs.streaming.order import LabelOrder, label_sums
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
@@ -60,7 +60,8 @@ def pair_statistics(
         )
     grid = grid_of(relation, tile)
     labels = label_sums(grid.order)
-    work = _Work(grid, labels, temperature, scale, frozenset(want), plan.keep)
+    keep = plan.keep if z.requires_grad and torch.is_grad_enabled() else 0
+    work = _Work(grid, labels, temperature, scale, frozenset(want), keep)
     total, lse, least = _Symmetric.apply(z, work)
     return PairStatistics(
         count=grid.order.unsorted(labels.counts()) if "count" in want else None,
@@ -89,7 +90,7 @@ class _Symmetric(torch.autograd.Function):
         assert exponents is not None
         # a small part of all tiles is not worth the memory
         few = 10 * work.keep < 2 * len(z) ** 2
-        keep = work.keep if ctx.needs_input_grad[0] and not few else 0
+        keep = 0 if few else work.keep
         walk = Exponentials(work.grid, u, tau, work.scale, exponents, keep)
         sums, least = walk.sums(lse="lse" in work.want, least="least" in work.want)
         sums, least = order.from_ranks(sums), order.from_ranks(least)
@@ -107,8 +108,8 @@ class _Symmetric(torch.autograd.Function):
     def backward(
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        with torch.no_grad():
-            z, inverse, sums = ctx.saved_tensors
+        z, inverse, sums = ctx.saved_tensors
+        with by_hand(z.device):
             work, walk = ctx.work, ctx.walk
             order, u = work.grid.order, walk.u
             of_u = torch.zeros_like(u)
@@ -130,6 +131,7 @@ class _Symmetric(torch.autograd.Function):
             if of_least is not None:
                 slope = of_least[order.order] / work.temperature
                 add_least_gradient(of_u, u, order.rows, order.order, slope)
+            walk.forget()
             of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
         return once(of_z), None
 
