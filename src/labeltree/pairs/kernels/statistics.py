@@ -50,12 +50,7 @@ def supports(
 ) -> bool:
     """Whether the kernels compute these statistics, and all gradients that are asked for."""
     learned = isinstance(temperature, Tensor) or (scale is not None and scale.requires_grad)
-    if (
-        similarity != "cosine"
-        or not _FLAGS.keys() | {"count"} >= set(want)
-        or learned
-        or queries.shape[1] > WIDEST
-    ):
+    if similarity != "cosine" or "weighted" in want or learned or queries.shape[1] > WIDEST:
         return False
     narrow = queries.dtype != torch.float64 and keys.dtype != torch.float64
     return narrow and queries.shape[1] > 0 and supports_counts(relation)

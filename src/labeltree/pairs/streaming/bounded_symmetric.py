@@ -74,7 +74,7 @@ class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
         grid, order, tau = work.grid, work.grid.order, work.temperature
-        u, inverse = unit_rows(z, order.order)
+        u, _ = unit_rows(z, order.order)
         off = _finite(offset.detach()[order.order].T)
         least = least_own(off, bound.detach()[:, None], tau)
         off_own, least_own_rows = grid.rows_of(off.T).T, grid.rows_of(least.T).T
@@ -102,15 +102,16 @@ class _Bounded(torch.autograd.Function):
             loss = torch.maximum(off[:, row] - s, bound.detach()[:, None])
             total.index_add_(1, row, loss.masked_fill_(~member, 0.0))
         ctx.work = work
-        ctx.save_for_backward(z, u, inverse, off, least, kept)
+        ctx.save_for_backward(z, off, least, kept)
         return torch.empty_like(offset).index_copy_(0, order.order, total.T)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        z, u, inverse, off, least, own = ctx.saved_tensors
+        z, off, least, own = ctx.saved_tensors
         work: _Work = ctx.work
         grid, order, tau = work.grid, work.grid.order, work.temperature
         with by_hand(grad.device):
+            u, inverse = unit_rows(z, order.order)
             g = grad[order.order].T.contiguous()
             off_own, least_own_rows, g_own = (grid.rows_of(x.T).T for x in (off, least, g))
             rows_u, of_rows, own = grid.rows_of(u), torch.zeros_like(grid.rows_of(u)), own.clone()

@@ -26,7 +26,6 @@ class Exponentials:
 
     Args:
         grid: the tiles.
-        u: `(n, d)` unit vectors in the order of the labels, float32 or float64.
         temperature: τ.
         scale: `(R,)` ω, or None.
         dtype: of the exponentials, see `exponent_dtype`.
@@ -34,17 +33,27 @@ class Exponentials:
     """
 
     def __init__(
-        self, grid: Grid, u: Tensor, temperature: float, scale: Tensor | None, dtype: torch.dtype, keep: int
+        self, grid: Grid, temperature: float, scale: Tensor | None, dtype: torch.dtype, keep: int
     ) -> None:
-        self.grid, self.u, self.temperature, self.dtype = grid, u, temperature, dtype
-        self.own = grid.rows_of(u)
+        self.grid, self.temperature, self.dtype = grid, temperature, dtype
         self.size = grid.order.relation.num_relations
         self.base = math.log2(math.e) / temperature
-        self.scale = None if scale is None else scale.to(u.dtype)
+        self._scale = scale
         self._omega = [1.0] * self.size if scale is None else scale.tolist()
         self._room = keep
         self._kept: dict[tuple[int, int], Tensor] = {}
         self._unscaled = False
+
+    def see(self, u: Tensor) -> None:
+        """Go over unit vectors `(n, d)` in the order of the labels, float32 or float64, from here on."""
+        self.u, self.own = u, self.grid.rows_of(u)
+        self.scale = None if self._scale is None else self._scale.to(u.dtype)
+
+    def forget(self, *, tiles: bool = False) -> None:
+        """Let go of the vectors, which the backward makes again, and of the tiles that are kept for it."""
+        del self.u, self.own
+        if tiles:
+            self._kept.clear()
 
     def sums(self, *, lse: bool, least: bool) -> tuple[Tensor | None, Tensor | None]:
         """Σ exp(ω·s) float64, and the least cosine, +∞ where there is none: `(m, R)` of the grid's rows."""
@@ -100,10 +109,6 @@ class Exponentials:
             of_u[rows].addmm_(weight, self.u[cols])
             if tile.both:
                 of_u[cols].addmm_(weight.T, self.u[rows])
-
-    def forget(self) -> None:
-        """Let go of the tiles that are kept."""
-        self._kept.clear()
 
     def _factor(self, tile: Tile) -> float:
         """What makes a cosine an exponent to base 2; of a tile of several codes, without ω."""

@@ -85,13 +85,14 @@ class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: _Work) -> tuple[Tensor, Tensor, Tensor]:
         order, tau = work.grid.order, work.temperature
-        u, inverse = unit_rows(z, order.order)
+        u, _ = unit_rows(z, order.order)
         exponents = exponent_dtype(u.dtype, tau, work.scale)
         assert exponents is not None
         # a small part of all tiles is not worth the memory
         few = 10 * work.keep < 2 * len(z) ** 2
         keep = 0 if few else work.keep
-        walk = Exponentials(work.grid, u, tau, work.scale, exponents, keep)
+        walk = Exponentials(work.grid, tau, work.scale, exponents, keep)
+        walk.see(u)
         sums, least = walk.sums(lse="lse" in work.want, least="least" in work.want)
         sums, least = order.from_ranks(sums), order.from_ranks(least)
         _ViewPairs(walk).complete(sums, least)
@@ -99,19 +100,22 @@ class _Symmetric(torch.autograd.Function):
         total = order.unsorted(work.labels.sums(u).div_(tau)) if "sum" in work.want else nothing
         lse = nothing if sums is None else order.unsorted(sums.log().to(u.dtype))
         least = nothing if least is None else order.unsorted(least / tau)
+        walk.forget()
         ctx.work, ctx.walk = work, walk
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, inverse, sums)
+        ctx.save_for_backward(z, sums)
         return total, lse, least
 
     @staticmethod
     def backward(
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        z, inverse, sums = ctx.saved_tensors
+        z, sums = ctx.saved_tensors
         with by_hand(z.device):
             work, walk = ctx.work, ctx.walk
-            order, u = work.grid.order, walk.u
+            order = work.grid.order
+            u, inverse = unit_rows(z, order.order)
+            walk.see(u)
             of_u = torch.zeros_like(u)
             if of_lse is not None:
                 present = sums > 0
@@ -131,7 +135,7 @@ class _Symmetric(torch.autograd.Function):
             if of_least is not None:
                 slope = of_least[order.order] / work.temperature
                 add_least_gradient(of_u, u, order.rows, order.order, slope)
-            walk.forget()
+            walk.forget(tiles=True)
             of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
         return once(of_z), None
 
