@@ -49,7 +49,10 @@ class OneTile:
         if rows.instances is not None:
             i, k = twin_pairs(rows)
             if len(i):
-                of_pairs = relation.paired_codes(rows[i], rows[k])
+                if bool((rows.nodes[i] == rows.nodes[k]).all()):  # as views of one sample have one label
+                    of_pairs = self.codes.own()[i]
+                else:
+                    of_pairs = relation.paired_codes(rows[i], rows[k])
                 self.views = _Views(i, k, of_pairs, relation.view_codes(of_pairs))
 
     def counts(self) -> Tensor:

@@ -47,12 +47,17 @@ class LabelOrder:
         self.twin_codes = torch.stack([of_pairs, relation.view_codes(of_pairs)])
 
     @staticmethod
-    def fits(relation: PairRelation) -> bool:
-        """Whether a batch can be walked in this order: a batch with itself, by labels alone."""
+    def fits(relation: PairRelation, few: int = 0) -> bool:
+        """Whether a batch can be walked in this order: a batch with itself, by labels alone.
+
+        Up to `few` rows, one tile, may all be views of one sample, and lie at several depths.
+        """
         if type(relation) is not PairRelation or relation.queries is not relation.keys:
             return False
         if relation.offset != 0 or len(relation.queries) == 0:
             return False
+        if len(relation.queries) <= few:
+            return True
         depth = relation.queries.depth
         if depth is not None and relation.max_depth:  # refined codes: one for all only where all are as deep
             known = depth[relation.queries.nodes >= 0]

@@ -32,7 +32,8 @@ def pair_statistics(
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`."""
     alone = similarity == "cosine" and queries is keys and not isinstance(temperature, Tensor)
-    if alone and symmetric.fits(queries, relation, float(temperature), scale, want):
+    few = symmetric.tile_of(plan)
+    if alone and symmetric.fits(queries, relation, float(temperature), scale, want, few):
         return symmetric.pair_statistics(queries, relation, float(temperature), scale, want, plan)
     return chunked.pair_statistics(
         queries,

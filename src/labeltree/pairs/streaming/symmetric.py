@@ -29,14 +29,20 @@ _BLOCK = 8192
 
 
 def fits(
-    z: Tensor, relation: PairRelation, temperature: float, scale: Tensor | None, want: Collection[Statistic]
+    z: Tensor,
+    relation: PairRelation,
+    temperature: float,
+    scale: Tensor | None,
+    want: Collection[Statistic],
+    few: int = 0,
 ) -> bool:
-    """Whether this walk can compute what is wanted."""
+    """Whether this walk can compute what is wanted; `few` rows are one tile, of which less is asked."""
     if not {"count", "sum", "lse", "least"}.issuperset(want):
         return False
     if scale is not None and scale.requires_grad:
         return False
-    return exponent_dtype(working_dtype(z), temperature, scale) is not None and LabelOrder.fits(relation)
+    fits_exponent = exponent_dtype(working_dtype(z), temperature, scale) is not None
+    return fits_exponent and LabelOrder.fits(relation, 0 if relation.shard is not None else few)
 
 
 def pair_statistics(
