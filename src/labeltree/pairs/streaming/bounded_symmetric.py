@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.pairs.streaming.grid import Grid, Tile
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import label_sums
-from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
+from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
 __all__ = ["bounded_sum", "least_own"]
 
@@ -151,7 +151,9 @@ class _Bounded(torch.autograd.Function):
             number = torch.stack([(counts * member).sum(-1) for member in work.members])
             of_bound = (g * (number - own)).sum(1)
             of_offset = torch.empty_like(grad).index_copy_(0, order.order, (g * own).T)
-            of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
+            take_to_tangent(of_u, u, inverse)
+            del u, rows_u
+            of_z = order.unsorted(of_u).to(z.dtype)
         wanted = (of_z, of_offset, of_bound)
         needed = zip(wanted, ctx.needs_input_grad[:3], strict=True)
         return *(once(x) if need else None for x, need in needed), None

@@ -20,7 +20,7 @@ from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import twin_pairs
 from labeltree.pairs.streaming.scratch import scratch
 from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
-from labeltree.pairs.streaming.unit import unit_gradient, unit_rows
+from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 from labeltree.pairs.summary import Statistic
 
 __all__ = ["OneTile"]
@@ -184,7 +184,7 @@ class _OneTile(torch.autograd.Function):
             if of_least is not None:
                 slope = of_least[work.order] / work.temperature
                 add_least_gradient(of_u, u, work.rows, work.order, slope)
-            of_z = unit_gradient(of_u, u, inverse, work.order, z.dtype)
+            of_z = work.unsorted(take_to_tangent(of_u, u, inverse)).to(z.dtype)
         return once(of_z), None
 
 

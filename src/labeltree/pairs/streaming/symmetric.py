@@ -20,7 +20,7 @@ from labeltree.pairs.streaming.one_tile import OneTile
 from labeltree.pairs.streaming.order import LabelOrder, label_sums
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 from labeltree.pairs.streaming.tiles import TILE, blocks
-from labeltree.pairs.streaming.unit import unit_gradient, unit_rows, working_dtype
+from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows, working_dtype
 from labeltree.pairs.summary import PairStatistics, Statistic
 
 __all__ = ["fits", "pair_statistics", "tile_of"]
@@ -141,8 +141,10 @@ class _Symmetric(torch.autograd.Function):
             if of_least is not None:
                 slope = of_least[order.order] / work.temperature
                 add_least_gradient(of_u, u, order.rows, order.order, slope)
+            take_to_tangent(of_u, u, inverse)
             walk.forget(tiles=True)
-            of_z = unit_gradient(of_u, u, inverse, order.order, z.dtype)
+            del u
+            of_z = order.unsorted(of_u).to(z.dtype)
         return once(of_z), None
 
 

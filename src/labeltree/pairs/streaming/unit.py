@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.pairs.streaming.tiles import blocks
 
-__all__ = ["unit_gradient", "unit_rows", "working_dtype"]
+__all__ = ["take_to_tangent", "unit_rows", "working_dtype"]
 
 _LEAST_NORM = 1e-12  # as in `labeltree.geometry`: a shorter vector has no direction
 _BLOCK = 8192
@@ -26,11 +26,12 @@ def unit_rows(z: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
     return u.mul_(inverse), inverse
 
 
-def unit_gradient(of_u: Tensor, u: Tensor, inverse: Tensor, order: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient `(n, d)` of z, in its own order, from that of u = `unit_rows(z, order)`; overwrites it."""
-    of_z = torch.empty(of_u.shape, dtype=dtype, device=of_u.device)
+def take_to_tangent(of_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
+    """The gradient through u = z/|z|, in place: `of_u (n, d)` becomes that of z, in the order of u.
+
+    In place, so that the caller can let go of u before the rows are put back in the order of the batch.
+    """
     for rows in blocks(len(u), _BLOCK):
         g, x = of_u[rows], u[rows]
-        g = g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
-        of_z[order[rows]] = g.to(dtype)
-    return of_z
+        g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
+    return of_u
