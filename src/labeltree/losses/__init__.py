@@ -19,7 +19,7 @@ from labeltree.losses.hwc import HWCLoss, hwc_table, mean_omega
 from labeltree.losses.hxe import HXELoss
 from labeltree.losses.jaccard import JaccardSupConLoss
 from labeltree.losses.label_embedding import LabelEmbeddingLoss
-from labeltree.losses.level_aware_margin import LevelAwareMarginLoss, prototype_distance, prototype_margin
+from labeltree.losses.level_aware_margin import LevelAwareMarginLoss
 from labeltree.losses.maskcon import MaskConLoss
 from labeltree.losses.mlcl import MLCLLoss
 from labeltree.losses.nnclr import NNCLRLoss
@@ -80,9 +80,7 @@ __all__ = [
     "members",
     "node_log_likelihood",
     "outside_table",
-    "prototype_distance",
     "prototype_distortion",
-    "prototype_margin",
     "relation_loss",
     "same_label",
     "soft_target_contrast",

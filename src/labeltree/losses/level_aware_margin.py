@@ -17,41 +17,14 @@ from labeltree.pairs import (
     gather_rows,
     nearest_other,
     num_ranks,
-    prototype_distances,
     sum_over_ranks,
 )
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["LevelAwareMarginLoss", "prototype_distance", "prototype_margin"]
+__all__ = ["LevelAwareMarginLoss"]
 
 Distance = Literal["unit", "raw", "cosine", "poincare"]
 Divisor = Literal["batch", "contributing"]
-
-
-def prototype_distance(points: Tensor, prototypes: Tensor, distance: Distance, geometry: Geometry) -> Tensor:
-    """Distances `(n, m)` of points `(n, d)` to prototypes `(m, d)`.
-
-    Args:
-        points: `(n, d)`.
-        prototypes: `(m, d)`.
-        distance: `"unit"`: |x̂ − ĉ|, both normalised. `"raw"`: |x − c|. `"cosine"`: 1 − cos. `"poincare"`:
-            the distance of `geometry`.
-        geometry: of `"poincare"`.
-    """
-    return prototype_distances(points, prototypes, *_measure(distance, geometry))
-
-
-def prototype_margin(distances: Tensor, own: Tensor, margin: float) -> Tensor:
-    """[d⁺ − d⁻ + m]₊ of every sample (Eq. 11 of Climbing the Label Tree), `(n,)`.
-
-    Args:
-        distances: `(n, m)` to the m ≥ 2 prototypes of one depth.
-        own: `(n,)` index of the sample's own prototype.
-        margin: m.
-    """
-    mine = distances.gather(1, own[:, None])[:, 0]
-    others = distances.scatter(1, own[:, None], torch.inf)
-    return (mine - others.min(1).values + margin).relu()
 
 
 class LevelAwareMarginLoss(NodePrototypes):

@@ -44,6 +44,13 @@ class LabelRows:
     def __len__(self) -> int:
         return int(self.nodes.numel())
 
+    @property
+    def are_leaves(self) -> bool:
+        """Whether all labels are there, and leaves; of a tree without depth none are."""
+        if not self.paths.shape[1]:
+            return False
+        return bool((self.nodes >= 0).all() & (self.paths[:, -1] >= 0).all())
+
     def __getitem__(self, rows: Rows) -> LabelRows:
         if rows is None:
             return self

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from labeltree.pairs.streaming.grid import Grid, Tile
 from labeltree.pairs.streaming.once import by_hand, once
-from labeltree.pairs.streaming.order import label_sums
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
 __all__ = ["bounded_sum", "least_own"]
@@ -147,7 +146,7 @@ class _Bounded(torch.autograd.Function):
                 slope = (-(kept * g[:, row]).sum(0) / tau)[:, None]
                 of_u.index_add_(0, row, slope * u[other])
                 of_u.index_add_(0, other, slope * u[row])
-            counts = label_sums(order).counts()
+            counts = order.sums.counts()
             number = torch.stack([(counts * member).sum(-1) for member in work.members])
             of_bound = (g * (number - own)).sum(1)
             of_offset = torch.empty_like(grad).index_copy_(0, order.order, (g * own).T)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.order import LabelOrder, order_of
 from labeltree.pairs.streaming.tile_codes import TileCodes, tile_codes
 from labeltree.pairs.streaming.tiles import blocks
 
@@ -162,7 +162,7 @@ def grid_of(relation: PairRelation, side: int) -> Grid:
     """The grid of a batch with itself, or of the rows of its shard; one for all walks over a relation."""
     key = (side, relation.shard and (relation.shard.start, relation.shard.stop))
     if key not in relation.kept:
-        order = LabelOrder(relation)
+        order = order_of(relation)
         relation.kept[key] = Grid(order, side, order.shard)
     found: Grid = relation.kept[key]
     return found

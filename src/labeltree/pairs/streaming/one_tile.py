@@ -17,7 +17,7 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import by_hand, once
-from labeltree.pairs.streaming.order import twin_pairs
+from labeltree.pairs.streaming.order import order_of
 from labeltree.pairs.streaming.scratch import scratch
 from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
@@ -40,20 +40,10 @@ class OneTile:
         self, relation: PairRelation, temperature: float, scale: Tensor | None, want: frozenset[Statistic]
     ) -> None:
         self.relation, self.temperature, self.scale, self.want = relation, temperature, scale, want
-        labels = relation.queries
-        missing = labels.nodes < 0
-        self.order = labels.nodes.masked_fill(missing, torch.iinfo(torch.int64).max).argsort(stable=True)
-        self.rows = rows = labels[self.order]
+        self.order = order_of(relation)
+        rows, twins = self.order.rows, self.order.twins
         self.codes = tile_codes(relation, rows, rows)
-        self.views: _Views | None = None
-        if rows.instances is not None:
-            i, k = twin_pairs(rows)
-            if len(i):
-                if bool((rows.nodes[i] == rows.nodes[k]).all()):  # as views of one sample have one label
-                    of_pairs = self.codes.own()[i]
-                else:
-                    of_pairs = relation.paired_codes(rows[i], rows[k])
-                self.views = _Views(i, k, of_pairs, relation.view_codes(of_pairs))
+        self.views = _Views(*twins, *self.order.twin_codes) if twins.shape[1] else None
 
     def counts(self) -> Tensor:
         """Number of keys in each relation to each row of the batch, `(n, R)` int64."""
@@ -64,16 +54,12 @@ class OneTile:
             one = found.new_ones(len(self.views.i))
             self.views.add(found, self.views.labels, -one)
             self.views.add(found, self.views.codes, one)
-        return self.unsorted(found)
+        return self.order.unsorted(found)
 
     def statistics(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sum, lse and least `(n, R)` of the rows of the batch; without rows where not wanted."""
         found: tuple[Tensor, Tensor, Tensor] = _OneTile.apply(z, self)
         return found
-
-    def unsorted(self, x: Tensor) -> Tensor:
-        """Rows `x (n, ...)` in the order of the batch."""
-        return torch.empty_like(x).index_copy_(0, self.order, x)
 
     def mask(self, tile: Tensor, value: float) -> Tensor:
         """The tile with a value where it is no pair of labels: a row with itself, views of one sample."""
@@ -107,7 +93,7 @@ class _OneTile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: OneTile) -> tuple[Tensor, Tensor, Tensor]:
         codes, views, tau, want = work.codes, work.views, work.temperature, work.want
-        u, inverse = unit_rows(z, work.order)
+        u, inverse = unit_rows(z, work.order.order)
         cosine = u @ u.T
         of_views = None if views is None else cosine[views.i, views.k]
         total = least = lse = sums = tile = u.new_empty((0, codes.size))
@@ -118,12 +104,12 @@ class _OneTile(torch.autograd.Function):
                 for place in (views.i, views.k):
                     at = place * codes.size + views.codes
                     least.view(-1).scatter_reduce_(0, at, of_views, "amin")
-            least = work.unsorted(least.div_(tau))
+            least = work.order.unsorted(least.div_(tau))
         if "sum" in want:
             total = codes.column_sums(work.mask(cosine, 0.0)).T.contiguous()
             if views is not None and of_views is not None:
                 views.add(total, views.codes, of_views)
-            total = work.unsorted(total.div_(tau))
+            total = work.order.unsorted(total.div_(tau))
         if "lse" in want:
             exponent = cosine.mul_(base)
             if work.scale is not None:
@@ -136,7 +122,7 @@ class _OneTile(torch.autograd.Function):
                 omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
                 of_views = (of_views * (base * omega)).to(tile.dtype).exp2_()
                 views.add(sums, views.codes, of_views)
-            lse = work.unsorted(sums.log().to(u.dtype))
+            lse = work.order.unsorted(sums.log().to(u.dtype))
         ctx.work = work
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(z, u, inverse, tile, sums, of_views)
@@ -153,7 +139,7 @@ class _OneTile(torch.autograd.Function):
             weight, between = None, None
             if of_lse is not None:
                 present = sums > 0
-                slope = torch.where(present, of_lse[work.order] / sums, 0.0)
+                slope = torch.where(present, of_lse[work.order.order] / sums, 0.0)
                 if views is not None:
                     present[:, views.codes] = False  # tiles do without them
                 common = common_slope(slope, sums, present, u.dtype)
@@ -170,7 +156,7 @@ class _OneTile(torch.autograd.Function):
                     if work.scale is not None:
                         between *= work.scale.to(between.dtype)[views.codes]
             if of_sum is not None:
-                linear = of_sum[work.order]
+                linear = of_sum[work.order.order]
                 both = work.mask(_both(codes, linear, "linear"), 0.0)
                 weight = both if weight is None else weight.add_(both)
                 if views is not None:
@@ -182,9 +168,9 @@ class _OneTile(torch.autograd.Function):
                     weight[views.i, views.k] = weight[views.k, views.i] = between.to(weight.dtype)
                 of_u = (weight.to(u.dtype) @ u).div_(work.temperature)
             if of_least is not None:
-                slope = of_least[work.order] / work.temperature
-                add_least_gradient(of_u, u, work.rows, work.order, slope)
-            of_z = work.unsorted(take_to_tangent(of_u, u, inverse)).to(z.dtype)
+                slope = of_least[work.order.order] / work.temperature
+                add_least_gradient(of_u, u, work.order.rows, work.order.order, slope)
+            of_z = work.order.unsorted(take_to_tangent(of_u, u, inverse)).to(z.dtype)
         return once(of_z), None
 
 

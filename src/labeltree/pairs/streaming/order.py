@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,7 @@ from labeltree.pairs.gather import rows_of_all_ranks
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.streaming.subtree_sums import SubtreeSums
 
-__all__ = ["LabelOrder", "label_sums", "twin_pairs"]
+__all__ = ["LabelOrder", "order_of"]
 
 _MOST_VIEWS = 64
 
@@ -42,9 +44,16 @@ class LabelOrder:
             own = (self.order >= relation.shard.start) & (self.order < relation.shard.stop)
             self.shard = own.nonzero()[:, 0]
         self._shard = relation.shard
-        self.twins = twin_pairs(self.rows)
-        of_pairs = relation.paired_codes(self.rows[self.twins[0]], self.rows[self.twins[1]])
+        self.twins = _twin_pairs(self.rows)
+        of_pairs = self._twin_codes()
         self.twin_codes = torch.stack([of_pairs, relation.view_codes(of_pairs)])
+
+    def _twin_codes(self) -> Tensor:
+        """The codes of the twins as labels, which mostly are one and the same leaf."""
+        first, second = self.rows[self.twins[0]], self.rows[self.twins[1]]
+        if len(first) and first.are_leaves and bool((first.nodes == second.nodes).all()):
+            return self.relation.leaf_codes(first)
+        return self.relation.paired_codes(first, second)
 
     @staticmethod
     def fits(relation: PairRelation, few: int = 0) -> bool:
@@ -64,6 +73,17 @@ class LabelOrder:
             if known.numel() and int(known.min()) != int(known.max()):
                 return False
         return _most_views(relation.queries.instances) <= _MOST_VIEWS
+
+    @cached_property
+    def sums(self) -> SubtreeSums:
+        """Sums over subtrees of the batch."""
+        apart = torch.arange(self.relation.max_depth)
+        if self.relation.refined:
+            known = self.rows.nodes >= 0
+            assert self.rows.depth is not None
+            depth = int(self.rows.depth[known].max()) if bool(known.any()) else 1
+            apart = self.relation.space.apart(apart, depth)
+        return SubtreeSums(self.rows, self.twins, self.twin_codes, apart, self.relation.num_relations)
 
     def blocks(self, side: int) -> list[slice]:
         """Consecutive blocks of about `side` rows that end where the coarsest nodes do.
@@ -97,18 +117,6 @@ class LabelOrder:
         return torch.empty_like(x).index_copy_(0, self.order, x)
 
 
-def label_sums(order: LabelOrder) -> SubtreeSums:
-    """Sums over subtrees of the batch."""
-    relation = order.relation
-    apart = torch.arange(relation.max_depth)
-    if relation.refined:
-        known = order.rows.nodes >= 0
-        assert order.rows.depth is not None
-        depth = int(order.rows.depth[known].max()) if bool(known.any()) else 1
-        apart = relation.space.apart(apart, depth)
-    return SubtreeSums(order.rows, order.twins, order.twin_codes, apart, relation.num_relations)
-
-
 def _most_views(instances: Tensor | None) -> int:
     """The largest number of rows of one instance."""
     if instances is None:
@@ -117,7 +125,7 @@ def _most_views(instances: Tensor | None) -> int:
     return int(counts.max())
 
 
-def twin_pairs(rows: LabelRows) -> Tensor:
+def _twin_pairs(rows: LabelRows) -> Tensor:
     """All pairs of rows of one instance, `(2, P)`, the earlier row first."""
     if rows.instances is None:
         return rows.nodes.new_empty((2, 0))
@@ -129,3 +137,12 @@ def twin_pairs(rows: LabelRows) -> Tensor:
             break
         found.append(torch.stack([row[same], row[same + step]]))
     return torch.cat(found, dim=1)
+
+
+def order_of(relation: PairRelation) -> LabelOrder:
+    """The order of a batch with itself, or with the rows of its shard; one for all walks over a relation."""
+    key = ("order", relation.shard and (relation.shard.start, relation.shard.stop))
+    if key not in relation.kept:
+        relation.kept[key] = LabelOrder(relation)
+    found: LabelOrder = relation.kept[key]
+    return found

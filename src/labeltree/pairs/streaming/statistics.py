@@ -11,7 +11,7 @@ from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import chunked, symmetric
-from labeltree.pairs.streaming.order import LabelOrder, label_sums
+from labeltree.pairs.streaming.order import LabelOrder, order_of
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
 __all__ = ["pair_counts", "pair_statistics"]
@@ -53,5 +53,5 @@ def pair_counts(relation: PairRelation, plan: Plan) -> Tensor:
     """As `labeltree.pairs.pair_counts`."""
     if not LabelOrder.fits(relation):
         return chunked.pair_counts(relation, plan)
-    order = LabelOrder(relation)
-    return order.unsorted(label_sums(order).counts())
+    order = order_of(relation)
+    return order.unsorted(order.sums.counts())

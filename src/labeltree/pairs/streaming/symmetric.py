@@ -17,8 +17,7 @@ from labeltree.pairs.streaming.grid import Grid, grid_of
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.one_tile import OneTile
-from labeltree.pairs.streaming.order import LabelOrder, label_sums
-from labeltree.pairs.streaming.subtree_sums import SubtreeSums
+from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.tiles import TILE, blocks
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows, working_dtype
 from labeltree.pairs.summary import PairStatistics, Statistic
@@ -65,12 +64,11 @@ def pair_statistics(
             least=least if "least" in want else None,
         )
     grid = grid_of(relation, tile)
-    labels = label_sums(grid.order)
     keep = plan.keep if z.requires_grad and torch.is_grad_enabled() else 0
-    work = _Work(grid, labels, temperature, scale, frozenset(want), keep)
+    work = _Work(grid, temperature, scale, frozenset(want), keep)
     total, lse, least = _Symmetric.apply(z, work)
     return PairStatistics(
-        count=grid.order.unsorted(labels.counts()) if "count" in want else None,
+        count=grid.order.unsorted(grid.order.sums.counts()) if "count" in want else None,
         sum=total if "sum" in want else None,
         lse=lse if "lse" in want else None,
         least=least if "least" in want else None,
@@ -80,7 +78,6 @@ def pair_statistics(
 @dataclass(frozen=True, eq=False)
 class _Work:
     grid: Grid
-    labels: SubtreeSums
     temperature: float
     scale: Tensor | None
     want: frozenset[Statistic]
@@ -103,7 +100,7 @@ class _Symmetric(torch.autograd.Function):
         sums, least = order.from_ranks(sums), order.from_ranks(least)
         _ViewPairs(walk).complete(sums, least)
         nothing = u.new_empty((0, order.relation.num_relations))
-        total = order.unsorted(work.labels.sums(u).div_(tau)) if "sum" in work.want else nothing
+        total = order.unsorted(order.sums.sums(u).div_(tau)) if "sum" in work.want else nothing
         lse = nothing if sums is None else order.unsorted(sums.log().to(u.dtype))
         least = nothing if least is None else order.unsorted(least / tau)
         walk.forget()
@@ -137,7 +134,7 @@ class _Symmetric(torch.autograd.Function):
                     of_u[order.shard] = own
                 views.add_gradient(of_u, slope)
             if of_sum is not None:
-                work.labels.add_gradient(of_u, u, of_sum[order.order] / work.temperature)
+                order.sums.add_gradient(of_u, u, of_sum[order.order] / work.temperature)
             if of_least is not None:
                 slope = of_least[order.order] / work.temperature
                 add_least_gradient(of_u, u, order.rows, order.order, slope)

@@ -52,7 +52,7 @@ class TileCodes(Protocol):
 def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
     """The codes of the tile of rows `u` and columns `v`, as labels; one and the same for both if they are."""
     deep = relation.max_depth > _DEEP and _distinct(u) * _distinct(v) <= _FEW
-    if relation.max_depth and not deep and _leaves(u) and (u is v or _leaves(v)):
+    if not deep and u.are_leaves and (u is v or v.are_leaves):
         own_u = relation.leaf_codes(u)
         own_v = own_u if u is v else relation.leaf_codes(v)
         apart = torch.arange(relation.max_depth)
@@ -151,10 +151,6 @@ class LabelPairCodes:
 def _distinct(rows: LabelRows) -> int:
     """Number of labels of sorted rows."""
     return 1 + int((rows.nodes[1:] != rows.nodes[:-1]).sum())
-
-
-def _leaves(rows: LabelRows) -> bool:
-    return bool((rows.nodes[-1] >= 0) & (rows.paths[:, -1] >= 0).all())
 
 
 def _runs(nodes: Tensor) -> tuple[Tensor, Tensor]:
