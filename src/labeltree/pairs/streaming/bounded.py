@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from labeltree.pairs.streaming.grid import grid_of
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.symmetric import tile_of
-from labeltree.pairs.streaming.tiles import tiles
+from labeltree.pairs.streaming.tiles import relation_tiles
 
 __all__ = ["bounded_sum"]
 
@@ -34,10 +33,6 @@ class _Walk:
     members: Tensor  # (T, R + 1), the last for excluded pairs
     tile: int | None
     shard: slice | None
-
-    def tiles(self) -> Iterator[tuple[slice, slice]]:
-        n, m = self.relation.num_queries, self.relation.num_keys
-        return tiles(n if self.shard is None else self.shard, m, self.tile)
 
 
 def bounded_sum(
@@ -79,7 +74,7 @@ class _Bounded(torch.autograd.Function):
         least = least_own(offset, bound, temperature)
         total = torch.zeros_like(offset)
         own, held = torch.zeros_like(offset, dtype=torch.int64), torch.zeros_like(offset, dtype=torch.int64)
-        for rows, cols in walk.tiles():
+        for rows, cols in relation_tiles(walk.relation, walk.shard, walk.tile):
             s = pair_similarity(queries[rows], keys[cols], walk.geometry, temperature, walk.similarity)
             codes = walk.relation.codes(rows, cols)
             for term, member in enumerate(walk.members):
@@ -114,7 +109,7 @@ class _Bounded(torch.autograd.Function):
                     slope -= kept * grad[rows, term, None]
                 return slope
 
-            for rows, cols in walk.tiles():
+            for rows, cols in relation_tiles(walk.relation, walk.shard, walk.tile):
                 s = sums.similarities(rows, cols)
                 codes = walk.relation.codes(rows, cols)
                 slope = slopes(s.detach(), codes, rows)

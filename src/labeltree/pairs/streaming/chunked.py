@@ -11,7 +11,7 @@ queries and as keys: dL/dz_i = Σ_k (g_ik + g_ki)·ds_ik/dz_i.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.streaming.gradients import TileGradients
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.slopes import Slopes
-from labeltree.pairs.streaming.tiles import tiles
+from labeltree.pairs.streaming.tiles import relation_tiles
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
 __all__ = ["pair_counts", "pair_statistics"]
@@ -42,11 +42,6 @@ class _Walk:
     want: frozenset[Statistic]
     tile: int | None
     shard: slice | None
-
-    def tiles(self) -> Iterator[tuple[slice, slice]]:
-        """All tiles of the rows that are to be walked over."""
-        n, m = self.relation.num_queries, self.relation.num_keys
-        return tiles(n if self.shard is None else self.shard, m, self.tile)
 
 
 def pair_statistics(
@@ -78,7 +73,7 @@ def pair_counts(relation: PairRelation, plan: Plan) -> Tensor:
     """As `labeltree.pairs.pair_counts`."""
     n, size, shard = relation.num_queries, relation.num_relations, relation.shard
     count = torch.zeros(n, size, dtype=torch.int64, device=relation.queries.nodes.device)
-    for rows, cols in tiles(n if shard is None else shard, relation.num_keys, plan.tile):
+    for rows, cols in relation_tiles(relation, shard, plan.tile):
         codes = relation.codes(rows, cols)
         count[rows] += dense.sum_by_code(torch.ones_like(codes), codes, size)
     return count if shard is None else rows_of_all_ranks(count[shard], shard, n)
@@ -106,7 +101,7 @@ class _Chunked(torch.autograd.Function):
         index = torch.full_like(count, -1)
         weight, weighted = total.new_zeros(n), total.new_zeros(n)
         factor = None if scale is None else torch.cat([scale.to(dtype), scale.new_ones(1, dtype=dtype)])
-        for rows, cols in walk.tiles():
+        for rows, cols in relation_tiles(walk.relation, walk.shard, walk.tile):
             s = pair_similarity(queries[rows], keys[cols], walk.geometry, temperature, walk.similarity)
             codes = walk.relation.codes(rows, cols)
             if "count" in walk.want:
@@ -144,7 +139,7 @@ class _Chunked(torch.autograd.Function):
             slopes = Slopes(scale, lse, index, grads, walk.pair_weight)
             kind = walk.geometry, walk.similarity
             sums = TileGradients(queries, keys, *kind, ctx.temperature, shard=walk.shard)
-            for rows, cols in walk.tiles():
+            for rows, cols in relation_tiles(walk.relation, walk.shard, walk.tile):
                 s = sums.similarities(rows, cols)
                 codes = walk.relation.codes(rows, cols)
                 slope = slopes.tile(s.detach(), codes, rows, cols)

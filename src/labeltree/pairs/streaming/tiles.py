@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["TILE", "blocks", "tiles"]
+from labeltree.pairs.relation import PairRelation
+
+__all__ = ["TILE", "blocks", "relation_tiles", "tiles"]
 
 TILE = 512  # a float32 tile of this side fits the second-level cache
 
@@ -22,3 +24,10 @@ def tiles(rows: int | slice, cols: int, side: int | None) -> Iterator[tuple[slic
     for row in blocks(within.stop - within.start, side):
         for col in blocks(cols, side):
             yield slice(within.start + row.start, within.start + row.stop), col
+
+
+def relation_tiles(
+    relation: PairRelation, shard: slice | None, side: int | None
+) -> Iterator[tuple[slice, slice]]:
+    """All tiles of a relation, or of the rows of a shard, see `tiles`."""
+    return tiles(relation.num_queries if shard is None else shard, relation.num_keys, side)
