@@ -13,7 +13,14 @@ from labeltree.losses.labelled_mean import labelled_mean
 from labeltree.losses.queue_batch import StoredKeys, check_queries
 from labeltree.losses.reduction import Reduction, check_reduction
 from labeltree.losses.table import Undecided, members, same_label
-from labeltree.pairs import LabelRows, PairRelation, QueueContrast, relation_space, soft_target_contrast
+from labeltree.pairs import (
+    LabelRows,
+    PairRelation,
+    QueueContrast,
+    as_kernels_take,
+    relation_space,
+    soft_target_contrast,
+)
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -138,7 +145,8 @@ class QueueLoss(nn.Module):
         nodes, instances = check_queries(queries, keys, queue, nodes, instances, num_nodes)
         device, dtype = queries.device, torch.float64 if queries.dtype == torch.float64 else torch.float32
         follow_device(self, self.members, device)
-        stored, ids = queue.vectors.to(device, dtype), queue.instances.to(device)
+        stored, ids = queue.vectors.to(device), queue.instances.to(device)
+        queries, keys, stored = (as_kernels_take(x, dtype) for x in (queries, keys, stored))
         candidates = None if self.w == 0 or (labelled and nodes is None) else self.candidates
         if labelled and nodes is not None:
             theirs, competing = queue.nodes.to(device), self.members
@@ -147,8 +155,8 @@ class QueueLoss(nn.Module):
             competing = self.members[[1, 1]]
         relation = PairRelation(self._rows(nodes, instances), self._rows(theirs, ids), offset=None)
         return soft_target_contrast(
-            queries.to(dtype),
-            keys.to(dtype),
+            queries,
+            keys,
             stored,
             relation,
             positive=candidates,

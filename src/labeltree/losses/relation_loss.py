@@ -13,6 +13,7 @@ from labeltree.pairs import (
     PairRelation,
     RelationSpace,
     Similarity,
+    as_kernels_take,
     pair_statistics,
     relation_space,
     union_batch,
@@ -213,7 +214,7 @@ class RelationLoss(nn.Module):
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         labelled = nodes is not None and num_nodes is not None
         labels = {"nodes": nodes if labelled else None, "instances": instances}
-        batch = union_batch(embeddings.to(dtype), labels, over_ranks=self.training)
+        batch = union_batch(as_kernels_take(embeddings, dtype), labels, over_ranks=self.training)
         relation = self.relation(len(batch.embeddings), **batch.columns, device=embeddings.device)
         relation.shard = batch.shard
         table = self._table(embeddings.device, dtype, labelled)

@@ -5,6 +5,7 @@ from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
 from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks, own_rows, sum_over_ranks
 from labeltree.pairs.implementation import Implementation, Plan, implementation
 from labeltree.pairs.nearest import nearest_other, prototype_distances
+from labeltree.pairs.precision import as_kernels_take
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
@@ -25,6 +26,7 @@ __all__ = [
     "Similarity",
     "Statistic",
     "UnionBatch",
+    "as_kernels_take",
     "bounded_sum",
     "gather_embeddings",
     "gather_rows",

@@ -13,6 +13,7 @@ from torch import Tensor
 from labeltree.pairs.dense import contrast as dense
 from labeltree.pairs.implementation import planned
 from labeltree.pairs.kernels import contrast as kernels
+from labeltree.pairs.precision import at_least_single
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming import contrast as streaming
@@ -38,8 +39,8 @@ def soft_target_contrast(
 
     The maximum is over the candidates of row i; the sum in Eq. 11 cancels. It is subtracted before the
     exponential, so nothing under- or overflows, whatever τ. τ = 0 leaves the nearest candidate (all of them,
-    if several are equally near), τ = ∞ counts all candidates alike. Computed in float32 or better, also under
-    autocast. Differentiable with respect to `queries` alone.
+    if several are equally near), τ = ∞ counts all candidates alike. Computed in float32 or better, also of
+    half-precision vectors and under autocast. Differentiable with respect to `queries` alone.
 
     Args:
         queries: `(b, d)`.
@@ -71,12 +72,10 @@ def soft_target_contrast(
         "target_temperature": target_temperature,
     }
     with torch.autocast(queries.device.type, enabled=False):
-        if plan.name == "dense":
-            return dense.soft_target_contrast(queries, keys.detach(), stored.detach(), relation, **options)
+        keys, stored = keys.detach(), stored.detach()
         if plan.name == "triton" and kernels.supports(queries, keys, stored, relation):
-            return kernels.soft_target_contrast(
-                queries, keys.detach(), stored.detach(), relation, **options, tile=plan.tile
-            )
-        return streaming.soft_target_contrast(
-            queries, keys.detach(), stored.detach(), relation, **options, plan=plan
-        )
+            return kernels.soft_target_contrast(queries, keys, stored, relation, **options, tile=plan.tile)
+        queries, keys, stored = at_least_single(queries, keys, stored)
+        if plan.name == "dense":
+            return dense.soft_target_contrast(queries, keys, stored, relation, **options)
+        return streaming.soft_target_contrast(queries, keys, stored, relation, **options, plan=plan)

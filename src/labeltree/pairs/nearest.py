@@ -9,6 +9,7 @@ from labeltree.geometry import Geometry
 from labeltree.pairs.dense import nearest as dense
 from labeltree.pairs.dense.nearest import prototype_distances
 from labeltree.pairs.implementation import planned
+from labeltree.pairs.precision import at_least_single
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import nearest as streaming
 
@@ -45,9 +46,9 @@ def nearest_other(
     """
     if len(prototypes) < 2:
         raise ValueError(f"prototypes must be two or more, or there is no other; got {len(prototypes)}")
-    prototypes = prototypes.detach()
     plan = planned(points.device, len(points) * len(prototypes))
     with torch.autocast(points.device.type, enabled=False):
+        points, prototypes = at_least_single(points, prototypes.detach())
         if plan.name == "dense":
             return dense.nearest_other(points, prototypes, own, geometry, similarity)
         return streaming.nearest_other(points, prototypes, own, geometry, similarity, plan)

@@ -15,6 +15,7 @@ from labeltree.geometry import Geometry
 from labeltree.pairs.dense import statistics as dense
 from labeltree.pairs.implementation import planned
 from labeltree.pairs.kernels import statistics as kernels
+from labeltree.pairs.precision import at_least_single
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import statistics as streaming
@@ -37,8 +38,9 @@ def pair_statistics(
 ) -> PairStatistics:
     """Statistics of the similarities of every query to all keys, by relation.
 
-    Differentiable with respect to `queries`, `keys` and `scale`; computed in float32 or better, also under
-    autocast. Excluded pairs (a sample with itself) count nowhere.
+    Differentiable with respect to `queries`, `keys` and `scale`. Computed in float32 or better, also of
+    half-precision embeddings, whose gradient is rounded once, and under autocast. Excluded
+    pairs (a sample with itself) count nowhere.
 
     Args:
         queries: `(n, d)` embeddings of the anchors.
@@ -77,14 +79,15 @@ def pair_statistics(
         "want": want,
     }
     with torch.autocast(queries.device.type, enabled=False):
-        if plan.name == "dense":
-            return dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
         if plan.name == "triton" and kernels.supports(
             queries, keys, relation, temperature, similarity, scale, want
         ):
             return kernels.pair_statistics(
                 queries, keys, relation, float(temperature), scale=scale, want=want, tile=plan.tile
             )
+        queries, keys = at_least_single(queries, keys)
+        if plan.name == "dense":
+            return dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
         return streaming.pair_statistics(queries, keys, relation, geometry, temperature, **options, plan=plan)
 
 

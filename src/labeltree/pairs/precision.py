@@ -1,0 +1,23 @@
+"""What the primitives make of half precision: kernels multiply it as it is, everybody else in float32."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry.precision import answer_dtype
+
+__all__ = ["HALVES", "as_kernels_take", "at_least_single"]
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def at_least_single(x: Tensor, *others: Tensor) -> list[Tensor]:
+    """The tensors in float32 or better; one that is given twice is cast once, and remains one."""
+    cast = {id(each): each.to(answer_dtype(each)) for each in (x, *others)}
+    return [cast[id(each)] for each in (x, *others)]
+
+
+def as_kernels_take(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """What a loss that computes in a dtype hands on of its input: half precision on a GPU as it is."""
+    return x if x.dtype in HALVES and x.device.type == "cuda" else x.to(dtype)
