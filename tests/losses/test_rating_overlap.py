@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 import torch
 
-from labeltree.losses.ratings import RatingOverlap, RatingRelation, jaccard
+from labeltree.losses.rating_overlap import RatingOverlap, jaccard
+from labeltree.losses.ratings import RatingRelation
 from labeltree.pairs import implementation, pair_counts
 
 
@@ -48,6 +49,24 @@ def test_every_pair(values, in_bits):
     torch.testing.assert_close(tile, got[2:7, [0, 3]], rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("values", [[1, 2, 3, 4, 5], [0, 1, 2], [7, 101, 255], [0, 3, 10**9]])
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_exceeds_a_threshold(values, missing, dtype):
+    """Whatever the precision, the threshold is strict: all fractions that occur are tried."""
+    u = ratings(4, 40, values, aspects=3, missing=missing)
+    whole = RatingOverlap(u, u)
+    exact = whole.jaccard()
+    some = slice(3, 30), torch.tensor([0, 5, 6, 39])
+    for threshold in [0.0, 0.31, *exact[(exact < 1)].unique().tolist()]:
+        value, unknown = whole.above(threshold, slice(None), slice(None), dtype)
+        expected = torch.where(exact > threshold, exact, 0.0).to(dtype)
+        assert torch.equal(value, expected)
+        assert torch.equal(exact.isnan(), torch.zeros_like(exact).bool() if unknown is None else unknown == 1)
+        part, _ = whole.above(threshold, *some, dtype)
+        assert torch.equal(part, expected[some[0]][:, some[1]])
+
+
 def test_no_aspects_and_no_rows():
     nothing = torch.empty(3, 0, dtype=torch.int64)
     assert jaccard(nothing, nothing).isnan().all()
@@ -76,3 +95,16 @@ def test_tiles_are_parts_of_the_whole():
     with implementation("streaming", tile=4):
         counts = pair_counts(relation)
     assert torch.equal(counts, torch.stack([(codes == r).sum(1) for r in range(5)], dim=1))
+
+
+def test_kinds():
+    u = ratings(5, 60, [0, 1, 10**12], aspects=3)
+    kinds = RatingRelation.of_ratings(u, None, 0.5).kinds
+    distinct, index = u.unique(dim=0, return_inverse=True)
+    assert torch.equal(kinds, index)
+    assert len(distinct) < 40
+    relation = RatingRelation.of_ratings(u, None, 0.5)
+    weight, unknown = relation.kind_weights(kinds[:20], slice(0, 5), torch.float64)
+    expected = jaccard(u[:20], distinct[:5])
+    assert torch.equal(weight, torch.where(expected > 0.5, expected, 0.0))
+    assert torch.equal(unknown == 1, expected.isnan())

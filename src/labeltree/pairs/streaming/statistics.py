@@ -10,7 +10,7 @@ from labeltree.geometry import Geometry
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.streaming import chunked, symmetric
+from labeltree.pairs.streaming import chunked, symmetric, weighted
 from labeltree.pairs.streaming.order import LabelOrder, order_of
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
 
@@ -35,6 +35,8 @@ def pair_statistics(
     few = symmetric.tile_of(plan)
     if alone and symmetric.fits(queries, relation, float(temperature), scale, want, few):
         return symmetric.pair_statistics(queries, relation, float(temperature), scale, want, plan)
+    if alone and weighted.fits(queries, relation, float(temperature), scale, pair_weight, want):
+        return weighted.pair_statistics(queries, relation, float(temperature), want, plan)
     return chunked.pair_statistics(
         queries,
         keys,
