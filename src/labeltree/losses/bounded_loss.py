@@ -10,6 +10,7 @@ from labeltree.losses.reduction import Reduction, reduce_terms
 from labeltree.losses.relation_loss import term_logsumexp, weigh
 from labeltree.losses.table import LossTable
 from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics
+from labeltree.pairs.bounded_terms import bounded_terms
 
 __all__ = ["bounded_relation_loss"]
 
@@ -59,6 +60,18 @@ def bounded_relation_loss(
         tensor(0.3485)
     """
     geometry = Sphere() if geometry is None else geometry
+    positive = table.positive > 0
+    small = bounded_terms(
+        embeddings,
+        relation,
+        temperature,
+        members=table.member,
+        positives=positive,
+        similarity=similarity,
+        detach_bound=detach_bound,
+    )
+    if small is not None:
+        return reduce_terms(*small, table.term_weight, reduction, relation.shard)
     statistics = pair_statistics(
         embeddings,
         embeddings,
@@ -74,7 +87,6 @@ def bounded_relation_loss(
     assert least is not None
     share = weigh(count, table.share)
     denominator = term_logsumexp(lse, table.member)
-    positive = table.positive > 0
     least_positive = torch.where(positive, least[:, None, :], torch.inf).min(-1).values
     bound = term_bounds(torch.where(share > 0, denominator - least_positive, -torch.inf))
     row = bounded_sum(

@@ -1,0 +1,207 @@
+"""The hierarchical constraint of a small batch in one go: all cosines in one tile, its positives in a list.
+
+The cosines are computed once, for the log-sum-exps, the bounds and the bounded sums alike; what concerns the
+positives alone is done on a list of them, which is far shorter than all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.streaming.bounded_symmetric import least_own
+from labeltree.pairs.streaming.exponents import exponent_dtype
+from labeltree.pairs.streaming.label_pairs import LabelPairs
+from labeltree.pairs.streaming.once import by_hand, once
+from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs.streaming.scratch import scratch
+from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
+
+__all__ = ["bounded_terms", "fits"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[Any]
+
+
+def fits(z: Tensor, relation: PairRelation, temperature: float, positives: Tensor, few: int) -> bool:
+    """Whether a batch is small enough, of labels alone, all here, and its exponentials need no maximum."""
+    if z.device.type != "cpu" or z.dtype not in (torch.float32, torch.float64):
+        return False
+    if not 0 < len(z) <= few or relation.shard is not None or len(positives) > 63:
+        return False
+    return LabelOrder.fits(relation, few) and exponent_dtype(z.dtype, temperature, None) == z.dtype
+
+
+def bounded_terms(
+    z: Tensor,
+    relation: PairRelation,
+    temperature: float,
+    members: Tensor,
+    positives: Tensor,
+    detach_bound: bool,
+) -> tuple[Tensor, Tensor]:
+    """As `labeltree.pairs.bounded_terms`, of a batch that `fits`."""
+    work = _Work(relation, temperature, members.numpy(), positives.numpy(), detach_bound)
+    row: Tensor = _BoundedTile.apply(z, work)
+    return row, torch.from_numpy(work.number).to(z.dtype).T
+
+
+class _Term:
+    """The pairs of one term.
+
+    Args:
+        at: `(P,)` their places in the list of all positives.
+        row: `(P,)` their anchors, ascending.
+        n: number of rows.
+
+    Attributes:
+        number: `(n,)` how many each row has.
+        anchors: `(A,)` the rows that have any.
+        begins: `(A,)` the first pair of each.
+    """
+
+    def __init__(self, at: Ints, row: Ints, n: int) -> None:
+        self.at, self.row = at, row
+        self.number = np.bincount(row, minlength=n)
+        self.anchors = np.flatnonzero(self.number)
+        self.begins = (self.number.cumsum() - self.number)[self.anchors]
+
+    def add(self, total: Floats, values: Floats) -> None:
+        """Add the values `(P,)` of the pairs to their rows' `total (n,)`."""
+        if len(self.anchors):
+            total[self.anchors] += np.add.reduceat(values, self.begins)
+
+
+class _Work:
+    """What follows from the labels.
+
+    Attributes:
+        sets: `(S, n, n)` the pairs that stand in each of the denominators, or None: all pairs in the one.
+        set_of: `(T,)` the denominator of each term.
+        flat: `(P,)` the positives of any term, i·n + k, ascending.
+        terms: the pairs of each term.
+        number: `(T, n)` how many positives each row has.
+    """
+
+    def __init__(
+        self,
+        relation: PairRelation,
+        temperature: float,
+        members: NDArray[np.bool_],
+        positives: NDArray[np.bool_],
+        detach_bound: bool,
+    ) -> None:
+        self.temperature, self.detach_bound, self.n = temperature, detach_bound, relation.num_queries
+        pairs, n = LabelPairs(relation), relation.num_queries
+        self.sets: NDArray[np.bool_] | None = None
+        self.set_of = np.zeros(len(members), np.int64)
+        if not members[:, pairs.present].all():
+            kinds, self.set_of = np.unique(members, axis=0, return_inverse=True)
+            self.sets = np.stack([pairs.spread(kind) for kind in kinds])
+        bits = 1 << np.arange(len(positives))
+        mixed = (positives * bits[:, None]).sum(0)
+        mixed = pairs.spread(mixed.astype(np.min_scalar_type(bits[-1] * 2 - 1)))
+        self.flat = np.flatnonzero(mixed != 0)
+        row = np.arange(n).repeat(np.diff(self.flat.searchsorted(np.arange(n + 1) * n)))
+        self.transposed = (self.flat - row * n) * n + row
+        mixed = mixed.ravel().take(self.flat)
+        places = [np.flatnonzero((mixed & bit.astype(mixed.dtype)) != 0) for bit in bits]
+        self.terms = [_Term(at, row.take(at), n) for at in places]
+        self.number = np.stack([term.number for term in self.terms])
+
+    def sums(self, tile: Tensor) -> Tensor:
+        """Of each row of a tile, over each of the sets, `(S, n)`."""
+        if self.sets is None:
+            return tile.sum(1)[None]
+        return torch.stack([(tile * part).sum(1) for part in torch.from_numpy(self.sets)])
+
+    def slopes(self, tile: Tensor, of_sums: Tensor) -> Tensor:
+        """The tile times what both rows of a pair have in `of_sums (S, n)`, over the sets."""
+        out, found = scratch("slopes", (self.n, self.n), tile), None
+        for number, one in enumerate(of_sums):
+            if self.sets is None:
+                return torch.add(one[:, None], one, out=out).mul_(tile)
+            part = (one[:, None] + one) * torch.from_numpy(self.sets[number])
+            found = part if found is None else found.add_(part)
+        assert found is not None
+        return torch.mul(found, tile, out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """The bound of each term `(T,)`, and the pair of each that sets those of the coarser ones, or −1."""
+
+    bound: Floats
+    setter: list[int]
+
+
+def _bounds(losses: list[Floats], dtype: Any) -> _Bounds:
+    bound, setter = np.full(len(losses), -np.inf, dtype), [-1] * len(losses)
+    reached = bound[0]
+    for term in reversed(range(len(losses))):
+        bound[term] = reached
+        if len(losses[term]):
+            first = int(losses[term].argmax())
+            if losses[term][first] > reached:
+                reached, setter[term] = losses[term][first], first
+    return _Bounds(bound, setter)
+
+
+class _BoundedTile(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, work: _Work) -> Tensor:
+        u, inverse = unit_rows(z, torch.arange(work.n))
+        tile = u @ u.T
+        s = tile.view(-1).numpy().take(work.flat) / work.temperature
+        tile.mul_(math.log2(math.e) / work.temperature).exp2_().fill_diagonal_(0.0)
+        sums = work.sums(tile)
+        offset = torch.where(sums > 0, sums, 1.0).log_().numpy()[work.set_of]
+        losses = [offset[t][term.row] - s.take(term.at) for t, term in enumerate(work.terms)]
+        bounds = _bounds(losses, s.dtype)
+        total = np.zeros_like(offset)
+        for t, term in enumerate(work.terms):
+            term.add(total[t], np.maximum(losses[t], bounds.bound[t]))
+        ctx.work, ctx.losses, ctx.bounds, ctx.offset = work, losses, bounds, offset
+        ctx.save_for_backward(z, u, inverse, tile, sums)
+        return torch.from_numpy(total).T
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        z, u, inverse, tile, sums = ctx.saved_tensors
+        work: _Work = ctx.work
+        bounds: _Bounds = ctx.bounds
+        with by_hand(z.device):
+            g = grad.T.contiguous().numpy()
+            offset = torch.from_numpy(ctx.offset).T
+            least = least_own(offset, torch.from_numpy(bounds.bound), work.temperature).T.contiguous().numpy()
+            of_s, of_offset = np.zeros(len(work.flat), g.dtype), np.zeros_like(g)
+            coarser = 0.0  # the gradient of what the next coarser term is bounded by
+            for t, term in enumerate(work.terms):
+                kept = (ctx.losses[t] >= least[t][term.row]).astype(g.dtype)
+                own = np.zeros_like(g[t])
+                term.add(own, kept)
+                of_offset[t] = own * g[t]
+                of_s[term.at] -= kept * g[t][term.row]
+                if work.detach_bound:
+                    continue
+                if bounds.setter[t] >= 0:
+                    pair = bounds.setter[t]
+                    of_offset[t, term.row[pair]] += coarser
+                    of_s[term.at[pair]] -= coarser
+                    coarser = 0.0
+                coarser += float((g[t] * (work.number[t] - own)).sum())
+            of_sums = torch.zeros_like(sums)
+            of_sums.index_add_(0, torch.from_numpy(work.set_of), torch.from_numpy(of_offset))
+            slopes = work.slopes(tile, of_sums.div_(torch.where(sums > 0, sums, 1.0)))
+            pairs, of_pairs = slopes.view(-1), torch.from_numpy(of_s)
+            for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
+                pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)
+            of_z = take_to_tangent((slopes @ u).div_(work.temperature), u, inverse)
+        return once(of_z.to(z.dtype)), None
