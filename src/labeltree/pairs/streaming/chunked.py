@@ -26,6 +26,7 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.streaming.gradients import TileGradients
 from labeltree.pairs.streaming.once import by_hand, once
+from labeltree.pairs.streaming.running_lse import RunningLse
 from labeltree.pairs.streaming.slopes import Slopes
 from labeltree.pairs.streaming.tiles import relation_tiles
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
@@ -97,7 +98,7 @@ class _Chunked(torch.autograd.Function):
         dtype = dtype if dtype == torch.float64 else torch.float32
         count = torch.zeros(n, size, dtype=torch.int64, device=queries.device)
         total = torch.zeros(n, size, dtype=dtype, device=queries.device)
-        lse, least = torch.full_like(total, -torch.inf), torch.full_like(total, torch.inf)
+        lse, least = RunningLse(n, size, dtype, queries.device), torch.full_like(total, torch.inf)
         index = torch.full_like(count, -1)
         weight, weighted = total.new_zeros(n), total.new_zeros(n)
         factor = None if scale is None else torch.cat([scale.to(dtype), scale.new_ones(1, dtype=dtype)])
@@ -110,7 +111,7 @@ class _Chunked(torch.autograd.Function):
                 total[rows] += dense.sum_by_code(s, codes, size)
             if "lse" in walk.want:
                 scaled = s if factor is None else s * factor[codes]
-                lse[rows] = torch.logaddexp(lse[rows], dense.lse_by_code(scaled, codes, size))
+                lse.add(scaled, codes, rows)
             if walk.want & {"least", "least_index"}:
                 here, at = dense.least_by_code(s, codes, size)
                 nearer = here < least[rows]
@@ -121,22 +122,22 @@ class _Chunked(torch.autograd.Function):
                 w = walk.pair_weight(rows, cols).to(dtype).masked_fill(codes == size, 0.0)
                 weight[rows] += w.sum(1)
                 weighted[rows] += (w * s).sum(1)
-        found = (count, total, lse, least, index, weight, weighted)
+        found = (count, total, lse.value, least, index, weight, weighted)
         if walk.shard is not None:
             found = _from_all_ranks(found, walk.shard, walk.want)
-            count, _, lse, _, index, weight, _ = found
-        ctx.walk, ctx.temperature = walk, temperature
-        ctx.save_for_backward(queries, keys, scale, lse, index)
+        count, total, exact_lse, least, index, weight, weighted = found
+        ctx.walk, ctx.temperature, ctx.dtype = walk, temperature, dtype
+        ctx.save_for_backward(queries, keys, scale, exact_lse, index)
         ctx.mark_non_differentiable(count, index, weight)
         ctx.set_materialize_grads(False)
-        return found
+        return count, total, exact_lse.to(dtype), least, index, weight, weighted
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         queries, keys, scale, lse, index = ctx.saved_tensors
         walk: _Walk = ctx.walk
         with by_hand(queries.device):
-            slopes = Slopes(scale, lse, index, grads, walk.pair_weight)
+            slopes = Slopes(scale, lse, index, grads, walk.pair_weight, ctx.dtype)
             kind = walk.geometry, walk.similarity
             sums = TileGradients(queries, keys, *kind, ctx.temperature, shard=walk.shard)
             for rows, cols in relation_tiles(walk.relation, walk.shard, walk.tile):
@@ -166,6 +167,6 @@ def _from_all_ranks(found: _Found, shard: slice, want: frozenset[Statistic]) -> 
         rows = rows_of_all_ranks(torch.cat([wide[at][shard] for at in here], dim=1), shard, n)
         for at in here:
             width = wide[at].shape[1]
-            whole[at], rows = rows[:, :width].reshape(found[at].shape), rows[:, width:]
+            whole[at], rows = rows[:, :width].reshape(found[at].shape).to(found[at]), rows[:, width:]
     count, total, lse, least, index, weight, weighted = whole
     return count, total, lse, least, index, weight, weighted

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.geometry.precision import widen
+from labeltree.pairs.dense.statistics import sum_by_code
 from labeltree.pairs.summary import PairWeight
 
 __all__ = ["Slopes"]
@@ -15,10 +17,11 @@ class Slopes:
 
     Args:
         scale: `(R,)` ω, or None.
-        lse: `(n, R)`.
+        lse: `(n, R)`, in float64.
         index: `(n, R)` of the least similar keys.
         grads: of the fields of `PairStatistics`, in their order.
         pair_weight: as in `pair_statistics`.
+        dtype: of the similarities.
     """
 
     def __init__(
@@ -28,26 +31,30 @@ class Slopes:
         index: Tensor,
         grads: tuple[Tensor | None, ...],
         pair_weight: PairWeight | None,
+        dtype: torch.dtype,
     ) -> None:
         _, of_sum, of_lse, self._of_least, _, _, self._of_weighted = grads
-        self._index, self._lse, self._size = index, lse, lse.shape[1]
+        self._index, self._size = index, lse.shape[1]
         self._pair_weight = pair_weight
         self._of_sum, self._of_lse = of_sum, of_lse
         self._factor, self._of_factor = None, None
-        excluded = lse.new_zeros(len(lse), 1)
+        excluded = lse.new_zeros(len(lse), 1, dtype=dtype)
         if scale is not None:
-            self._factor = torch.cat([scale.to(lse.dtype), lse.new_ones(1)])
-            self._of_factor, self._scale_dtype = torch.zeros_like(self._factor), scale.dtype
+            self._factor = torch.cat([scale.to(dtype), scale.new_ones(1, dtype=dtype)])
+            self._of_factor, self._scale_dtype = widen(torch.zeros_like(self._factor[:-1])), scale.dtype
         if of_sum is not None:
             self._of_sum = torch.cat([of_sum, excluded], dim=1)
         if of_lse is not None:
-            self._of_lse = torch.cat([of_lse, excluded], dim=1)
-            self._lse = torch.cat([lse, excluded + torch.inf], dim=1)
+            # exp(s − lse) = exp(s − rounded)·exp(rounded − lse)
+            rounded = lse.to(dtype)
+            rest = torch.where(lse == -torch.inf, 0.0, rounded - lse).exp_()
+            self._of_lse = torch.cat([(of_lse * rest).to(dtype), excluded], dim=1)
+            self._lse = torch.cat([rounded, excluded + torch.inf], dim=1)
 
     @property
     def of_scale(self) -> Tensor | None:
         """The gradient of the scale, of the tiles so far."""
-        return None if self._of_factor is None else self._of_factor[:-1].to(self._scale_dtype)
+        return None if self._of_factor is None else self._of_factor.to(self._scale_dtype)
 
     def tile(self, s: Tensor, codes: Tensor, rows: slice, cols: slice, *, of_scale: bool = True) -> Tensor:
         """Slopes `(b, c)` of the anchors `rows`; adds to the gradient of the scale unless told not to."""
@@ -60,7 +67,7 @@ class Slopes:
             share = (scaled - self._lse[rows].gather(1, codes)).exp_() * self._of_lse[rows].gather(1, codes)
             slope += share if omega is None else share * omega
             if of_scale and self._of_factor is not None:
-                self._of_factor.index_add_(0, codes.flatten(), (share * s).flatten())
+                self._of_factor += sum_by_code(share * s, codes, self._size).sum(0)
         if self._of_least is not None:
             at = self._index[rows] - cols.start
             i, r = ((at >= 0) & (at < s.shape[1])).nonzero(as_tuple=True)
