@@ -16,9 +16,12 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 
 from labeltree.pairs.kernels.attention import attention_kernel  # noqa: E402
 from labeltree.pairs.kernels.backward import gradient_kernel  # noqa: E402
+from labeltree.pairs.kernels.bounded_sums import bounded_gradient_kernel, bounded_sum_kernel  # noqa: E402
 from labeltree.pairs.kernels.forward import statistics_kernel  # noqa: E402
 
-INTEGERS = {"labels_x", "labels_y", "tile_code", "run_end", "index_of", "count_of", "member"}
+INTEGERS = {
+    "labels_x", "labels_y", "tile_code", "run_end", "index_of", "count_of", "member", "own_of", "held_of",
+}  # fmt: skip
 SHARED_MEMORY = 227 << 10  # bytes that a program can have
 NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 LSE, SUM, LEAST, SMALL, ROW, COLUMN = 1, 2, 4, 8, 16, 32
@@ -36,7 +39,7 @@ def build(kernel, dtype, how, warps, stages, **constants):
         name = parameter.name
         if parameter.is_constexpr:
             signature[name] = "constexpr"
-        elif name in ("pad_x", "pad_y", "n_y", "tiles_y", "span"):
+        elif name in ("pad_x", "pad_y", "n_y", "tiles_y", "span", "terms"):
             signature[name] = "i32"
         else:
             signature[name] = "*" + (
@@ -122,3 +125,17 @@ def test_counts_alone():
 def test_contrast(dtype, side):
     how = settings(dtype, 128)
     build(attention_kernel, dtype, how, 4, 2, T=side, U=side, REFINED=False, HALF=how.half)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_bounded_sum(dtype, mixed, tmp_path):
+    how = settings(dtype, 128)
+    common = {"T": how.tile, "REFINED": False, "MIXED": mixed}
+    forward = build(bounded_sum_kernel, dtype, how, how.num_warps, min(2, how.num_stages), **common)
+    warps = 2 * how.num_warps if mixed else how.num_warps
+    flags = {"F": ROW | COLUMN, "HALF": how.half}
+    backward = build(bounded_gradient_kernel, dtype, how, warps, how.num_stages, **common, **flags)
+    for built in (forward, backward):
+        assert ("wgmma.mma_async" in built.asm["ptx"]) == how.half
+        assert mixed or bytes_spilled(built, tmp_path) <= 32

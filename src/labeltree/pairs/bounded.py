@@ -10,6 +10,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.pairs.dense import bounded as dense
 from labeltree.pairs.implementation import planned
+from labeltree.pairs.kernels import bounded as kernels
 from labeltree.pairs.precision import at_least_single
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
@@ -64,6 +65,19 @@ def bounded_sum(
     plan = planned(queries.device, len(queries) * len(keys))
     options: dict[str, Any] = {"members": members, "offset": offset, "bound": bound, "similarity": similarity}
     with torch.autocast(queries.device.type, enabled=False):
+        if plan.name == "triton" and kernels.supports(
+            queries, keys, relation, temperature, similarity, offset
+        ):
+            return kernels.bounded_sum(
+                queries,
+                keys,
+                relation,
+                float(temperature),
+                members=members,
+                offset=offset,
+                bound=bound,
+                tile=plan.tile,
+            )
         queries, keys = at_least_single(queries, keys)
         if plan.name == "dense":
             return dense.bounded_sum(queries, keys, relation, geometry, temperature, **options)

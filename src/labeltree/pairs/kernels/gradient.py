@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.kernels.launch import splits
-from labeltree.pairs.kernels.layout import tiles_between
+from labeltree.pairs.kernels.layout import Side, tiles_between
 from labeltree.pairs.kernels.problem import ROW, SMALL, Problem
 
 __all__ = ["Weights", "add_least", "summed_gradient", "weigh"]
@@ -17,7 +17,7 @@ __all__ = ["Weights", "add_least", "summed_gradient", "weigh"]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """By relation and place of the query `(R, n_pad)`: what its pairs weigh in the gradient.
+    """By query and relation `(n, R)`: what its pairs weigh in the gradient.
 
     Attributes:
         weight: of the exponential.
@@ -31,10 +31,16 @@ class Weights:
     slope: Tensor
     flags: int
 
+    def placed(self, side: Side, rows: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor]:
+        """The three tables of some rows as kernels take them, `(R, n_pad)`; nothing of those not in use."""
+        tables = (self.weight, self.denominator, self.slope)
+        placed = [side.placed(x[rows]).T.contiguous() if x.ndim == 2 else x for x in tables]
+        return placed[0], placed[1], placed[2]
+
 
 def weigh(problem: Problem, of_sum: Tensor | None, of_lse: Tensor | None, lse: Tensor) -> Weights:
     """What the gradients of sum and lse `(n, R)`, None for 0, make of the pairs."""
-    u, temperature = problem.queries, problem.temperature
+    temperature = problem.temperature
     weight = denominator = slope = lse.new_empty(0)
     flags = problem.flags & SMALL
     if of_lse is not None:
@@ -45,39 +51,47 @@ def weigh(problem: Problem, of_sum: Tensor | None, of_lse: Tensor | None, lse: T
         if flags & SMALL:
             factor = factor * (-lse).exp()
         else:
-            denominator = u.placed(lse * math.log2(math.e)).T.contiguous()
-        weight = u.placed(factor).T.contiguous()
+            denominator = lse * math.log2(math.e)
+        weight = factor
     if of_sum is not None:
         flags |= 2
-        slope = u.placed(of_sum / temperature).T.contiguous()
+        slope = of_sum / temperature
     return Weights(weight, denominator, slope, flags)
 
 
-def summed_gradient(problem: Problem, tables: Weights, flags: int) -> Tensor:
-    """The gradient of the queries' unit vectors if the row's tables count, else that of the keys'."""
+def summed_gradient(problem: Problem, weights: Weights, flags: int) -> Tensor:
+    """The gradient of unit vectors: if the row's tables count of the queries walked over, else of the keys.
+
+    Where queries and keys are one batch both count: a pair gives to its row as somebody's key, too.
+    """
     from labeltree.pairs.kernels.backward import gradient_kernel
 
-    u, v, x, y, tiles = problem.queries, problem.keys, problem.of_queries, problem.of_keys, problem.tiles
+    pairs = problem.pairs
+    u, v, x, y, tiles = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.tiles
     if not flags & ROW:
         u, v, x, y = v, u, y, x
-        tiles = tiles_between(problem.relation, u, v, problem.how.tile)
-    how, (blocks, num_tiles) = problem.how, tiles.code.shape
+        tiles = tiles_between(pairs.relation, u, v, pairs.how.tile)
+    how, (blocks, num_tiles) = pairs.how, tiles.code.shape
     parts, span = splits(blocks, num_tiles, u.order.device)
     pad_x, pad_y = u.labels.shape[1], v.labels.shape[1]
     out = torch.empty((parts, pad_x, how.width), device=u.order.device)
-    table = (tables.weight, tables.denominator, tables.slope)
+    if flags & ROW:
+        of_row = weights.placed(u, slice(None) if pairs.shard is None else pairs.shard)
+        of_column = weights.placed(v) if pairs.shard is not None else of_row
+    else:
+        of_row = of_column = weights.placed(v)
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
             gradient_kernel[(blocks, parts)](
                 x.rows, x.inverse, u.labels, y.rows, y.inverse, v.labels,
                 tiles.code, tiles.end, problem.exponents,
-                *table, *table, out, pad_x, pad_y, len(v), num_tiles, span,
-                T=how.tile, D=how.width, L=problem.relation.max_depth, R=problem.relation.num_relations,
-                REFINED=problem.relation.refined, F=tables.flags | flags, PRECISION=how.precision,
+                *of_row, *of_column, out, pad_x, pad_y, len(v), num_tiles, span,
+                T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
+                REFINED=pairs.relation.refined, F=weights.flags | flags, PRECISION=how.precision,
                 HALF=how.half, MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
                 num_stages=how.num_stages,
             )  # fmt: skip
-    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : problem.d])
+    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
 
 
 def add_least(of_x: Tensor, of_y: Tensor, x: Tensor, y: Tensor, slope: Tensor, index: Tensor) -> None:

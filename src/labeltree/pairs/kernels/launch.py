@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.kernels.layout import Side
+from labeltree.pairs.precision import HALVES
 
 __all__ = ["WIDEST", "Settings", "Vectors", "can_run", "settings", "splits", "vectors"]
 
 WIDEST = 512
 """The largest d that a row of a tile is kept on the chip for."""
-_HALVES = (torch.bfloat16, torch.float16)
 _PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "ieee"}  # "medium": products of bfloat16
 
 
@@ -64,16 +64,16 @@ class Settings:
     @property
     def half(self) -> bool:
         """Whether products take half precision."""
-        return self.dtype in _HALVES
+        return self.dtype in HALVES
 
 
 def settings(dtype: torch.dtype, d: int, tile: int | None = None) -> Settings:
     """Settings for vectors of a type and width: as large a tile as a program has registers for."""
     width = max(16, 1 << (d - 1).bit_length())
     allowed = torch.get_float32_matmul_precision()
-    if dtype not in _HALVES:
+    if dtype not in HALVES:
         dtype = torch.bfloat16 if allowed == "medium" else torch.float32
-    if dtype in _HALVES:
+    if dtype in HALVES:
         side, warps, stages = (128, 8, 3) if width <= 128 else (64, 8, 2)
     else:
         side, warps, stages = (32, 4, 2) if width <= 128 else (32, 8, 1)
@@ -111,6 +111,6 @@ def splits(blocks: int, tiles: int, device: torch.device) -> tuple[int, int]:
     wanted = 16
     if device.type == "cuda":
         wanted = 4 * torch.cuda.get_device_properties(device).multi_processor_count
-    parts = max(1, min(tiles, wanted // blocks))
+    parts = max(1, min(tiles, wanted // max(blocks, 1)))
     span = -(-tiles // parts)
     return -(-tiles // span), span

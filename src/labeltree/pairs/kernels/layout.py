@@ -65,7 +65,7 @@ class Tiles:
 
 
 def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
-    """The queries and the keys of a relation, neither empty; one object if they are the same."""
+    """The queries (perhaps none) and the keys (some) of a relation; one object if they are the same."""
     queries, keys = relation.queries, relation.keys
     of_queries, of_keys = _instances(queries, keys)
     key_order = _order(keys, of_keys)
@@ -152,7 +152,7 @@ def _bounds(side: Side, tile: int, max_depth: int) -> tuple[Tensor, Tensor]:
 
     Where a block has no instances or no partners, the least is above the greatest.
     """
-    blocks = side.labels.view(len(side.labels), -1, tile)
+    blocks = side.labels.view(len(side.labels), side.labels.shape[1] // tile, tile)
     low, high = blocks.amin(2), blocks.amax(2)
     for field in (max_depth + 2, max_depth + 3):
         there = blocks[field]
@@ -183,7 +183,7 @@ def _instances(queries: LabelRows, keys: LabelRows) -> tuple[Tensor, Tensor]:
 
 def _partners(rows: int, places: Tensor, shift: int | None) -> Tensor:
     """The place of row i + shift of the other side for each row i of this one; −1 where there is none."""
-    if shift is None:
+    if shift is None or not len(places):
         return places.new_full((rows,), -1)
     there = torch.arange(rows, device=places.device) + shift
     inside = (there >= 0) & (there < len(places))

@@ -17,9 +17,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
 from labeltree.pairs.kernels.gradient import add_least, summed_gradient, weigh
-from labeltree.pairs.kernels.launch import WIDEST, Vectors, can_run, settings, splits, vectors
-from labeltree.pairs.kernels.layout import sides, tiles_between
-from labeltree.pairs.kernels.problem import COLUMN, ROW, SMALL, Problem
+from labeltree.pairs.kernels.launch import WIDEST, can_run, splits
+from labeltree.pairs.kernels.problem import COLUMN, ROW, SMALL, Problem, pairs_of
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming.once import by_hand, once
@@ -68,14 +67,9 @@ def pair_statistics(
 ) -> PairStatistics:
     """As `labeltree.pairs.pair_statistics`, where `supports` says so."""
     sphere = Sphere()
-    how = settings(queries.dtype if queries.dtype == keys.dtype else torch.float32, queries.shape[1], tile)
-    alike = queries is keys and relation.queries is relation.keys and relation.offset in (0, None)
     x = sphere.project(queries)
-    y = x if alike else sphere.project(keys)
+    y = x if queries is keys else sphere.project(keys)
     with torch.no_grad():
-        u, v = sides(relation, how.tile)
-        of_queries = vectors(queries.detach(), x.detach(), u, how)
-        of_keys = of_queries if alike else vectors(keys.detach(), y.detach(), v, how)
         size = relation.num_relations
         omega = torch.ones(size, device=x.device) if scale is None else scale.detach().float().contiguous()
         flags = 0
@@ -83,10 +77,7 @@ def pair_statistics(
             flags |= _FLAGS[name]
         if (1.0 if scale is None else _largest(scale)) / temperature <= _SAFE_LOGIT:
             flags |= SMALL
-        problem = Problem(
-            relation, u, v, of_queries, of_keys, tiles_between(relation, u, v, how.tile),
-            how, temperature, omega, flags, queries.shape[1],
-        )  # fmt: skip
+        problem = Problem(pairs_of(relation, (queries, keys), (x, y), tile), temperature, omega, flags)
     found = _Statistics.apply(x, y, problem)
     count, total, lse, least, index = found
     return PairStatistics(
@@ -111,21 +102,19 @@ def _largest(scale: Tensor) -> float:
 
 def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
     """As `labeltree.pairs.pair_counts`: the walk without products."""
-    how = settings(torch.bfloat16, 1, tile)
-    u, v = sides(relation, how.tile)
-    nothing = Vectors(torch.empty(0, device=u.order.device), torch.empty(0, device=u.order.device))
-    scale = torch.empty(relation.num_relations, device=u.order.device)
-    tiles = tiles_between(relation, u, v, how.tile)
-    return _forward(Problem(relation, u, v, nothing, nothing, tiles, how, 1.0, scale, 0, 0))[0]
+    pairs = pairs_of(relation, None, None, tile)
+    scale = torch.empty(relation.num_relations, device=pairs.queries.order.device)
+    return _forward(Problem(pairs, 1.0, scale, 0))[0]
 
 
 def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """count, sum, lse, least and its index, `(n, R)`; those not asked for are empty."""
     from labeltree.pairs.kernels.forward import statistics_kernel
 
-    u, v, how, flags = problem.queries, problem.keys, problem.how, problem.flags
-    pad_x, pad_y, size = u.labels.shape[1], v.labels.shape[1], problem.relation.num_relations
-    blocks, tiles = problem.tiles.code.shape
+    pairs, flags = problem.pairs, problem.flags
+    u, v, how = pairs.queries, pairs.keys, pairs.how
+    pad_x, pad_y, size = u.labels.shape[1], v.labels.shape[1], pairs.relation.num_relations
+    blocks, tiles = pairs.tiles.code.shape
     parts, span = splits(blocks, tiles, u.order.device)
     fields = [
         torch.empty((parts, size, pad_x if used else 0), dtype=dtype, device=u.order.device)
@@ -141,31 +130,34 @@ def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
             statistics_kernel[(blocks, parts)](
-                problem.of_queries.rows, problem.of_queries.inverse, u.labels,
-                problem.of_keys.rows, problem.of_keys.inverse, v.labels,
-                problem.tiles.code, problem.tiles.end, problem.exponents,
+                pairs.of_queries.rows, pairs.of_queries.inverse, u.labels,
+                pairs.of_keys.rows, pairs.of_keys.inverse, v.labels,
+                pairs.tiles.code, pairs.tiles.end, problem.exponents,
                 *fields, pad_x, pad_y, len(v), tiles, span,
-                T=how.tile, D=how.width, L=problem.relation.max_depth, R=size,
-                REFINED=problem.relation.refined, F=flags, PRECISION=how.precision, MIXED=mixed,
+                T=how.tile, D=how.width, L=pairs.relation.max_depth, R=size,
+                REFINED=pairs.relation.refined, F=flags, PRECISION=how.precision, MIXED=mixed,
                 num_warps=how.num_warps,
                 num_stages=min(2, how.num_stages),  # two programs fit on a multiprocessor
             )  # fmt: skip
     peak, exps, total, least, index, count = fields
-    count = u.restored(count.sum(0).T)
+    found, numbers = [], [u.restored(count.sum(0).T).long()]
     if flags & 1:
         lse = exps.log() if flags & SMALL else peak * math.log(2) + exps.log()
-        peak = u.restored(lse.logsumexp(0).T)
-    if flags & 6:
-        norm = (problem.of_queries.inverse / problem.temperature)[:, None]
-        if flags & 2:
-            total = u.restored(total.sum(0).T * norm)
-        if flags & 4:
-            near = least.amin(0)
-            index = torch.where(least == near, index, torch.iinfo(torch.int32).max).amin(0)
-            present = near < torch.inf
-            least = u.restored(torch.where(present.T, near.T * norm, torch.inf))
-            index = u.restored(torch.where(present, index, -1).T)
-    return count, total, peak, least, index.long()
+        found.append(u.restored(lse.logsumexp(0).T))
+    norm = pairs.of_queries.inverse[:, None] / problem.temperature
+    if flags & 2:
+        found.append(u.restored(total.sum(0).T * norm))
+    if flags & 4:
+        near = least.amin(0)
+        index = torch.where(least == near, index, torch.iinfo(torch.int32).max).amin(0)
+        present = near < torch.inf
+        found.append(u.restored(torch.where(present.T, near.T * norm, torch.inf)))
+        numbers.append(u.restored(torch.where(present, index, -1).T).long())
+    numbers = pairs.from_ranks(numbers)
+    found = pairs.from_ranks(found) if found else found
+    nothing = peak.new_empty((0, size))
+    lse, total, least = (found.pop(0) if flags & flag else nothing for flag in (1, 2, 4))
+    return numbers[0], total, lse, least, numbers[1] if flags & 4 else nothing.long()
 
 
 class _Statistics(torch.autograd.Function):
@@ -182,21 +174,22 @@ class _Statistics(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, y, lse, index = ctx.saved_tensors
         problem: Problem = ctx.problem
+        pairs = problem.pairs
         _, of_sum, of_lse, of_least, _ = (None if g is None else g.detach() for g in grads)
         with by_hand(x.device):
             of_x = of_y = None
             if of_sum is not None or of_lse is not None:
-                tables = weigh(problem, of_sum, of_lse, lse)
-                if problem.alike:  # both sides' gradient, all of it given to x
-                    of_x = summed_gradient(problem, tables, ROW | COLUMN)
+                weights = weigh(problem, of_sum, of_lse, lse)
+                if pairs.alike:  # both sides' gradient, all of it given to x
+                    of_x = pairs.whole(summed_gradient(problem, weights, ROW | COLUMN))
                 else:
-                    of_x = summed_gradient(problem, tables, ROW) if ctx.needs_input_grad[0] else None
-                    of_y = summed_gradient(problem, tables, COLUMN) if ctx.needs_input_grad[1] else None
+                    of_x = summed_gradient(problem, weights, ROW) if ctx.needs_input_grad[0] else None
+                    of_y = summed_gradient(problem, weights, COLUMN) if ctx.needs_input_grad[1] else None
             if of_least is not None:
                 of_x = torch.zeros_like(x) if of_x is None else of_x
-                of_y = of_x if problem.alike else torch.zeros_like(y) if of_y is None else of_y
+                of_y = of_x if pairs.alike else torch.zeros_like(y) if of_y is None else of_y
                 add_least(of_x, of_y, x, y, of_least / problem.temperature, index)
-            if problem.alike:
+            if pairs.alike:
                 of_y = None
         found = zip((of_x, of_y), ctx.needs_input_grad[:2], strict=True)
         return *(once(g) if needed and g is not None else None for g, needed in found), None

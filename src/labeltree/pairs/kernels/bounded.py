@@ -1,0 +1,161 @@
+"""The bounded sum by Triton kernels, for cosine similarity and relations of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Sphere
+from labeltree.pairs.kernels.launch import splits
+from labeltree.pairs.kernels.layout import Side, tiles_between
+from labeltree.pairs.kernels.problem import COLUMN, ROW, Pairs, pairs_of
+from labeltree.pairs.kernels.statistics import supports as supports_statistics
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.similarity import Similarity
+from labeltree.pairs.streaming.bounded_symmetric import least_own
+from labeltree.pairs.streaming.once import by_hand, once
+
+__all__ = ["bounded_sum", "supports"]
+
+_MOST_TERMS = 31  # bits of an int32 above 0
+
+
+def supports(
+    queries: Tensor,
+    keys: Tensor,
+    relation: PairRelation,
+    temperature: float | Tensor,
+    similarity: Similarity,
+    offset: Tensor,
+) -> bool:
+    """Whether the kernels compute this sum, and all gradients that are asked for."""
+    fits = supports_statistics(queries, keys, relation, temperature, similarity, None, ())
+    return fits and offset.dtype == torch.float32 and 0 < offset.shape[1] <= _MOST_TERMS
+
+
+def bounded_sum(
+    queries: Tensor,
+    keys: Tensor,
+    relation: PairRelation,
+    temperature: float,
+    *,
+    members: Tensor,
+    offset: Tensor,
+    bound: Tensor,
+    tile: int | None,
+) -> Tensor:
+    """As `labeltree.pairs.bounded_sum`, where `supports` says so."""
+    x = Sphere().project(queries)
+    y = x if queries is keys else Sphere().project(keys)
+    with torch.no_grad():
+        pairs = pairs_of(relation, (queries, keys), (x, y), tile)
+        bits = members.new_zeros(members.shape[1] + 1, dtype=torch.int32)  # none of the pairs excluded
+        for term, member in enumerate(members):
+            bits[:-1] |= member.int() << term
+    found: Tensor = _Bounded.apply(x, y, offset, bound, _Work(pairs, bits, temperature))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    pairs: Pairs
+    members: Tensor  # (R + 1,), see `bounded_sum_kernel`
+    temperature: float
+
+
+class _Bounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
+        offset = torch.where(offset.isfinite(), offset, 0.0)  # of anchors without a member
+        least = least_own(offset, bound, work.temperature)
+        (total,), (own, held) = (work.pairs.from_ranks(tables) for tables in _sums(work, offset, least))
+        ctx.work = work
+        ctx.save_for_backward(offset, least, own, held)
+        return total + torch.where(held > 0, held * bound, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        offset, least, own, held = ctx.saved_tensors
+        work: _Work = ctx.work
+        pairs, (needs_x, needs_y, *_) = work.pairs, ctx.needs_input_grad
+        with by_hand(grad.device):
+            tables = (offset, least, grad / -work.temperature)
+            of_x = of_y = None
+            if pairs.alike and needs_x:  # both sides' gradient, all of it given to x
+                of_x = pairs.whole(_gradient(work, tables, ROW | COLUMN))
+            elif not pairs.alike:
+                of_x = _gradient(work, tables, ROW) if needs_x else None
+                of_y = _gradient(work, tables, COLUMN) if needs_y else None
+            wanted = (of_x, of_y, grad * own, (grad * held).sum(0))
+        needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
+        return *(once(g) if need and g is not None else None for g, need in needed), None
+
+
+def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """`(n, T)` of the rows walked over: the sum of own losses; the numbers of own and of held pairs."""
+    from labeltree.pairs.kernels.bounded_sums import bounded_sum_kernel
+
+    pairs, terms = work.pairs, offset.shape[1]
+    u, v, x, y, how = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.how
+    pad_x, (blocks, tiles) = u.labels.shape[1], pairs.tiles.code.shape
+    parts, span = splits(blocks * terms, tiles, u.order.device)
+    total = torch.empty((parts, terms, pad_x), device=u.order.device)
+    own, held = (torch.empty_like(total, dtype=torch.int32) for _ in range(2))
+    with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        for mixed in (False, True):
+            bounded_sum_kernel[(blocks, parts, terms)](
+                x.rows, x.inverse / work.temperature, u.labels, y.rows, y.inverse, v.labels,
+                pairs.tiles.code, pairs.tiles.end, work.members,
+                _placed(u, pairs.own(offset)), _placed(u, pairs.own(least)), total, own, held,
+                pad_x, v.labels.shape[1], len(v), tiles, span,
+                T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
+                REFINED=pairs.relation.refined, PRECISION=how.precision, MIXED=mixed,
+                num_warps=how.num_warps, num_stages=min(2, how.num_stages),
+            )  # fmt: skip
+    sums, *numbers = (u.restored(field.sum(0).T) for field in (total, own, held))
+    return [sums], numbers
+
+
+def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) -> Tensor:
+    """The gradient of unit vectors: if the row's tables count of the queries walked over, else of the keys.
+
+    Args:
+        work: the pairs and their terms.
+        tables: `(n, T)` offset, least loss of its own and slope of every query.
+        flags: `ROW`, `COLUMN` or both.
+    """
+    from labeltree.pairs.kernels.bounded_sums import bounded_gradient_kernel
+
+    pairs = work.pairs
+    u, v, x, y, tiles = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.tiles
+    how = pairs.how
+    if flags & ROW:
+        of_row = [_placed(u, pairs.own(table)) for table in tables]
+        of_column = of_row if pairs.shard is None else [_placed(v, table) for table in tables]
+    else:
+        of_row = of_column = [_placed(u, table) for table in tables]
+        u, v, x, y = v, u, y, x
+        tiles = tiles_between(pairs.relation, u, v, how.tile)
+    blocks, num_tiles = tiles.code.shape
+    parts, span = splits(blocks, num_tiles, u.order.device)
+    out = torch.empty((parts, u.labels.shape[1], how.width), device=u.order.device)
+    with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        for mixed in (False, True):
+            bounded_gradient_kernel[(blocks, parts)](
+                x.rows, x.inverse / work.temperature, u.labels, y.rows, y.inverse, v.labels,
+                tiles.code, tiles.end, work.members, *of_row, *of_column, out,
+                tables[0].shape[1], u.labels.shape[1], v.labels.shape[1], len(v), num_tiles, span,
+                T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
+                REFINED=pairs.relation.refined, F=flags, PRECISION=how.precision, HALF=how.half,
+                MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
+                num_stages=how.num_stages,
+            )  # fmt: skip
+    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
+
+
+def _placed(side: Side, table: Tensor) -> Tensor:
+    """A table `(n, T)` as kernels take it, `(T, n_pad)`."""
+    return side.placed(table).T.contiguous()
