@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere
+from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.pairs import (
     Similarity,
     gather_rows,
-    nearest_other,
     num_ranks,
     sum_over_ranks,
 )
+from labeltree.pairs.nearest_of_groups import nearest_of_groups
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["LevelAwareMarginLoss"]
@@ -131,10 +132,11 @@ class LevelAwareMarginLoss(NodePrototypes):
         if nodes is None:
             nodes = torch.full((len(embeddings),), -1, device=embeddings.device)
         with torch.autocast(embeddings.device.type, enabled=False):
-            points = self.geometry.project(embeddings)
+            points = self._points(embeddings)
             if not self.training:
                 return self._loss(points, nodes, ranks=1)
-            everywhere, all_nodes = gather_rows(points), gather_rows(nodes)
+            placed = self.geometry.project(embeddings.detach())
+            everywhere, all_nodes = gather_rows(placed), gather_rows(nodes)
             started = self.start(everywhere, all_nodes)
             if self.update == "before":
                 self.follow(everywhere, all_nodes, but=started)
@@ -143,16 +145,19 @@ class LevelAwareMarginLoss(NodePrototypes):
                 self.follow(everywhere, all_nodes, but=started)
         return loss
 
+    def _points(self, embeddings: Tensor) -> Tensor:
+        """What distances are taken of: points of the geometry, or embeddings where directions alone count."""
+        if self.distance in ("unit", "cosine"):
+            return embeddings.to(answer_dtype(embeddings))
+        return self.geometry.project(embeddings)
+
     def _loss(self, points: Tensor, nodes: Tensor, ranks: int) -> Tensor:
         if not len(self.weights):  # a tree of one depth has no prototypes
             return points[:0].sum()
-        totals, counts = [], []
-        for depth, own in enumerate(self.ancestors[nodes].unbind(1), start=1):
-            known = (own >= 0) & self.seen[own.clamp(min=0)]
-            totals.append(self._hinge(points[known], own[known], depth).sum())
-            dividing = known if self.divisor == "contributing" else torch.ones_like(known)
-            counts.append(dividing.sum())
-        total, count = torch.stack(totals), torch.stack(counts)
+        own = self.ancestors[nodes]
+        known = (own >= 0) & self.seen[own.clamp(min=0)]
+        total = self._hinges(points, own, known)
+        count = known.sum(0) if self.divisor == "contributing" else own.new_full(total.shape, len(own))
         weight = self.weights.to(total)
         if ranks == 1:
             return (weight * total / count.clamp(min=1)).sum()
@@ -161,18 +166,28 @@ class LevelAwareMarginLoss(NodePrototypes):
         value = (weight * sum_over_ranks(total) / count).sum()
         return loss + (value - loss).detach()
 
-    def _hinge(self, points: Tensor, own: Tensor, depth: int) -> Tensor:
-        candidates = self.seen_at(depth)
-        if len(candidates) < 2:
-            return points[:0].sum()
-        prototypes = self.prototypes[candidates].to(points.dtype)
-        mine, other, _ = nearest_other(
+    def _hinges(self, points: Tensor, own: Tensor, known: Tensor) -> Tensor:
+        """The sum of the hinges of each depth `(L − 1,)`."""
+        candidates, sizes = self.seen_at_least(2)
+        depths = [depth for depth, size in enumerate(sizes) if size]
+        nothing = points.new_zeros(len(sizes)) + points[:0].sum()
+        if not depths:
+            return nothing
+        column = own.new_zeros(len(self.seen))
+        column[candidates] = torch.arange(len(candidates), device=own.device)
+        every = len(depths) == len(sizes)
+        own, known = (own, known) if every else (own[:, depths], known[:, depths])
+        first = own.new_tensor([sum(sizes[:depth]) for depth in depths])
+        mine, other = nearest_of_groups(
             points,
-            prototypes,
-            torch.searchsorted(candidates, own),
+            self.prototypes[candidates].to(points.dtype),
+            [sizes[depth] for depth in depths],
+            torch.where(known, column[own.clamp(min=0)], first),
             *_measure(self.distance, self.geometry),
         )
-        return (mine - other + float(self.margins[depth - 1])).relu()
+        hinges = (mine - other + self.margins[depths].to(mine)).relu()
+        total = torch.where(known, hinges, 0.0).sum(0)
+        return total if every else nothing.index_copy(0, own.new_tensor(depths), total)
 
 
 def _measure(distance: Distance, geometry: Geometry) -> tuple[Geometry, Similarity]:

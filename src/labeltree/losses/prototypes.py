@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +11,8 @@ from labeltree.geometry import Euclidean, Geometry, Sphere
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
+
+_ROWS = 4096  # that are looked at together
 
 
 class NodePrototypes(nn.Module):
@@ -30,8 +34,10 @@ class NodePrototypes(nn.Module):
         ancestors: `(N, L − 1)` the inner node at depth 1 … L − 1 on the path of each label, −1 where there
             is none: at and below a leaf, below an inner-node label. The last row, all −1, belongs to missing
             labels.
+        inner: `(M,)` the nodes that have a prototype, by depth and ascending.
     """
 
+    inner: Tensor
     prototypes: Tensor
     seen: Tensor
     ancestors: Tensor
@@ -66,16 +72,31 @@ class NodePrototypes(nn.Module):
         self.register_buffer("seen", torch.zeros(num_nodes, dtype=torch.bool))
         self.register_buffer("ancestors", ancestors, persistent=False)
         depth = torch.where(taxonomy.is_leaf, 0, taxonomy.depth)
-        self._nodes_at = [(depth == d).nonzero()[:, 0].tolist() for d in range(1, depths + 1)]
+        at = [(depth == d).nonzero()[:, 0] for d in range(1, depths + 1)]
+        self._sizes = [len(nodes) for nodes in at]
+        inner = torch.cat([torch.empty(0, dtype=torch.int64), *at])
+        self.register_buffer("inner", inner, persistent=False)
 
     def extra_repr(self) -> str:
         """What tells two sets of prototypes apart when printed."""
         return f"nodes={len(self.prototypes)}, dim={self.prototypes.shape[1]}, eta={self.eta}"
 
-    def seen_at(self, depth: int) -> Tensor:
-        """The nodes of a depth, 1 … L − 1, whose prototype has had a sample; int64, ascending."""
-        nodes = torch.tensor(self._nodes_at[depth - 1], dtype=torch.int64, device=self.seen.device)
-        return nodes[self.seen[nodes]]
+    def seen_at_least(self, number: int) -> tuple[Tensor, list[int]]:
+        """The nodes whose prototype has had a sample, of the depths that have so many of them.
+
+        Returns:
+            Their int64 ids, by depth and ascending, and how many there are at each depth 1 … L − 1.
+        """
+        seen = self.seen[self.inner]
+        parts = seen.split(self._sizes)  # type: ignore[no-untyped-call]
+        sizes = [int(part.sum()) for part in parts]
+        if sizes == self._sizes and min(sizes, default=number) >= number:
+            return self.inner, sizes
+        for depth, part in enumerate(parts):
+            if sizes[depth] < number:
+                part.fill_(False)
+                sizes[depth] = 0
+        return self.inner[seen], sizes
 
     @torch.no_grad()
     def start(self, points: Tensor, nodes: Tensor) -> Tensor:
@@ -89,13 +110,9 @@ class NodePrototypes(nn.Module):
             `(N,)` bool, the nodes that this batch is the first of.
         """
         new = torch.zeros_like(self.seen)
-        for groups in self.ancestors[nodes].unbind(1):
-            fresh = (groups >= 0) & ~self.seen[groups.clamp(min=0)]
-            if bool(fresh.any()):
-                present, index = torch.unique(groups[fresh], return_inverse=True)
-                means = self._space.group_means(points[fresh], index, len(present))
-                self._write(present, means)
-                new[present] = True
+        for rows, present, index in self._groups(nodes, but=self.seen):
+            self._write(present, self._space.group_means(points[rows], index, len(present)))
+            new[present] = True
         self.seen |= new
         return new
 
@@ -108,12 +125,21 @@ class NodePrototypes(nn.Module):
             nodes: `(n,)` their labels.
             but: `(N,)` bool, nodes that stay: those that this batch has started.
         """
-        for groups in self.ancestors[nodes].unbind(1):
-            moving = (groups >= 0) & ~but[groups.clamp(min=0)]
-            if bool(moving.any()):
-                present, index = torch.unique(groups[moving], return_inverse=True)
-                old = self.prototypes[present].to(points.dtype)
-                self._write(present, self._space.ema_groups(old, points[moving], index, self.eta))
+        for rows, present, index in self._groups(nodes, but):
+            old = self.prototypes[present].to(points.dtype)
+            self._write(present, self._space.ema_groups(old, points[rows], index, self.eta))
+
+    def _groups(self, nodes: Tensor, but: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The samples of each node: their rows, the nodes that have any, and which of these each row is of.
+
+        A row comes once for every depth, so that few rows are dealt with at all depths at once.
+        """
+        depths = max(1, _ROWS // max(1, len(nodes)))
+        for groups in self.ancestors[nodes].split(depths, dim=1):  # type: ignore[no-untyped-call]
+            wanted = (groups >= 0) & ~but[groups.clamp(min=0)]
+            if bool(wanted.any()):
+                present, index = torch.unique(groups[wanted], return_inverse=True)
+                yield wanted.nonzero()[:, 0], present, index
 
     def _write(self, nodes: Tensor, points: Tensor) -> None:
         if self.renormalise:
