@@ -7,9 +7,8 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.reduction import Reduction, reduce_terms
-from labeltree.losses.relation_loss import term_logsumexp, weigh
 from labeltree.losses.table import LossTable
-from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics
+from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics, term_logsumexp, weigh
 from labeltree.pairs.bounded_terms import bounded_terms
 
 __all__ = ["bounded_relation_loss"]

@@ -9,9 +9,9 @@ from labeltree.geometry import Geometry
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.ratings import RatingRelation, check_ratings
 from labeltree.losses.reduction import Reduction, reduce_terms
-from labeltree.losses.relation_loss import RelationLoss, masked_logsumexp, weigh
+from labeltree.losses.relation_loss import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
-from labeltree.pairs import Similarity, pair_statistics, relation_space, union_batch
+from labeltree.pairs import Similarity, masked_logsumexp, pair_statistics, relation_space, union_batch, weigh
 from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
 
 __all__ = ["JaccardSupConLoss"]

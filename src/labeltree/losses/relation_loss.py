@@ -14,33 +14,14 @@ from labeltree.pairs import (
     RelationSpace,
     Similarity,
     as_kernels_take,
-    pair_statistics,
     relation_space,
+    relation_terms,
     union_batch,
 )
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import unknown_relation
 
-__all__ = ["RelationLoss", "masked_logsumexp", "relation_loss", "term_logsumexp", "weigh"]
-
-
-def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
-    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 where nothing is left."""
-    used = mask & (x > -torch.inf)
-    greatest = torch.where(used, x.detach(), -torch.inf).amax(-1, keepdim=True)
-    greatest = torch.where(greatest > -torch.inf, greatest, 0.0)
-    total = torch.where(used, (torch.where(used, x, greatest) - greatest).exp(), 0.0).sum(-1)
-    return torch.where(total > 0, total, 1.0).log() + greatest[..., 0]
-
-
-def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
-    """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, from `lse (n, R)`."""
-    return torch.stack([masked_logsumexp(lse, row) for row in member], dim=1)
-
-
-def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
-    """Σ_r weights_tr·statistic_ir, `(n, T)`; not a matrix product, which autocast and TF32 would round."""
-    return torch.stack([(statistic * row).sum(-1) for row in weights], dim=1)  # no (n, T, R) table
+__all__ = ["RelationLoss", "relation_loss"]
 
 
 def relation_loss(
@@ -72,18 +53,18 @@ def relation_loss(
         A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
     """
     geometry = Sphere() if geometry is None else geometry
-    statistics = pair_statistics(
-        embeddings, embeddings, relation, geometry, temperature, similarity=similarity, scale=table.scale
+    row, share = relation_terms(
+        embeddings,
+        relation,
+        geometry,
+        temperature,
+        positive=table.positive,
+        share=table.share,
+        member=table.member,
+        scale=table.scale,
+        similarity=similarity,
     )
-    count, total, lse = statistics.count, statistics.sum, statistics.lse
-    assert count is not None
-    assert total is not None
-    assert lse is not None
-    if table.scale is not None:
-        total = total * table.scale
-    denominator = term_logsumexp(lse, table.member)
-    row = weigh(count, table.positive) * denominator - weigh(total, table.positive)
-    return reduce_terms(row, weigh(count, table.share), table.term_weight, reduction, relation.shard)
+    return reduce_terms(row, share, table.term_weight, reduction, relation.shard)
 
 
 class RelationLoss(nn.Module):

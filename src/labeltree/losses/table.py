@@ -76,9 +76,10 @@ class LossTable:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> LossTable:
         """The table on a device, its weights as `dtype`."""
+        positive = self.positive.to(device, dtype)
         return LossTable(
-            self.positive.to(device, dtype),
-            self.share.to(device, dtype),
+            positive,
+            positive if self.share is self.positive else self.share.to(device, dtype),
             self.member.to(device),
             self.term_weight.to(device, dtype),
             None if self.scale is None else self.scale.to(device, dtype),

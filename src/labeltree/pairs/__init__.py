@@ -11,6 +11,7 @@ from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
 from labeltree.pairs.statistics import pair_counts, pair_statistics
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
+from labeltree.pairs.terms import masked_logsumexp, relation_terms, term_logsumexp, weigh
 from labeltree.pairs.union import UnionBatch, union_batch
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "gather_embeddings",
     "gather_rows",
     "implementation",
+    "masked_logsumexp",
     "nearest_other",
     "num_ranks",
     "own_rows",
@@ -39,7 +41,10 @@ __all__ = [
     "pair_statistics",
     "prototype_distances",
     "relation_space",
+    "relation_terms",
     "soft_target_contrast",
     "sum_over_ranks",
+    "term_logsumexp",
     "union_batch",
+    "weigh",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
 
-__all__ = ["HALVES", "as_kernels_take", "at_least_single"]
+__all__ = ["HALVES", "as_kernels_take", "at_least_single", "full_precision"]
 
 HALVES = (torch.bfloat16, torch.float16)
 
@@ -21,3 +23,9 @@ def at_least_single(x: Tensor, *others: Tensor) -> list[Tensor]:
 def as_kernels_take(x: Tensor, dtype: torch.dtype) -> Tensor:
     """What a loss that computes in a dtype hands on of its input: half precision on a GPU as it is."""
     return x if x.dtype in HALVES and x.device.type == "cuda" else x.to(dtype)
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Without autocast; entering its context costs as much as an operation, and mostly it is off already."""
+    on = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.pairs.node_codes import MOST_NODES, NodeCodes
 from labeltree.pairs.space import RelationSpace, relation_space
-from labeltree.taxonomy.relations import INSTANCE, KIN, SAME, relation_from_paths
+from labeltree.taxonomy.relations import KIN, SAME, relation_from_paths
 
 __all__ = ["LabelRows", "PairRelation", "Rows"]
 
@@ -25,12 +26,14 @@ class LabelRows:
         paths: `(n, L)` path of each label, a row of `Taxonomy.paths`.
         instances: `(n,)` instance ids, or None: every row is its own instance.
         depth: `(n,)` depth of each label, or None where no loss asks for it.
+        codes: of all pairs of nodes, if the taxonomy is small.
     """
 
     nodes: Tensor
     paths: Tensor
     instances: Tensor | None
     depth: Tensor | None
+    codes: NodeCodes | None = None
 
     @classmethod
     def of(
@@ -39,7 +42,8 @@ class LabelRows:
         """Rows of the labels `nodes (n,)`, looked up in the taxonomy's tensors."""
         index = nodes.clamp(min=0)
         depth = None if taxonomy_depth is None else taxonomy_depth[index]
-        return cls(nodes, taxonomy_paths[index], instances, depth)
+        codes = _node_codes(taxonomy_paths, taxonomy_depth)
+        return cls(nodes, taxonomy_paths[index], instances, depth, codes)
 
     def __len__(self) -> int:
         return int(self.nodes.numel())
@@ -59,6 +63,7 @@ class LabelRows:
             self.paths[rows],
             None if self.instances is None else self.instances[rows],
             None if self.depth is None else self.depth[rows],
+            self.codes,
         )
 
 
@@ -189,6 +194,8 @@ class PairRelation:
 
     def label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
         """The codes `(b, c)` of all pairs of labels, whatever samples have them."""
+        if u.codes is not None and u.codes is v.codes:
+            return u.codes.of(u.nodes, v.nodes)
         depths = (u.depth, v.depth)
         if u.depth is not None and v.depth is not None:
             depths = (u.depth[:, None], v.depth[None])
@@ -220,8 +227,20 @@ class PairRelation:
 
     def view_codes(self, codes: Tensor) -> Tensor:
         """The codes of views of one sample, from those of their labels."""
-        base = self.space.base.to(codes.device)[codes]
-        return INSTANCE * (self.max_depth + 1) + base % (self.max_depth + 1)
+        return self.space.of_views.to(codes.device)[codes]
+
+
+def _node_codes(taxonomy_paths: Tensor, taxonomy_depth: Tensor | None) -> NodeCodes | None:
+    """The codes of all pairs of nodes of a small taxonomy, computed when they are first asked for."""
+    refined = taxonomy_depth is not None
+    found = NodeCodes.kept(taxonomy_paths, refined)
+    if found is None and 0 < len(taxonomy_paths) <= MOST_NODES:
+        every = torch.arange(-1, len(taxonomy_paths), device=taxonomy_paths.device).roll(-1)
+        depth = None if taxonomy_depth is None else taxonomy_depth[every]
+        rows = LabelRows(every, taxonomy_paths[every], None, depth)
+        codes = PairRelation(rows, rows, offset=None).label_codes(rows, rows)
+        found = NodeCodes.keep(taxonomy_paths, refined, codes)
+    return found
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

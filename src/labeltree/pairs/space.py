@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -37,6 +37,13 @@ class RelationSpace:
     base: Tensor
     shallower: Tensor
     refined: bool
+
+    @cached_property
+    def of_views(self) -> Tensor:
+        """The code of views of one sample, from that of their labels, `(size,)`."""
+        with torch.inference_mode(False):  # it is kept, for training as well
+            width = self.relations.max_depth + 1
+            return INSTANCE * width + self.base % width
 
     @property
     def size(self) -> int:

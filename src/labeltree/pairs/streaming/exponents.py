@@ -35,10 +35,8 @@ def common_slope(slope: Tensor, sums: Tensor, present: Tensor, dtype: torch.dtyp
         present: `(n, R)` bool, relations with pairs.
         dtype: of the loss.
     """
-    largest = float(sums.masked_fill(~present, 1.0).log_().abs_().amax())
-    error = torch.finfo(dtype).eps * (8 + 2 * largest)
-    greatest = slope.masked_fill(~present, -torch.inf).amax(1)
-    smallest = slope.masked_fill(~present, torch.inf).amin(1)
-    empty = greatest < smallest
-    alike = greatest - smallest <= error * greatest.abs()
-    return greatest.masked_fill(empty, 0.0) if bool((alike | empty).all()) else None
+    weight = sums * present
+    common = (slope * weight).sum(1) / weight.sum(1).clamp_(min=torch.finfo(sums.dtype).tiny)
+    error = torch.finfo(dtype).eps * (8 + 2 * math.log(2) * _LARGEST[sums.dtype])
+    apart = (slope - common[:, None]).mul_(present).abs_().amax(1)
+    return common if bool((apart <= common.abs().mul_(error)).all()) else None

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from labeltree.pairs.precision import full_precision
+
 __all__ = ["by_hand", "once"]
 
 
 @contextmanager
 def by_hand(device: torch.device) -> Iterator[None]:
     """For gradients computed by hand: without graph, and in full precision also under autocast."""
-    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+    with torch.no_grad(), full_precision(device):
         yield
 
 

@@ -1,7 +1,7 @@
 """Pair statistics of a batch that is one tile: few operations, whose number counts more than their size.
 
-The slope of the loss in every cosine is written into the one tile, and a single product with it gives the
-gradient.
+Rows stay in the order of the batch. What depends on relations is summed, and looked up, per pair of a row and
+a label, of which there are fewer than pairs of rows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,17 +18,17 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import by_hand, once
-from labeltree.pairs.streaming.order import order_of
 from labeltree.pairs.streaming.scratch import scratch
-from labeltree.pairs.streaming.tile_codes import TileCodes, column_minima, tile_codes
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 from labeltree.pairs.summary import Statistic
 
 __all__ = ["OneTile"]
 
+_PAD = 16  # rows of a power of two would meet in few lines of the cache when read down a column
+
 
 class OneTile:
-    """A batch with itself, in the order of its labels.
+    """A batch with itself.
 
     Args:
         relation: of the batch.
@@ -40,141 +41,231 @@ class OneTile:
         self, relation: PairRelation, temperature: float, scale: Tensor | None, want: frozenset[Statistic]
     ) -> None:
         self.relation, self.temperature, self.scale, self.want = relation, temperature, scale, want
-        self.order = order_of(relation)
-        rows, twins = self.order.rows, self.order.twins
-        self.codes = tile_codes(relation, rows, rows)
-        self.views = _Views(*twins, *self.order.twin_codes) if twins.shape[1] else None
+        self.labels = _labels(relation)
+        self.views = _views(relation, self.labels)
 
     def counts(self) -> Tensor:
         """Number of keys in each relation to each row of the batch, `(n, R)` int64."""
-        found = self.codes.counts()
-        own = self.codes.own()
-        found = found.scatter_add_(0, own[None], found.new_full((1, len(own)), -1)).T.contiguous()
+        labels, size = self.labels, self.relation.num_relations
+        found = labels.sizes.new_zeros((len(labels.sizes), size))
+        found.scatter_add_(1, labels.codes, labels.sizes.expand(len(found), -1))
+        own = labels.codes.diagonal()[:, None]
+        found = found.scatter_add_(1, own, own.new_full(own.shape, -1)).index_select(0, labels.of_row)
         if self.views is not None:
-            one = found.new_ones(len(self.views.i))
-            self.views.add(found, self.views.labels, -one)
-            self.views.add(found, self.views.codes, one)
-        return self.order.unsorted(found)
+            found.view(-1).index_add_(0, self.views.moved, self.views.moves)
+        return found
 
     def statistics(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sum, lse and least `(n, R)` of the rows of the batch; without rows where not wanted."""
+        """Sum, lse and least `(n, R)`; without rows where not wanted."""
         found: tuple[Tensor, Tensor, Tensor] = _OneTile.apply(z, self)
         return found
 
-    def mask(self, tile: Tensor, value: float) -> Tensor:
-        """The tile with a value where it is no pair of labels: a row with itself, views of one sample."""
-        tile.fill_diagonal_(value)
-        if self.views is not None:
-            tile[self.views.i, self.views.k] = value
-            tile[self.views.k, self.views.i] = value
-        return tile
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """The C labels of a batch of n rows.
+
+    Attributes:
+        of_row: `(n,)` the label of each row.
+        sizes: `(C,)` rows of each.
+        codes: `(C, C)` relation codes.
+        by_row: `(n, C)` codes of each row with each label.
+    """
+
+    of_row: Tensor
+    sizes: Tensor
+    codes: Tensor
+    by_row: Tensor
+
+    def sums(self, tile: Tensor, size: int) -> Tensor:
+        """Sums `(n, R)` of each row of a symmetric tile `(n, n)` by relation."""
+        by_label = tile.new_zeros((len(self.sizes), len(tile))).index_add_(0, self.of_row, tile)
+        return tile.new_zeros((len(tile), size)).scatter_add_(1, self.by_row, by_label.T)
+
+    def least(self, tile: Tensor, size: int) -> Tensor:
+        """Least entries `(n, R)` of each row of a symmetric tile by relation; +∞ where there is none."""
+        rows = self.of_row[:, None].expand_as(tile)
+        by_label = tile.new_full((len(self.sizes), len(tile)), torch.inf)
+        by_label.scatter_reduce_(0, rows, tile, "amin")
+        found = tile.new_full((len(tile), size), torch.inf)
+        return found.scatter_reduce_(1, self.by_row, by_label.T, "amin")
+
+    def spread(self, table: Tensor) -> Tensor:
+        """What the row k of a pair has in a table `(n, R)` for its relation, `(n, n)` with entries at (i, k)."""
+        return table.gather(1, self.by_row).T.contiguous().index_select(0, self.of_row)
+
+    def spread_codes(self, table: Tensor) -> Tensor:
+        """The entries `(n, n)` of a table `(R,)`."""
+        by_label = table.index_select(0, self.codes.flatten()).view_as(self.codes)
+        return by_label.index_select(0, self.of_row).T.contiguous().index_select(0, self.of_row)
 
 
 @dataclass(frozen=True, eq=False)
 class _Views:
-    """Pairs i < k of views of one sample, their codes as labels and as views, `(P,)` each."""
+    """The P pairs of views of one sample.
 
-    i: Tensor
-    k: Tensor
-    labels: Tensor
+    Attributes:
+        at: `(2P,)` places of every pair, and then of every pair the other way round, in the flat tile.
+        codes: `(2P,)` place of the row and of the code of the pair as views, in a flat table `(n, R)`.
+        relations: `(P,)` those codes.
+        moved: `(4P,)` places in a flat table that the pairs leave as labels, and enter as views.
+        moves: `(4P,)` −1 and 1.
+    """
+
+    at: Tensor
     codes: Tensor
+    relations: Tensor
+    moved: Tensor
+    moves: Tensor
 
-    def add(self, found: Tensor, codes: Tensor, value: Tensor) -> None:
-        """Add to the entries of both rows of every pair."""
-        found.index_put_((self.i, codes), value, accumulate=True)
-        found.index_put_((self.k, codes), value, accumulate=True)
+    def seen(self, tile: Tensor) -> Tensor:
+        """The entries `(P,)` of a symmetric tile."""
+        return tile.view(-1).index_select(0, self.at[: len(self.relations)])
 
-    def of(self, table: Tensor) -> Tensor:
-        """What both rows of every pair have in a table `(n, R)`, added up."""
-        return table[self.i, self.codes] + table[self.k, self.codes]
+    def add(self, table: Tensor, values: Tensor) -> None:
+        """Add values `(P,)` to the entries of both rows of every pair in a table `(n, R)`."""
+        table.view(-1).index_add_(0, self.codes, values.repeat(2))
+
+    def both(self, table: Tensor) -> Tensor:
+        """What both rows of every pair have in a table `(n, R)`, added up, `(P,)`."""
+        return table.view(-1).index_select(0, self.codes).view(2, -1).sum(0)
+
+
+def _labels(relation: PairRelation) -> _Labels:
+    rows = relation.queries
+    found = np.unique(rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True)
+    first, of_row, sizes = (torch.from_numpy(x).to(rows.nodes.device) for x in found[1:])
+    labels = rows[first]
+    codes = relation.label_codes(labels, labels)
+    return _Labels(of_row, sizes, codes, codes.index_select(0, of_row))
+
+
+def _views(relation: PairRelation, labels: _Labels) -> _Views | None:
+    instances = relation.queries.instances
+    if instances is None:
+        return None
+    ids = instances.cpu().numpy()
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    first, second = [], []
+    for step in range(1, len(ids)):
+        same = (ids[step:] == ids[:-step]).nonzero()[0]
+        if not len(same):
+            break
+        first.append(order[same])
+        second.append(order[same + step])
+    if not first:
+        return None
+    n, size = relation.num_queries, relation.num_relations
+    i, k = np.concatenate(first), np.concatenate(second)
+    of_row = labels.of_row.cpu().numpy()
+    of_labels = labels.codes.cpu().numpy()[of_row[i], of_row[k]]
+    of_views = relation.space.of_views.numpy()[of_labels]
+    row = np.concatenate([i, k]) * size
+    codes = row + np.tile(of_views, 2)
+    moved = np.concatenate([row + np.tile(of_labels, 2), codes])
+    moves = np.repeat([-1, 1], len(codes))
+    at = np.concatenate([i * n + k, k * n + i])
+    device = instances.device
+    return _Views(*(torch.from_numpy(x).to(device) for x in (at, codes, of_views, moved, moves)))
 
 
 class _OneTile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: OneTile) -> tuple[Tensor, Tensor, Tensor]:
-        codes, views, tau, want = work.codes, work.views, work.temperature, work.want
-        u, inverse = unit_rows(z, work.order.order)
-        cosine = u @ u.T
-        of_views = None if views is None else cosine[views.i, views.k]
-        total = least = lse = sums = tile = u.new_empty((0, codes.size))
-        base = math.log2(math.e) / tau
+        labels, views, tau, want = work.labels, work.views, work.temperature, work.want
+        size, scale = work.relation.num_relations, work.scale
+        u, inverse = unit_rows(z)
+        cosine = torch.mm(u, u.T, out=scratch("cosine", (len(u), len(u)), u))
+        of_views = None if views is None else views.seen(cosine)
+        total = least = lse = sums = present = tile = u.new_empty((0, size))
         if "least" in want:
-            least = column_minima(codes, work.mask(cosine, torch.inf), 1.1).T.contiguous()
+            least = labels.least(_masked(cosine, views, torch.inf), size)
             if views is not None and of_views is not None:
-                for place in (views.i, views.k):
-                    at = place * codes.size + views.codes
-                    least.view(-1).scatter_reduce_(0, at, of_views, "amin")
-            least = work.order.unsorted(least.div_(tau))
+                least.view(-1).scatter_reduce_(0, views.codes, of_views.repeat(2), "amin")
+            least.div_(tau)
         if "sum" in want:
-            total = codes.column_sums(work.mask(cosine, 0.0)).T.contiguous()
+            total = labels.sums(_masked(cosine, views, 0.0), size)
             if views is not None and of_views is not None:
-                views.add(total, views.codes, of_views)
-            total = work.order.unsorted(total.div_(tau))
+                views.add(total, of_views)
+            total.div_(tau)
         if "lse" in want:
-            exponent = cosine.mul_(base)
-            if work.scale is not None:
-                exponent.mul_(codes.spread(work.scale.to(u.dtype)))
-            exponents = exponent_dtype(u.dtype, tau, work.scale)
+            base = math.log2(math.e) / tau
+            exponents = exponent_dtype(u.dtype, tau, scale)
             assert exponents is not None
-            tile = work.mask(exponent.to(exponents).exp2_(), 0.0)
-            sums = codes.column_sums(tile).T.contiguous()
+            exponent = cosine.mul_(base)
+            if scale is not None:
+                exponent.mul_(labels.spread_codes(scale.to(u.dtype)))
+            tile = _masked(torch.exp2(exponent.to(exponents)), views, 0.0)  # kept for the backward
+            sums = labels.sums(tile, size)
             if views is not None and of_views is not None:
-                omega = 1.0 if work.scale is None else work.scale.to(u.dtype)[views.codes]
-                of_views = (of_views * (base * omega)).to(tile.dtype).exp2_()
-                views.add(sums, views.codes, of_views)
-            lse = work.order.unsorted(sums.log().to(u.dtype))
+                of_views = of_views * base
+                if scale is not None:
+                    of_views *= scale.to(u.dtype)[views.relations]
+                of_views = of_views.to(exponents).exp2_()
+                views.add(sums, of_views)
+            present = sums > 0
+            # log 0 is slow: what is added to it is far below every sum there is
+            lse = torch.where(present, (sums + 1e-38).log_(), -torch.inf).to(u.dtype)
         ctx.work = work
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, u, inverse, tile, sums, of_views)
+        ctx.save_for_backward(z, u, inverse, tile, sums, present, of_views)
         return total, lse, least
 
     @staticmethod
     def backward(
         ctx: Any, of_sum: Tensor | None, of_lse: Tensor | None, of_least: Tensor | None
     ) -> tuple[Tensor | None, None]:
-        z, u, inverse, tile, sums, of_views = ctx.saved_tensors
+        z, u, inverse, tile, sums, present, of_views = ctx.saved_tensors
         with by_hand(z.device):
             work: OneTile = ctx.work
-            codes, views = work.codes, work.views
-            weight, between = None, None
+            labels, views = work.labels, work.views
+            slope: Tensor | None = None
+            between: Tensor | None = None
             if of_lse is not None:
-                present = sums > 0
-                slope = torch.where(present, of_lse[work.order.order] / sums, 0.0)
+                of_sums = torch.where(present, of_lse / sums, 0.0)
                 if views is not None:
-                    present[:, views.codes] = False  # tiles do without them
-                common = common_slope(slope, sums, present, u.dtype)
-                both = (
-                    _both(codes, slope, "slopes")
-                    if common is None
-                    else torch.add(common[:, None], common, out=scratch("slopes", (len(u), len(u)), tile))
-                )
-                weight = both.mul_(tile)
+                    between = views.both(of_sums) * of_views
+                    present = present.view(-1).index_fill(0, views.codes, False).view_as(sums)  # not of tiles
+                common = common_slope(of_sums, sums, present, u.dtype)
+                by_key = labels.spread(of_sums) if common is None else common
+                slope = torch.mul(by_key, tile, out=_padded("slopes", tile))
                 if work.scale is not None:
-                    weight.mul_(codes.spread(work.scale.to(weight.dtype)))
-                if views is not None:
-                    between = views.of(slope) * of_views
-                    if work.scale is not None:
-                        between *= work.scale.to(between.dtype)[views.codes]
+                    scale = work.scale.to(slope.dtype)
+                    slope.mul_(labels.spread_codes(scale))
+                    if views is not None and between is not None:
+                        between = between * scale[views.relations]
             if of_sum is not None:
-                linear = of_sum[work.order.order]
-                both = work.mask(_both(codes, linear, "linear"), 0.0)
-                weight = both if weight is None else weight.add_(both)
+                linear = labels.spread(of_sum)
+                slope = _padded("slopes", u).copy_(linear) if slope is None else slope.add_(linear)
                 if views is not None:
-                    of_pairs = views.of(linear)
+                    of_pairs = views.both(of_sum)
                     between = of_pairs if between is None else between + of_pairs
             of_u = torch.zeros_like(u)
-            if weight is not None:
+            if slope is not None:
+                both = torch.add(slope, slope.T, out=scratch("both", (len(u), len(u)), slope)).fill_diagonal_(
+                    0.0
+                )
                 if views is not None and between is not None:
-                    weight[views.i, views.k] = weight[views.k, views.i] = between.to(weight.dtype)
-                of_u = (weight.to(u.dtype) @ u).div_(work.temperature)
+                    both.view(-1).index_copy_(0, views.at, between.repeat(2))
+                of_u = (both.to(u.dtype) @ u).div_(work.temperature)
             if of_least is not None:
-                slope = of_least[work.order.order] / work.temperature
-                add_least_gradient(of_u, u, work.order.rows, work.order.order, slope)
-            of_z = work.order.unsorted(take_to_tangent(of_u, u, inverse)).to(z.dtype)
+                everybody = torch.arange(len(u), device=u.device)
+                slope = of_least / work.temperature
+                add_least_gradient(of_u, u, work.relation.queries, everybody, slope)
+            of_z = take_to_tangent(of_u, u, inverse).to(z.dtype)
         return once(of_z), None
 
 
-def _both(codes: TileCodes, table: Tensor, name: str) -> Tensor:
-    """The sum `(n, n)` of what either row of a pair has in a table `(n, R)`, as `scratch` of that name."""
-    one = codes.spread_columns(table.T)
-    return torch.add(one, one.T, out=scratch(name, (len(one), len(one)), one))
+def _padded(name: str, like: Tensor) -> Tensor:
+    """A `scratch` tile `(n, n)` for the rows of `like`, of its type, of which columns are quickly read."""
+    n = len(like)
+    return scratch(name, (n, n + _PAD), like)[:, :n]
+
+
+def _masked(tile: Tensor, views: _Views | None, value: float) -> Tensor:
+    """The tile with a value where it is no pair of labels: a row with itself, views of one sample."""
+    tile.fill_diagonal_(value)
+    if views is not None:
+        tile.view(-1).index_fill_(0, views.at, value)
+    return tile

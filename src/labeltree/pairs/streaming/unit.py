@@ -18,12 +18,13 @@ def working_dtype(z: Tensor) -> torch.dtype:
     return torch.float64 if z.dtype == torch.float64 else torch.float32
 
 
-def unit_rows(z: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+def unit_rows(z: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """z/|z| `(n, d)` and 1/|z| `(n, 1)`, the rows in the given order; without graph."""
-    u = z.detach()[order].to(working_dtype(z))
+    u = z.detach() if order is None else z.detach()[order]
+    u = u.to(working_dtype(z))
     norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)
     inverse = norm.masked_fill_(norm <= _LEAST_NORM, torch.inf).reciprocal_()
-    return u.mul_(inverse), inverse
+    return u * inverse if order is None else u.mul_(inverse), inverse
 
 
 def take_to_tangent(of_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
