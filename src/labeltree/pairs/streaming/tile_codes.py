@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.relation import LabelRows, PairRelation
+from labeltree.pairs.streaming.corner_codes import CornerCodes, depths_between
 from labeltree.pairs.streaming.nested_codes import NestedCodes
 
 __all__ = ["TileCodes", "column_minima", "tile_codes"]
@@ -36,12 +37,6 @@ class TileCodes(Protocol):
     def column_sums(self, values: Tensor) -> Tensor:
         """Sums `(R, c)` of each column of a tile `(b, c)` by code."""
 
-    def own(self) -> Tensor:
-        """The code `(c,)` of each column with a row of its label, of a tile on the diagonal."""
-
-    def counts(self) -> Tensor:
-        """Number of rows in each relation to each column `(R, c)` int64, of a tile on the diagonal."""
-
     def spread_columns(self, table: Tensor) -> Tensor:
         """Each column's own entries `(b, c)` of a table `(R, c)`."""
 
@@ -51,18 +46,32 @@ class TileCodes(Protocol):
 
 def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
     """The codes of the tile of rows `u` and columns `v`, as labels; one and the same for both if they are."""
-    deep = relation.max_depth > _DEEP and _distinct(u) * _distinct(v) <= _FEW
-    if not deep and u.are_leaves and (u is v or v.are_leaves):
-        own_u = relation.leaf_codes(u)
-        own_v = own_u if u is v else relation.leaf_codes(v)
-        apart = torch.arange(relation.max_depth)
-        if relation.refined and u.depth is not None and v.depth is not None:
-            least, most = torch.cat([u.depth, v.depth]).aminmax()
-            if int(least) != int(most):
-                return LabelPairCodes.of(relation, u, v)
-            apart = relation.space.apart(apart, int(least))
-        return NestedCodes(u.paths, v.paths, own_u, own_v, apart.tolist(), relation.num_relations)
-    return LabelPairCodes.of(relation, u, v)
+    apart = _apart(relation, u, v)
+    if apart is None:
+        return LabelPairCodes.of(relation, u, v)
+    if u is not v and u.nodes[-1] <= v.nodes[0]:
+        return CornerCodes.of(relation, u, v, apart)
+    if u is not v and v.nodes[-1] <= u.nodes[0]:
+        return CornerCodes.of(relation, v, u, apart).transposed
+    if relation.max_depth > _DEEP and _distinct(u) * _distinct(v) <= _FEW:
+        return LabelPairCodes.of_leaves(relation, u, v, apart)
+    own_u = relation.leaf_codes(u)
+    own_v = own_u if u is v else relation.leaf_codes(v)
+    return NestedCodes(u.paths, v.paths, own_u, own_v, apart, relation.num_relations)
+
+
+def _apart(relation: PairRelation, u: LabelRows, v: LabelRows) -> list[int] | None:
+    """The code of pairs of leaves that are apart below each depth 0 … L − 1, or None: it takes more."""
+    if not (u.are_leaves and (u is v or v.are_leaves)):
+        return None
+    apart = torch.arange(relation.max_depth)
+    if relation.refined and u.depth is not None and v.depth is not None:
+        least, most = torch.cat([u.depth, v.depth]).aminmax()
+        if int(least) != int(most):
+            return None
+        apart = relation.space.apart(apart, int(least))
+    codes: list[int] = apart.tolist()
+    return codes
 
 
 def column_minima(codes: TileCodes, values: Tensor, most: float) -> Tensor:
@@ -95,6 +104,19 @@ class LabelPairCodes:
         """The codes of the tile of rows `u` and columns `v`."""
         (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
         of_labels = relation.label_codes(u[first_u], v[first_v])
+        return cls(of_labels, label_u, label_v, relation.num_relations)
+
+    @classmethod
+    def of_leaves(
+        cls, relation: PairRelation, u: LabelRows, v: LabelRows, apart: list[int]
+    ) -> LabelPairCodes:
+        """As `of`, where all labels are leaves, of `apart` the codes of those that are."""
+        (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
+        u, v = u[first_u], v[first_v]
+        depth = depths_between(u, v)
+        codes = depth.new_tensor([*apart, 0])[depth]
+        own = relation.leaf_codes(u)[:, None]
+        of_labels = torch.where(depth == relation.max_depth, own, codes)
         return cls(of_labels, label_u, label_v, relation.num_relations)
 
     @property
