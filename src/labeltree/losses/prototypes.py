@@ -127,7 +127,13 @@ class NodePrototypes(nn.Module):
         """
         for rows, present, index in self._groups(nodes, but):
             old = self.prototypes[present].to(points.dtype)
-            self._write(present, self._space.ema_groups(old, points[rows], index, self.eta))
+            samples = points.index_select(0, rows)
+            if isinstance(self._space, Euclidean):  # the mean of the steps is the step to the mean
+                mean = torch.zeros_like(old).index_add_(0, index, samples)
+                moved = old.lerp_(mean.div_(index.bincount()[:, None]), self.eta)
+            else:
+                moved = self._space.ema_groups(old, samples, index, self.eta)
+            self._write(present, moved)
 
     def _groups(self, nodes: Tensor, but: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """The samples of each node: their rows, the nodes that have any, and which of these each row is of.
