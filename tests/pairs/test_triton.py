@@ -43,9 +43,9 @@ def test_in_the_interpreter():
     ("n", "d", "refined", "temperature", "omega", "dtype"),
     [
         (37, 8, False, 0.1, None, torch.float32),
-        (34, 20, True, 0.1, 0.5, torch.float32),
-        (45, 40, False, 0.01, 1.0, torch.float32),  # logits up to 200: with maxima
-        (33, 17, False, 0.1, 0.5, torch.bfloat16),
+        (20, 20, True, 0.1, 0.5, torch.float32),
+        (21, 40, False, 0.01, 1.0, torch.float32),  # logits up to 200: with maxima
+        (22, 17, False, 0.1, 0.5, torch.bfloat16),
         (16, 16, True, 0.05, 1.0, torch.float16),
     ],
 )
@@ -64,7 +64,35 @@ def test_statistics_of_a_batch(n, d, refined, temperature, omega, dtype):
 
 
 @inside
-@pytest.mark.parametrize(("rows", "offset"), [(slice(0, 24), 0), (slice(7, 26), -7), (slice(3, 28), None)])
+def test_half_precision_is_multiplied_as_it_is():
+    """In tight clusters rounded unit vectors would cost a gradient most of its digits."""
+    tree = Taxonomy.from_paths([("a",), ("b",)])
+    nodes = tree.encode(["a", "b"] * 12)
+    relation = PairRelation.of_batch(tree.paths, nodes)
+    centres, noise = vectors(25, 16, 7)[1:3], 0.02 * vectors(24, 16, 8)
+    half = (centres[torch.arange(24) % 2] + noise).bfloat16()
+
+    def evaluate(z, by):
+        z = z.clone().requires_grad_()
+        with implementation(by, tile=16):
+            found = pair_statistics(z, z, relation, Sphere(), 0.1, want=("sum", "lse"))
+        present = found.lse.isfinite()
+        count = pair_counts(relation)
+        value = (count * found.lse - found.sum)[present & (count > 0)].sum()
+        value.backward()
+        return value.detach().double(), z.grad.double()
+
+    (value, gradient), (exact, expected) = evaluate(half, "triton"), evaluate(half.double(), "dense")
+    assert abs(value - exact) <= 1e-5 * abs(exact)
+    assert (gradient - expected).norm() <= 0.004 * expected.norm()  # rounding it to bfloat16 costs 0.0017
+    unit = torch.nn.functional.normalize(half.float(), dim=1).bfloat16()
+    _, rounded = evaluate(unit.double(), "dense")
+    rounded = rounded / half.double().norm(dim=1, keepdim=True)
+    assert (rounded - expected).norm() > 0.02 * expected.norm()
+
+
+@inside
+@pytest.mark.parametrize(("rows", "offset"), [(slice(0, 15), 0), (slice(7, 26), -7), (slice(3, 18), None)])
 def test_statistics_of_two_sides(rows, offset):
     relation = relation_of(28, refined=offset is None, keys=rows, offset=offset)
 
@@ -86,8 +114,8 @@ def test_statistics_of_two_sides(rows, offset):
 def test_tiles_of_one_relation_are_found_and_used(temperature):
     """Sorted labels, of which whole tiles are apart, kin, the same leaf or unknown."""
     tree = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)])
-    names = ["c", "d", "e", "f", "b", None]
-    nodes = tree.encode([name for name in names for _ in range(32)])
+    names = ["c", "c", "d", "e", "f", "b", None]
+    nodes = tree.encode([name for name in names for _ in range(16)])
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))]
     relation = PairRelation.of_batch(tree.paths, nodes)
     u, v = sides(relation, 16)
@@ -97,7 +125,7 @@ def test_tiles_of_one_relation_are_found_and_used(temperature):
         for j, code in enumerate(row):
             block = codes[i * 16 : i * 16 + 16, j * 16 : j * 16 + 16]
             assert code == -1 or (block == code).all()
-    assert tiles.code.unique().numel() >= 8
+    assert tiles.code.unique().numel() >= 7
     assert (tiles.code >= 0).float().mean() > 0.3
 
     def call(z):
@@ -204,10 +232,10 @@ def test_contrast_with_a_queue(b, m, d, target, dtype):
 )
 def test_losses_of_a_batch(build):
     tree = random_tree(2)
-    nodes, instances = random_batch(tree, 2, 33)
+    nodes, instances = random_batch(tree, 2, 20)
     loss = build(tree)
     # float32 itself has errors of 1e-5 where logits reach 200
-    check(compared(lambda z: (loss(z, nodes, instances),), vectors(33, 10)), value=1e-5, gradient=3e-5)
+    check(compared(lambda z: (loss(z, nodes, instances),), vectors(20, 10)), value=1e-5, gradient=3e-5)
 
 
 @inside

@@ -33,7 +33,7 @@ def call_of(relation, terms=3):
 @inside
 @pytest.mark.parametrize(
     ("n", "refined", "dtype"),
-    [(33, False, torch.float32), (20, True, torch.float32), (20, False, torch.bfloat16)],
+    [(33, False, torch.float32), (18, True, torch.float32), (20, False, torch.bfloat16)],
 )
 def test_of_a_batch(n, refined, dtype):
     call, offset, bound = call_of(relation_of(n, refined=refined))
@@ -53,7 +53,7 @@ def test_of_two_sides():
 @inside
 def test_tiles_of_one_relation():
     tree = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d",)])
-    nodes = tree.encode([name for name in ("b", "c", "d", None) for _ in range(32)])
+    nodes = tree.encode([name for name in ("b", "c", "d", None) for _ in range(16)])
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))]
     call, *_ = call_of(PairRelation.of_batch(tree.paths, nodes))
     check(compared(call, vectors(len(nodes), 8)))

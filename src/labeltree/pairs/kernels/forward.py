@@ -107,8 +107,8 @@ def statistics_kernel(
         tile_code: with `run_end` see `Tiles`.
         scale: `(R,)` ω(r)/τ·log₂e.
         peak_of: with what follows `(splits, R, pad_x)`, of each relation: greatest logit, sum of
-            exponentials, sum of cosines, least cosine and its key, count. Cosines lack the norm of the row;
-            what is not wanted is not touched.
+            exponentials, sum of cosines, least cosine and its key, count; at first those of no pairs. Cosines
+            lack the norm of the row; what is not wanted is not touched.
         span: tiles that a program walks over.
         F: see `_seen`.
         MIXED: the tiles of several relations alone, merged with what is there; otherwise all others. Apart,
@@ -117,19 +117,6 @@ def statistics_kernel(
     i, part = tl.program_id(0), tl.program_id(1)
     rows = i * T + tl.arange(0, T)
     own = part * R * pad_x + rows
-    if not MIXED:
-        for code in range(R):
-            peak, total, sums, least, at, count = _nothing(T)
-            place = own + code * pad_x
-            if F & 1:
-                tl.store(peak_of + place, peak)
-                tl.store(total_of + place, total)
-            if F & 2:
-                tl.store(sum_of + place, sums)
-            if F & 4:
-                tl.store(least_of + place, least)
-                tl.store(index_of + place, at)
-            tl.store(count_of + place, count)
     if F & 7:
         vectors, norm = rows_of(x, rows, D), tl.load(inverse_x + rows)
     j = part * span

@@ -108,7 +108,7 @@ def vectors(given: Tensor, unit: Tensor, side: Side, how: Settings) -> Vectors:
 
 def splits(blocks: int, tiles: int, device: torch.device) -> tuple[int, int]:
     """How many programs share a block of rows, and how many tiles each of them walks over."""
-    wanted = 16
+    wanted = 6
     if device.type == "cuda":
         wanted = 4 * torch.cuda.get_device_properties(device).multi_processor_count
     parts = max(1, min(tiles, wanted // max(blocks, 1)))

@@ -117,14 +117,14 @@ def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     blocks, tiles = pairs.tiles.code.shape
     parts, span = splits(blocks, tiles, u.order.device)
     fields = [
-        torch.empty((parts, size, pad_x if used else 0), dtype=dtype, device=u.order.device)
-        for used, dtype in (
-            (flags & 1, torch.float32),
-            (flags & 1, torch.float32),
-            (flags & 2, torch.float32),
-            (flags & 4, torch.float32),
-            (flags & 4, torch.int32),
-            (1, torch.int32),
+        torch.full((parts, size, pad_x if used else 0), nothing, dtype=dtype, device=u.order.device)
+        for used, nothing, dtype in (
+            (flags & 1, -torch.inf, torch.float32),
+            (flags & 1, 0, torch.float32),
+            (flags & 2, 0, torch.float32),
+            (flags & 4, torch.inf, torch.float32),
+            (flags & 4, torch.iinfo(torch.int32).max, torch.int32),
+            (1, 0, torch.int32),
         )
     ]
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
