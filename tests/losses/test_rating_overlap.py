@@ -99,12 +99,13 @@ def test_tiles_are_parts_of_the_whole():
 
 def test_kinds():
     u = ratings(5, 60, [0, 1, 10**12], aspects=3)
-    kinds = RatingRelation.of_ratings(u, None, 0.5).kinds
-    distinct, index = u.unique(dim=0, return_inverse=True)
-    assert torch.equal(kinds, index)
-    assert len(distinct) < 40
     relation = RatingRelation.of_ratings(u, None, 0.5)
+    kinds, total = relation.kinds, u.clamp(min=0).sum(1)
+    assert torch.equal(kinds[:, None] == kinds, (u[:, None] == u).all(2))
+    assert torch.equal(kinds.unique(), torch.arange(int(kinds.max()) + 1))
+    assert (total[kinds.argsort()].diff() >= 0).all()
+    first = torch.stack([(kinds == kind).nonzero()[0, 0] for kind in range(5)])
     weight, unknown = relation.kind_weights(kinds[:20], slice(0, 5), torch.float64)
-    expected = jaccard(u[:20], distinct[:5])
+    expected = jaccard(u[:20], u[first])
     assert torch.equal(weight, torch.where(expected > 0.5, expected, 0.0))
     assert torch.equal(unknown == 1, expected.isnan())

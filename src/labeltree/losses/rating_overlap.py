@@ -153,7 +153,7 @@ def _part(x: Tensor, rows: Rows) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _largest_fraction(threshold: float, most: int) -> float:
-    """The largest fraction with a denominator up to `most` that does not exceed it; at least a bit above 0."""
+    """The largest fraction with a denominator up to `most` that does not exceed it, or a bit above 0."""
     below = torch.arange(1, most + 1, dtype=torch.float64)
     near = (threshold * below).floor() + torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
     fractions = near / below

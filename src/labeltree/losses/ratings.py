@@ -71,9 +71,13 @@ class RatingRelation(PairRelation):
 
     @cached_property
     def kinds(self) -> Tensor:
-        """A number `(n,)` int64 from 0 for the ratings of each query, the same for equal ones, and sorted."""
+        """A number `(n,)` int64 from 0 for the ratings of each query, the same for equal ones.
+
+        They ascend with the sum of the ratings: J is at most the lower sum over the higher one, so that whole
+        ranges of kinds have no positives in others.
+        """
         ratings = self._ratings[0]
-        kinds = ratings.new_zeros(len(ratings))
+        kinds = torch.unique(ratings.clamp(min=0).sum(1), return_inverse=True)[1]
         for aspect in ratings.unbind(1):  # the rank by all aspects so far: no number is too large
             values, value = torch.unique(aspect, return_inverse=True)
             kinds = torch.unique(kinds * len(values) + value, return_inverse=True)[1]

@@ -125,14 +125,18 @@ class KindTiles:
             values[row[some], col[some]] = 0.0
         return values
 
-    def weights(self, tile: KindTile, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """The weights of a tile's pairs, and 1 where they are unknown; valid until the next call."""
+    def weights(self, tile: KindTile, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
+        """The weights of a tile's pairs, and 1 where they are unknown; valid until the next call.
+
+        None for the weights where all are 0, and for the others where nothing is unknown.
+        """
         rows, cols = tile.of_rows, tile.of_cols
         weight, unknown = self._relation.kind_weights(rows.kinds, cols.kinds, dtype)
-        weight = self.mask(_spread(weight, rows, cols, "weights"), tile)
         if unknown is not None:
             unknown = self.mask(_spread(unknown, rows, cols, "unknown"), tile)
-        return weight, unknown
+        if not weight.amax() > 0:
+            return None, unknown
+        return self.mask(_spread(weight, rows, cols, "weights"), tile), unknown
 
     def _no_pairs(self) -> tuple[Tensor, Tensor, list[int]]:
         """What is masked: places within the tile, and where each tile begins."""

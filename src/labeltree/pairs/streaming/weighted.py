@@ -158,15 +158,16 @@ class _Walk:
             keep = self._room >= tile.shape[0] * tile.shape[1] * dtype.itemsize
             exponent = self._exponents(own, u, tile, keep=keep and dtype == u.dtype)
             weight, unknown = self.tiles.weights(tile, u.dtype)
-            part = scratch("part", tile.shape, weight)
-            _add_up(found[_WEIGHT], weight, tile)
-            _add_up(found[_WEIGHTED], torch.mul(weight, exponent, out=part), tile)
+            if weight is not None:
+                part = torch.mul(weight, exponent, out=scratch("part", tile.shape, weight))
+                _add_up(found[_WEIGHT], weight, tile)
+                _add_up(found[_WEIGHTED], part, tile)
             values = self._exponentials(exponent, tile, dtype)
             if keep:
                 self._room -= values.nbytes
                 self._kept[tile.at] = values
             rest = values
-            same = weight.sign_()
+            same = None if weight is None else weight.sign_()
             for code, mask in ((SAME, same), (UNKNOWN, unknown)):
                 if mask is not None:
                     _add_up(counts[code], mask, tile)
@@ -206,7 +207,9 @@ class _Walk:
                 values = self._exponentials(self._exponents(own, u, tile, keep=False), tile, dtype)
             weight, unknown = self.tiles.weights(tile, u.dtype)
             values.mul_(self._of_sums(slopes, tile, values, weight, unknown))
-            slope = values.to(u.dtype).addcmul_(weight, self._both(of_weight, tile, weight))
+            slope = values.to(u.dtype)
+            if weight is not None:
+                slope.addcmul_(weight, self._both(of_weight, tile, weight))
             of_own[tile.rows].addmm_(slope, u[tile.cols])
             if tile.both:
                 of_own[tile.cols].addmm_(slope.T, u[tile.rows])
@@ -222,11 +225,11 @@ class _Walk:
         of_u.index_add_(0, k, both * u_i)
 
     def _of_sums(
-        self, slopes: _Slopes, tile: KindTile, like: Tensor, weight: Tensor, unknown: Tensor | None
+        self, slopes: _Slopes, tile: KindTile, like: Tensor, weight: Tensor | None, unknown: Tensor | None
     ) -> Tensor:
         """The slopes `(b, c)` of the loss in the exponentials."""
         both = self._both(slopes.apart, tile, like, "both")
-        if slopes.same is not None:
+        if weight is not None and slopes.same is not None:
             same = weight.sign()
             both.mul_(1 - same).add_(self._both(slopes.same, tile, like).mul_(same))
         if unknown is not None and slopes.unknown is not None:
