@@ -13,11 +13,10 @@ from labeltree.losses.batch import check_batch
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.jaccard import JaccardSupConLoss
 from labeltree.losses.labelled_mean import labelled_mean
-from labeltree.losses.mlcl_heads import HeadPlan, plan_heads
+from labeltree.losses.mlcl_heads import HeadContrast, HeadPlan, plan_heads
 from labeltree.losses.reduction import Reduction
-from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import Undecided
-from labeltree.pairs import Similarity
+from labeltree.pairs import PairRelation, Similarity
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["MLCLLoss"]
@@ -116,7 +115,7 @@ class MLCLLoss(nn.Module):
                     reduction=reduction,
                     undecided=undecided,
                 )
-            return SupConLoss(
+            return HeadContrast(
                 taxonomies[head.aspect],
                 head.temperature,
                 depth=head.depth,
@@ -160,18 +159,28 @@ class MLCLLoss(nn.Module):
                 f"heads must be a list of {self.num_heads} tensors (n, d), one per head ({names}); got {got}"
             )
         columns = self._columns(nodes)
+        relations: dict[int, PairRelation] = {}
         total: Tensor | None = None
         for head, temperature, weight, contrast, outputs in zip(
             self.plan, self.temperatures, self.weights, self.contrasts, heads, strict=True
         ):
-            assert isinstance(contrast, SupConLoss | JaccardSupConLoss)
+            assert isinstance(contrast, HeadContrast | JaccardSupConLoss)
             contrast.temperature = temperature
             check_batch(outputs, None, instances, None)
-            if head.aspect is None and ratings is None:
-                raise ValueError("the global head needs ratings (n, A); give them, or set global_head=False")
-            labels = ratings if head.aspect is None else columns[head.aspect]
-            term = weight * contrast(self.geometry.embed(outputs), labels, instances)
-            total = term if total is None else total + term
+            # on the sphere every similarity normalises what it is given
+            points = outputs if isinstance(self.geometry, Sphere) else self.geometry.embed(outputs)
+            if isinstance(contrast, JaccardSupConLoss):
+                if ratings is None:
+                    raise ValueError(
+                        "the global head needs ratings (n, A); give them, or set global_head=False"
+                    )
+                term = contrast(points, ratings, instances)
+            else:
+                assert head.aspect is not None
+                known, labels = relations.get(head.aspect), columns[head.aspect]
+                term, relation = contrast.beside_others(points, labels, instances, known)
+                relations[head.aspect] = relation
+            total = weight * term if total is None else total + weight * term
         assert total is not None
         if len(self.classifiers):
             total = total + (1 - sum(self.weights)) * self._cross_entropy(features, columns)

@@ -6,9 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from labeltree.losses.relation_loss import relation_loss
+from labeltree.losses.supcon import SupConLoss
+from labeltree.pairs import PairRelation
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["HeadPlan", "plan_heads"]
+__all__ = ["HeadContrast", "HeadPlan", "plan_heads"]
 
 _COARSE, _FINE = 0.5, 0.1  # τ of the superclass and the class head, section 4.2
 _LABEL_SHARE, _GLOBAL_SHARE = 0.2, 0.1  # of the heads beside a cross entropy, section 4.2
@@ -31,6 +36,32 @@ class HeadPlan:
     depth: int | None
     temperature: float
     weight: float
+
+
+class HeadContrast(SupConLoss):
+    """SupCon of one head, which shares what is known of the labels with other heads of the same labels."""
+
+    def beside_others(
+        self,
+        embeddings: Tensor,
+        nodes: Tensor | None,
+        instances: Tensor | None,
+        relation: PairRelation | None,
+    ) -> tuple[Tensor, PairRelation]:
+        """The loss, and the relation of the batch: that of another head of as many rows, if it is given."""
+        embeddings, own, table = self._prepare(embeddings, nodes, instances)
+        if relation is None or relation.num_queries != own.num_queries:
+            relation = own
+        loss = relation_loss(
+            embeddings,
+            relation,
+            table,
+            temperature=self.temperature,
+            geometry=self.geometry,
+            similarity=self.similarity,
+            reduction=self.reduction,
+        )
+        return loss, relation
 
 
 def plan_heads(

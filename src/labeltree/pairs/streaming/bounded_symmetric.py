@@ -11,10 +11,12 @@ from torch import Tensor
 
 from labeltree.pairs.streaming.grid import Grid, Tile
 from labeltree.pairs.streaming.once import by_hand, once
+from labeltree.pairs.streaming.tiles import blocks
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
 __all__ = ["bounded_sum", "least_own"]
 
+_BLOCK = 2048  # pairs of views
 _STEEP = 1e30  # makes the sign of a difference a 0 or a 1
 
 
@@ -62,11 +64,12 @@ class _Work:
         """The values with 0 for what is no member."""
         return self.grid.mask(values, tile, 0.0) if mask is None else values.mul_(mask)
 
-    def views(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Views of one sample: the rows of every pair, each way, and which terms they are members of."""
-        i, k = self.grid.order.twins
-        member = self.members[:, self.grid.order.twin_codes[1]]
-        return torch.cat([i, k]), torch.cat([k, i]), torch.cat([member, member], dim=1)
+    def views(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Views of one sample, some at a time: the rows of pairs, and which terms they are members of."""
+        order = self.grid.order
+        for i, k in (order.twins, order.twins.flip(0)):  # each way
+            for pairs in blocks(len(i), _BLOCK):
+                yield i[pairs], k[pairs], self.members[:, order.twin_codes[1, pairs]]
 
 
 class _Bounded(torch.autograd.Function):
@@ -95,8 +98,7 @@ class _Bounded(torch.autograd.Function):
             every = order.from_ranks(torch.cat([total, kept]).T.contiguous())
             assert every is not None
             total, kept = torch.split(every.T.contiguous(), len(bound))
-        row, other, member = work.views()
-        if len(row):
+        for row, other, member in work.views():
             s = (u[row] * u[other]).sum(1) / tau
             loss = torch.maximum(off[:, row] - s, bound.detach()[:, None])
             total.index_add_(1, row, loss.masked_fill_(~member, 0.0))
@@ -138,8 +140,7 @@ class _Bounded(torch.autograd.Function):
             if order.shard is not None:
                 of_u = torch.zeros_like(u)
                 of_u[order.shard] = of_rows
-            row, other, member = work.views()
-            if len(row):
+            for row, other, member in work.views():
                 s = (u[row] * u[other]).sum(1) / tau
                 kept = ((off[:, row] - s >= least[:, row]) & member).to(u.dtype)
                 own.index_add_(1, row, kept)

@@ -80,12 +80,10 @@ class Exponentials:
 
         Args:
             of_u: `(m, d)` for the grid's rows.
-            slope: `(n, R)` for all rows.
+            slope: `(R, n)` for all rows, in the type of the tiles.
             common: `(n,)` from `common_slope`, or None.
         """
-        each = slope.T.to(self.dtype).contiguous()
-        each_own = self.grid.rows_of(each.T).T.contiguous()
-        common = None if common is None else common.to(self.dtype)
+        each, each_own = slope, self.grid.rows_of(slope.T).T.contiguous()
         common_own = None if common is None else self.grid.rows_of(common)
         for tile in self.grid.tiles():
             rows, cols = tile.rows, tile.cols

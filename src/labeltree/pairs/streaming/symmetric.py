@@ -24,7 +24,7 @@ from labeltree.pairs.summary import PairStatistics, Statistic
 
 __all__ = ["fits", "pair_statistics", "tile_of"]
 
-_BLOCK = 8192
+_BLOCK = 2048  # rows
 
 
 def fits(
@@ -121,28 +121,49 @@ class _Symmetric(torch.autograd.Function):
             walk.see(u)
             of_u = torch.zeros_like(u)
             if of_lse is not None:
-                present = sums > 0
-                slope = torch.where(present, of_lse[order.order].double() / sums, 0.0)
-                views = _ViewPairs(walk)
-                present &= ~views.columns
-                common = common_slope(slope, sums, present, u.dtype)
+                slope, common = _slopes(walk, of_lse, sums)
                 if order.shard is None:
                     walk.add_gradient(of_u, slope, common)
                 else:
                     own = u.new_zeros((len(order.shard), u.shape[1]))
                     walk.add_gradient(own, slope, common)
                     of_u[order.shard] = own
-                views.add_gradient(of_u, slope)
+                _ViewPairs(walk).add_gradient(of_u, slope)
+                del slope, common
             if of_sum is not None:
-                order.sums.add_gradient(of_u, u, of_sum[order.order] / work.temperature)
+                order.sums.add_gradient(of_u, u, of_sum[order.order].div_(work.temperature))
             if of_least is not None:
-                slope = of_least[order.order] / work.temperature
+                slope = of_least[order.order].div_(work.temperature)
                 add_least_gradient(of_u, u, order.rows, order.order, slope)
             take_to_tangent(of_u, u, inverse)
             walk.forget(tiles=True)
             del u
             of_z = order.unsorted(of_u).to(z.dtype)
         return once(of_z), None
+
+
+def _slopes(walk: Exponentials, of_lse: Tensor, sums: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The slope of the loss in each of `sums (n, R)`, `(R, n)` in the type of the tiles, and the common one.
+
+    Some rows at a time: tables of all rows in float64 would be the largest thing that a backward holds.
+    """
+    order = walk.grid.order
+    views = torch.zeros(walk.size, dtype=torch.bool, device=sums.device)
+    views[order.twin_codes[1]] = True
+    slope = torch.empty_like(sums.T, dtype=walk.dtype, memory_format=torch.contiguous_format)
+    common: Tensor | None = slope.new_empty(len(sums))
+    for rows in blocks(len(sums), _BLOCK):
+        here = sums[rows]
+        present = here > 0
+        each = torch.where(present, of_lse[order.order[rows]].double() / here, 0.0)
+        slope[:, rows] = each.T
+        if common is not None:
+            shared = common_slope(each, here, present & ~views, walk.u.dtype)
+            if shared is None:
+                common = None
+            else:
+                common[rows] = shared
+    return slope, common
 
 
 class _ViewPairs:
@@ -153,8 +174,6 @@ class _ViewPairs:
         self.walk = walk
         self.i, self.k = order.twins
         self.codes = order.twin_codes[1]
-        self.columns = torch.zeros(walk.size, dtype=torch.bool, device=self.codes.device)
-        self.columns[self.codes] = True
 
     def complete(self, sums: Tensor | None, least: Tensor | None) -> None:
         """Add the pairs to the statistics."""
@@ -172,13 +191,13 @@ class _ViewPairs:
                 least.copy_(flat.view_as(least))
 
     def add_gradient(self, of_u: Tensor, slope: Tensor) -> None:
-        """Add the gradient of Σ slope·sums."""
+        """Add the gradient of Σ slope·sums, `slope (R, n)`."""
         u, scale = self.walk.u, self.walk.scale
         for pairs in blocks(len(self.i), _BLOCK):
             i, k, codes = self.i[pairs], self.k[pairs], self.codes[pairs]
             u_i, u_k = u[i], u[k]
             value = self._exponentials((u_i * u_k).sum(1), pairs)
-            weight = (value * (slope[i, codes] + slope[k, codes]) / self.walk.temperature).to(u.dtype)
+            weight = (value * (slope[codes, i] + slope[codes, k]) / self.walk.temperature).to(u.dtype)
             if scale is not None:
                 weight = weight * scale[codes]
             of_u.index_add_(0, i, weight[:, None] * u_k)
