@@ -12,7 +12,7 @@ import torch
 
 from labeltree.pairs.kernels.launch import can_run
 
-__all__ = ["Implementation", "Plan", "implementation", "planned"]
+__all__ = ["Implementation", "Plan", "asked", "implementation", "planned"]
 
 Implementation = Literal["auto", "dense", "streaming", "triton"]
 
@@ -66,9 +66,14 @@ def implementation(
         _PLAN.reset(token)
 
 
+def asked() -> Plan:
+    """The plan as the caller has put it, perhaps `"auto"`."""
+    return _PLAN.get()
+
+
 def planned(device: torch.device, pairs: int) -> Plan:
     """The plan for so many pairs on a device, with `"auto"` settled."""
-    plan = _PLAN.get()
+    plan = asked()
     if plan.name != "auto":
         return plan
     if pairs <= _FEW_PAIRS:

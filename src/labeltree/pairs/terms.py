@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.pairs.implementation import planned
+from labeltree.pairs.implementation import asked
 from labeltree.pairs.precision import full_precision
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
@@ -52,8 +52,8 @@ def relation_terms(
         scale: `(R,)` ω; None: 1.
         similarity: as in `pair_statistics`.
     """
-    plan = planned(embeddings.device, len(embeddings) ** 2)
-    if plan.name == "streaming" and similarity == "cosine" and not isinstance(temperature, Tensor):
+    plan = asked()
+    if plan.name in ("auto", "streaming") and similarity == "cosine" and not isinstance(temperature, Tensor):
         few = plan.tile or TILE
         if terms_tile.fits(embeddings, relation, temperature, scale, few):
             with full_precision(embeddings.device):

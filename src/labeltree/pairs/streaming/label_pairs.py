@@ -53,7 +53,7 @@ class LabelPairs:
 
     def spread(self, table: NDArray[Any]) -> NDArray[Any]:
         """The entries `(n, n)` of a table `(R,)` over the codes; 0 of a row with itself."""
-        entries = table[self.codes].take(self.of_row, axis=1)[self.of_row]  # rows are fast to take
+        entries = table.take(self.codes).take(self.of_row, axis=1).take(self.of_row, axis=0)  # rows are fast
         entries[self.twins[0], self.twins[1]] = table[self.twin_codes]
         np.fill_diagonal(entries, 0)
         return entries

@@ -82,13 +82,15 @@ class _Work:
         factor = None if scale is None else scale.detach().to(torch.from_numpy(positive).dtype).numpy()
         self.omega = None if factor is None else torch.from_numpy(pairs.spread(factor))
         counts = (positive != 0).any(0) | (share != 0).any(0)
-        codes = pairs.spread(np.where(counts, np.arange(1, pairs.size + 1, dtype=np.int32), 0))
-        self.flat = np.flatnonzero(codes)
+        one_up = np.arange(1, pairs.size + 1, dtype=np.min_scalar_type(pairs.size))
+        codes = pairs.spread(one_up * counts)
+        self.flat = np.flatnonzero(codes != 0)  # of booleans it is five times as fast
         self.row = self.flat // n
         self.transposed = (self.flat - self.row * n) * n + self.row
-        codes = codes.ravel().take(self.flat) - 1
-        begins = np.flatnonzero(np.diff(self.row, prepend=-1))
-        self._anchors, self._begins, self._shape = self.row[begins], begins, (len(positive), n)
+        codes = codes.ravel().take(self.flat).astype(np.int64) - 1
+        number = np.bincount(self.row, minlength=n)
+        self._anchors = np.flatnonzero(number)
+        self._begins, self._shape = (number.cumsum() - number)[self._anchors], (len(positive), n)
         weight = positive.take(codes, axis=1)
         self.positive = self.by_row(weight)
         self.share = self.positive if share is positive else self.by_row(share.take(codes, axis=1))
