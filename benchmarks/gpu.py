@@ -1,167 +1,212 @@
-"""Losses on a GPU, forward and backward: milliseconds and peak bytes by batch and type (P12).
+"""Losses on a GPU, forward and backward: time, memory, accuracy, kernels and launch settings (P12).
 
-    python benchmarks/gpu.py [--short]
+    python benchmarks/gpu.py [--short] [--seconds 540]
 
-Times are CUDA events, the median of several passes after a warm-up; memory is the greatest that the
-allocator gave out, over what was there before. Small batches are compared with the dense implementation in
-float64. The losses hand float32 to the kernels; "bfloat16" are vectors of that type and
-`torch.set_float32_matmul_precision("medium")`, under which they are multiplied as they are. The
-kernels' launch settings are tried in turn. Without a GPU it says so and measures nothing.
+The goal comes first, then what explains it, and rows are printed as they are found: a run that is cut short
+has told the most. Nothing is begun after so many seconds. Times are CUDA events, the median of several passes
+after a warm-up; memory is the greatest that the allocator gave out, over what was there before. bfloat16
+embeddings are multiplied as they are. float32 ones are multiplied in float32 proper, which no tensor core
+does, or in three products of TF32 ("high") or rounded to bfloat16 ("medium"), as
+`torch.set_float32_matmul_precision` says. Errors are those of gradients relative to float64 at the inputs as
+their type has rounded them. Without a GPU it says so and measures nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from statistics import median
 from unittest.mock import patch
 
 import torch
 
-from harness import Results, Row, Size, Table, choose, main
+from gpu_clock import Session, by_kernel, timed
+from harness import Results, Row, Size, choose, main
 from inputs import Batch, batch
-from labeltree.geometry import Sphere
-from labeltree.pairs import PairRelation, implementation, pair_statistics
-from labeltree.pairs.kernels import launch
-from labeltree.pairs.kernels import statistics as kernels
-from labeltree.pairs.kernels.layout import sides, tiles_between
+from labeltree.pairs.kernels import problem
+from labeltree.pairs.kernels.launch import Settings, settings
 from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128
-TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-PRECISIONS = {torch.bfloat16: "medium", torch.float32: "highest"}
+DEVICE = "cuda"
+INPUTS: dict[str, tuple[torch.dtype, str]] = {
+    "bfloat16": (torch.bfloat16, "highest"),
+    "float32": (torch.float32, "highest"),
+    "float32, high": (torch.float32, "high"),
+    "float32, medium": (torch.float32, "medium"),
+}
+SETTINGS = [(128, 8, 3), (128, 8, 2), (128, 8, 4), (128, 4, 3), (64, 4, 3), (64, 4, 2), (64, 8, 3)]
+"""Rows and columns of a tile, warps, tiles on their way; the first is what is used."""
 
 
 @contextmanager
-def precision(dtype: torch.dtype) -> Iterator[None]:
-    """Products of float32 in as many digits as a type has."""
+def precision(kind: str) -> Iterator[None]:
+    """Products of float32 as a kind of inputs has them."""
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(PRECISIONS[dtype])
+    torch.set_float32_matmul_precision(INPUTS[kind][1])
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
 
 
-def timed(call: Callable[[], object], rounds: int, warmup: int = 3) -> tuple[float, float]:
-    """Median milliseconds of a call, and peak bytes over what was allocated before."""
-    for _ in range(warmup):
-        call()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before, took = torch.cuda.memory_allocated(), []
-    for _ in range(rounds):
-        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        began.record()
-        call()
-        ended.record()
-        torch.cuda.synchronize()
-        took.append(began.elapsed_time(ended))
-    return median(took), float(torch.cuda.max_memory_allocated() - before)
+def there(inputs: Batch, kind: str) -> Batch:
+    """The batch on the GPU."""
+    return inputs.to(DEVICE, INPUTS[kind][0])
 
 
-def speed(size: Size, names: list[str]) -> tuple[Table, dict[str, float]]:
-    """Milliseconds and peak memory of the objectives."""
-    counts = choose(size, full=[512, 8192, 65_536], short=[65_536], tiny=[256])
-    rows: list[Row] = []
-    measured = {}
-    for n in counts:
-        inputs = batch(n, D)
-        for kind, dtype in TYPES.items():
-            there = inputs.to("cuda", dtype)
-            for name in names:
-                call = both_ways(objective(name, there), there.z)
-                try:
-                    with precision(dtype):
-                        milliseconds, peak = timed(call, choose(size, full=15, short=7, tiny=1))
-                except torch.OutOfMemoryError:
-                    rows.append([name, n, kind, None, None])
-                    continue
-                rows.append([name, n, kind, milliseconds, peak / 1e9])
-                if (name, n, kind) == ("hwc", 65_536, "bfloat16"):
-                    measured = {"P12": milliseconds, "P12 memory": peak / 1e9}
-    columns = ("objective", "n", "inputs", "ms", "peak, GB")
-    return Table(f"Forward and backward, d = {D}, 8/64/512 nodes", columns, rows), measured
-
-
-def parity(size: Size, names: list[str]) -> Table:
-    """Relative difference of gradients from dense float64, of ours and of the dense implementation."""
-    n = choose(size, full=1024, short=512, tiny=64)
-    inputs = batch(n, D)
-    rows: list[list[str | float]] = []
-    for name in names:
-        row: list[str | float] = [name]
-        for dtype in TYPES.values():
-            there = inputs.to("cuda", dtype)
-            with precision(dtype):
-                row += [error(name, there, "triton"), error(name, there, "dense")]
-        rows.append(row)
-    columns = [f"{by}, {kind}" for kind in TYPES for by in ("ours", "dense")]
-    return Table(f"Gradient against dense float64, n = {n}", ("objective", *columns), rows)
-
-
-def error(name: str, there: Batch, by: str) -> float:
-    """Of one implementation, at the inputs as its type has rounded them."""
-    wide = there.to("cuda", torch.float64)
-    exact = both_ways(objective(name, wide), wide.z, "dense")()
-    found = both_ways(objective(name, there), there.z, by)().double()
-    return relative_error(found, exact)
-
-
-def tuning(size: Size) -> Table:
-    """Milliseconds of HWC by tile, warps and tiles on their way; None: more than a multiprocessor has."""
-    import triton
-
-    n = choose(size, full=65_536, short=65_536, tiny=256)
-    there = batch(n, D).to("cuda", torch.bfloat16)
-    rows: list[Row] = []
-    for tile, warps, stages in product((64, 128), (4, 8), (2, 3, 4)):
-
-        def chosen(dtype: torch.dtype, d: int, side: int | None = None) -> launch.Settings:
-            usual = usually(dtype, d, side)  # noqa: B023
-            return replace(usual, tile=tile, num_warps=warps, num_stages=stages)  # noqa: B023
-
-        usually = launch.settings
-        with patch.object(kernels, "settings", chosen), precision(torch.bfloat16):
-            try:
-                took = timed(both_ways(objective("hwc", there), there.z, "triton"), 7)[0]
-            except triton.runtime.errors.OutOfResources:
-                took = None
-        rows.append([tile, warps, stages, took])
-    return Table(f"Launch settings, HWC, n = {n}, bfloat16", ("tile", "warps", "stages", "ms"), rows)
-
-
-def parts(size: Size) -> Table:
-    """Milliseconds of the parts of HWC."""
-    n = choose(size, full=65_536, short=65_536, tiny=256)
-    there = batch(n, D).to("cuda", torch.bfloat16)
-    relation = PairRelation.of_batch(there.taxonomy.paths.to("cuda"), there.nodes, there.instances)
-    statistics = (("count", "sum", "lse"), ("count",))
+def speed(session: Session, size: Size) -> dict[str, float]:
+    """Milliseconds and peak memory of the goal: HWC by type of inputs, and by what computes it."""
+    n = choose(size, full=65_536, short=65_536, tiny=64)
     rounds = choose(size, full=15, short=7, tiny=1)
+    inputs, measured = batch(n, D), {}
+    products = 3 * 2 * n * n * D  # similarities in both passes, and the gradient
+    columns = ("inputs", "by", "ms", "peak, GB", "TFLOP/s of its three products")
+    with session.table(f"HWC, n = {n}, d = {D}, 8/64/512 nodes, forward and backward", columns) as rows:
 
-    def layout() -> None:
-        u, v = sides(relation, 128)
-        tiles_between(relation, u, v, 128)
+        def row(kind: str, by: str, rounds: int) -> Row:
+            given = there(inputs, kind)
+            with precision(kind):
+                took, peak = timed(both_ways(objective("hwc", given), given.z, by), rounds)
+            return [kind, by, took, peak / 1e9, products / took / 1e9]
 
-    with implementation("triton"):
-        rows: list[Row] = [["order and tiles", timed(layout, rounds)[0]]]
-        for want in statistics:
-            ours = partial(pair_statistics, there.z, there.z, relation, Sphere(), 0.1, want=want)
-            rows.append([f"forward of {', '.join(want)}, with order and tiles", timed(ours, rounds)[0]])
-    return Table(f"Parts, n = {n}, bfloat16", ("part", "ms"), rows)
+        found = session.add(rows, "HWC, bfloat16", partial(row, "bfloat16", "triton", rounds))
+        if found is not None and n == 65_536:
+            measured = {"P12": found[2], "P12 memory": found[3]}
+        for kind in list(INPUTS)[1:]:
+            session.add(rows, f"HWC, {kind}", partial(row, kind, "triton", max(rounds // 3, 1)))
+        session.add(rows, "HWC, streaming", partial(row, "float32", "streaming", 1))
+        session.add(rows, "plain products", partial(_products, n, rounds))
+    return {name: float(figure) for name, figure in measured.items() if isinstance(figure, float)}
 
 
-def measure(size: Size) -> Results:
-    """Two tables, or the word that there is no GPU."""
+def _products(n: int, rounds: int) -> Row:
+    """Three plain products of bfloat16 of the same size, by blocks of rows."""
+    z = torch.randn(n, D, device=DEVICE, dtype=torch.bfloat16)
+
+    def call() -> None:
+        for rows in torch.split(z, 8192):
+            s = rows @ z.T
+            s @ z
+            rows @ z.T
+
+    took, peak = timed(call, rounds)
+    return ["bfloat16", "three plain products", took, peak / 1e9, 6 * n * n * D / took / 1e9]
+
+
+def kernels(session: Session, size: Size) -> None:
+    """Milliseconds by kernel: all that runs on the GPU, sorting included."""
+    n = choose(size, full=65_536, short=65_536, tiny=64)
+    given = there(batch(n, D), "bfloat16")
+    for name in choose(size, full=["hwc", "hicone", "maskcon"], short=["hwc", "hicone"], tiny=["hwc"]):
+        with session.table(f"Kernels of {name}, n = {n}, bfloat16", ("kernel", "ms", "launches")) as rows:
+            for kernel in by_kernel(both_ways(objective(name, given), given.z, "triton")):
+                session.add(rows, kernel[0], partial(list, kernel))
+
+
+def parity(session: Session, size: Size, names: list[str]) -> None:
+    """Errors of kernels and of streaming on the GPU, beside those of dense float32."""
+    n = choose(size, full=1024, short=1024, tiny=64)
+    shapes = {"random": None, "clusters": 0.02}
+    columns = ("objective", "embeddings", "inputs", "kernels", "streaming", "dense")
+    with session.table(f"Error of the gradient, n = {n}", columns) as rows:
+        for noise, name in ((noise, name) for noise in shapes for name in names):
+            inputs = batch(n, D, noise=shapes[noise])
+            for kind in ("bfloat16", "float32"):
+
+                def row(name: str = name, noise: str = noise, kind: str = kind) -> Row:
+                    given = there(inputs, kind)  # noqa: B023
+                    wide = given.to(DEVICE, torch.float64)
+                    exact = both_ways(objective(name, wide), wide.z, "dense")()
+                    errors: list[float] = []
+                    for by in ("triton", "streaming", "dense"):
+                        got = both_ways(objective(name, given), given.z, by)()
+                        errors.append(relative_error(got.double(), exact))
+                    return [name, noise, kind, *errors]
+
+                session.add(rows, f"error of {name}, {noise}, {kind}", row)
+
+
+def objectives(session: Session, size: Size, names: list[str]) -> None:
+    """Milliseconds and memory of the objectives, small and large."""
+    for n in choose(size, full=[512, 8192, 65_536], short=[512, 65_536], tiny=[64]):
+        inputs, rounds = batch(n, D), choose(size, full=15, short=7, tiny=1)
+        columns = ("objective", "ms", "peak, GB")
+        with session.table(f"Objectives, n = {n}, bfloat16, forward and backward", columns) as rows:
+
+            def row(name: str, inputs: Batch = inputs, rounds: int = rounds) -> Row:
+                given = there(inputs, "bfloat16")
+                took, peak = timed(both_ways(objective(name, given), given.z), rounds)
+                return [name, took, peak / 1e9]
+
+            for name in names:
+                session.add(rows, f"{name}, n = {n}", partial(row, name))
+
+
+def tuning(session: Session, size: Size) -> None:
+    """Milliseconds of HWC by tile, warps and tiles on their way, of the kernels alone."""
+    n = choose(size, full=65_536, short=65_536, tiny=64)
+    given = there(batch(n, D), "bfloat16")
+    columns = ("tile", "warps", "stages", "forward and backward", "statistics_kernel", "gradient_kernel")
+    with session.table(f"Launch settings, HWC, n = {n}, bfloat16, ms", columns) as rows:
+
+        def row(tile: int, warps: int, stages: int) -> Row:
+            def chosen(dtype: torch.dtype, d: int, side: int | None = None) -> Settings:
+                return replace(settings(dtype, d, side), tile=tile, num_warps=warps, num_stages=stages)
+
+            with patch.object(problem, "settings", chosen):
+                call = both_ways(objective("hwc", given), given.z, "triton")
+                took, _ = timed(call, 7)
+                spent = by_kernel(call, 3)
+            alone = [sum(k[1] for k in spent if name in k[0]) for name in columns[-2:]]
+            return [tile, warps, stages, took, *alone]
+
+        for setting in SETTINGS if size != "tiny" else SETTINGS[:1]:
+            session.add(rows, f"launch setting {setting}", partial(row, *setting))
+
+
+def step(session: Session, size: Size) -> None:
+    """The share of the loss in a step of ResNet-50, 512 views (P14); all of it is in training_step.py."""
+    if size == "tiny":
+        return
+    from training_step import BATCH, Setting, parted_steps, source_of, trainee_of
+
+    rounds = 7
+    setting = Setting("torchvision:resnet50", 224, DEVICE, "bf16", 3 * BATCH, rounds)
+    columns = ("objective", "step, ms", "loss forward, ms", "loss backward, ms", "the loss, %")
+    with session.table(f"{setting.title}: the loss within a step", columns) as rows:
+        source = source_of(setting)
+
+        def row(name: str) -> Row:
+            parted = parted_steps({name: trainee_of(name, setting, source)}, setting)[name][1:]
+            forward, backward = (
+                [parts[f"loss {way}"] for parts in parted] for way in ("forward", "backward")
+            )
+            whole = [sum(parts.values()) for parts in parted]
+            share = median(100 * (f + b) / w for f, b, w in zip(forward, backward, whole, strict=True))
+            return [name, *(1000 * median(x) for x in (whole, forward, backward)), share]
+
+        for name in ("hwc", "hicone", "supcon"):
+            session.add(rows, f"step, {name}", partial(row, name))
+
+
+def measure(size: Size, seconds: str = "540") -> Results:
+    """The tables, or the word that there is no GPU."""
     if not torch.cuda.is_available():
         return Results([], {}, ["no GPU: nothing was measured."])
-    names = choose(size, full=list(OBJECTIVES), short=["hwc", "himulcon", "hicone", "maskcon"], tiny=["hwc"])
-    table, measured = speed(size, names)
-    return Results([table, parity(size, names), parts(size), tuning(size)], measured)
+    session = Session(float(seconds))
+    few = ["hwc", "himulcon", "hicone", "maskcon"]
+    names = choose(size, full=few, short=few[:3], tiny=few[:1])
+    measured = speed(session, size)
+    for part in (kernels, partial(parity, names=names), tuning, step):
+        with session.noting(str(getattr(part, "__name__", "parity"))):
+            part(session, size)
+    every = choose(size, full=[*few, *(name for name in OBJECTIVES if name not in few)], short=few, tiny=few)
+    objectives(session, size, every)
+    return Results(session.tables, measured, session.notes)
 
 
 if __name__ == "__main__":
-    main(__doc__, measure)
+    main(__doc__, measure, {"seconds": "after which nothing more is begun"})
