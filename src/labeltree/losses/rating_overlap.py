@@ -70,7 +70,7 @@ class RatingOverlap:
             # nothing is missing, and no row is all 0: no denominator is 0
             self._complete = bool((both >= 0).all() & (both > 0).any(1).all())
             self._least = heights, bits
-            self._most = torch.cat([ours, known, -heights], 1), torch.cat([theirs, others, bits], 1)
+            self._both = torch.cat([ours, known], dim=1), torch.cat([theirs, others], dim=1)
             self._shared = known, theirs
 
     def jaccard(self, rows: Rows = None, cols: Rows = None) -> Tensor:
@@ -105,7 +105,8 @@ class RatingOverlap:
                 ours, theirs = self._totals
                 most = (_part(ours, rows)[:, None] + _part(theirs, cols)).sub_(least)
             else:
-                most, shared = (_products(of, rows, cols) for of in (self._most, self._shared))
+                most = _products(self._both, rows, cols).sub_(least)
+                shared = _products(self._shared, rows, cols)
                 least.add_(shared, alpha=_NOTHING)
                 most.add_(shared, alpha=_NOTHING)
                 if shared.numel() and not shared.amin() > 0:
@@ -118,10 +119,10 @@ class RatingOverlap:
     def _sums(self, rows: Rows, cols: Rows) -> tuple[Tensor, Tensor, Tensor]:
         """Σ min, Σ max and the number of aspects that both rows have."""
         if self._in_bits:
-            least, most, shared = (
-                _products(of, rows, cols) for of in (self._least, self._most, self._shared)
+            least, both, shared = (
+                _products(of, rows, cols) for of in (self._least, self._both, self._shared)
             )
-            return least, most, shared
+            return least, both - least, shared
         u, v = _part(self._queries, rows), _part(self._keys, cols)
         least = u.new_zeros((len(u), len(v)))
         most, shared = torch.zeros_like(least), torch.zeros_like(least)

@@ -77,7 +77,7 @@ class RatingRelation(PairRelation):
         ranges of kinds have no positives in others.
         """
         ratings = self._ratings[0]
-        kinds = torch.unique(ratings.clamp(min=0).sum(1), return_inverse=True)[1]
+        kinds: Tensor = torch.unique(ratings.clamp(min=0).sum(1), return_inverse=True)[1]
         for aspect in ratings.unbind(1):  # the rank by all aspects so far: no number is too large
             values, value = torch.unique(aspect, return_inverse=True)
             kinds = torch.unique(kinds * len(values) + value, return_inverse=True)[1]
