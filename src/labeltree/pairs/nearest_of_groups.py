@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, Sphere
+from labeltree.pairs.dense.chords import nearest_chords
 from labeltree.pairs.implementation import planned
 from labeltree.pairs.nearest import nearest_other, prototype_distances
 from labeltree.pairs.precision import at_least_single
@@ -49,6 +50,10 @@ def nearest_of_groups(
         return torch.stack([mine for mine, _, _ in each], 1), torch.stack([other for _, other, _ in each], 1)
     with torch.autocast(points.device.type, enabled=False):
         points, prototypes = at_least_single(points, prototypes.detach())
+        if similarity == "distance" and isinstance(geometry, Sphere):
+            columns = [slice(start, start + size) for start, size in groups]
+            mine, other = nearest_chords(points, prototypes, columns, own).tensor_split(2, 1)
+            return mine, other
         distances = prototype_distances(points, prototypes, geometry, similarity)
         others = distances.detach().scatter(1, own, torch.inf)
         index = [

@@ -1,0 +1,69 @@
+"""Chords of the sphere from points to the own prototype and the nearest other, with their gradient by hand.
+
+All cosines are one product; only what is asked for is made a distance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from labeltree.geometry.precision import answer_dtype, widen
+from labeltree.geometry.smooth import squared_norm, unit
+from labeltree.pairs.streaming.once import by_hand
+
+__all__ = ["nearest_chords"]
+
+_LEAST_NORM = 1e-12  # as in `labeltree.geometry`: a shorter vector has no direction
+_CLOSE = {torch.float32: 1e-7, torch.float64: 1e-3}  # |x − c|² below is computed from the difference
+
+
+def nearest_chords(points: Tensor, prototypes: Tensor, groups: list[slice], own: Tensor) -> Tensor:
+    """The chords `(n, 2·G)` to the own prototypes of G groups, then to the nearest others of each.
+
+    As `Sphere().pairwise_distance`: in float64, and exact where a point is close to a prototype.
+
+    Args:
+        points: `(n, d)`, of any length.
+        prototypes: `(m, d)`, likewise; no gradient.
+        groups: the columns of each group.
+        own: `(n, G)` the column of the own prototype in each.
+    """
+    found: Tensor = _Chords.apply(points, prototypes, groups, own)
+    return found
+
+
+class _Chords(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, prototypes: Tensor, groups: list[slice], own: Tensor) -> Tensor:
+        dtype = answer_dtype(points, prototypes)
+        x, c = widen(points), unit(widen(prototypes))
+        length = squared_norm(x)
+        inverse = length.masked_fill_(length <= _LEAST_NORM**2, torch.inf).rsqrt_()
+        x = x * inverse  # bit by bit what `unit` gives: of equal vectors the chord is 0
+        square = torch.addmm((x * x).sum(1)[:, None] + (c * c).sum(1), x, c.T, alpha=-2.0)
+        others = square.scatter(1, own, torch.inf)
+        column = torch.cat([own, *(others[:, g].argmin(1, True).add_(g.start) for g in groups)], 1)
+        square = square.gather(1, column)
+        close = square <= 2 * _CLOSE[dtype]
+        if bool(close.any()):
+            row, place = close.nonzero(as_tuple=True)
+            square[row, place] = (x[row] - c[column[row, place]]).square_().sum(1)
+        chord = square.sqrt_()
+        ctx.save_for_backward(x, inverse, c, column, chord)
+        ctx.dtype = points.dtype
+        return chord.to(dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        x, inverse, c, column, chord = ctx.saved_tensors
+        with by_hand(grad.device):
+            slope = (grad / chord).masked_fill_(chord == 0, 0.0)  # of −x·c
+            weight = x.new_zeros(len(x), len(c)).scatter_add_(1, column, slope)
+            of_x = torch.mm(weight, c).neg_()  # what goes along x is taken off, as that of x·x would be
+            of_x.addcmul_((of_x * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse)
+        return of_x.to(ctx.dtype), None, None, None
