@@ -8,12 +8,12 @@ number for each of a few rectangles.
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from labeltree.pairs.relation import LabelRows, PairRelation
 
-__all__ = ["CornerCodes", "depths_between"]
+__all__ = ["CornerCodes"]
 
 
 class CornerCodes:
@@ -37,12 +37,11 @@ class CornerCodes:
             v: of the columns.
             apart: the code of pairs that are apart below each depth 0 … L − 1.
         """
-        last = u[-1:]
-        rows, cols = depths_between(u, v[:1])[:, 0], depths_between(last, v)[0]
-        depths = torch.unique(torch.cat([rows, cols]))
-        firsts = torch.searchsorted(rows, depths)
-        ends = torch.searchsorted(-cols, -depths, right=True)
-        codes = [*apart, int(relation.leaf_codes(last))]
+        rows = (u.paths == v.paths[0]).sum(1).cpu().numpy()  # of little numbers, where numpy is quick
+        cols = (v.paths == u.paths[-1]).sum(1).cpu().numpy()
+        depths = np.unique(np.concatenate([rows, cols]))
+        firsts, ends = rows.searchsorted(depths), len(cols) - cols[::-1].searchsorted(depths)
+        codes = [*apart, int(relation.leaf_codes(u[-1:]))]
         corners = [
             (codes[depth], slice(first, len(u)), slice(0, end))
             for depth, first, end in zip(depths.tolist(), firsts.tolist(), ends.tolist(), strict=True)
@@ -93,11 +92,6 @@ class CornerCodes:
         for code, rows, cols in self.corners:
             entries[rows, cols] = table[code]
         return entries
-
-
-def depths_between(u: LabelRows, v: LabelRows) -> Tensor:
-    """Depths `(b, c)` of the lowest common ancestors of leaves; L of a leaf with itself."""
-    return (u.paths[:, None] == v.paths[None]).sum(2)
 
 
 def _without(whole: slice, part: slice) -> list[slice]:

@@ -25,13 +25,11 @@ class _Depth:
         parent: `(N + 1,)` the node of the depth above that each lies in; the last, of nobody, in the last.
         size: N of the depth above.
         own: `(1, c)` the node that each column lies in, N if no row does.
-        count: `(N,)` rows of each.
     """
 
     parent: Tensor
     size: int
     own: Tensor
-    count: Tensor
 
 
 class NestedCodes:
@@ -60,14 +58,14 @@ class NestedCodes:
         self._depths: list[_Depth] = []
         above, count = torch.zeros_like(row_codes), 1
         for row, col in zip(row_paths.unbind(1), col_paths.unbind(1), strict=True):
-            nodes, run, sizes = torch.unique_consecutive(row, return_inverse=True, return_counts=True)
+            nodes, run = torch.unique_consecutive(row, return_inverse=True)
             parent = run.new_full((len(nodes) + 1,), count)
             parent[run] = above
             own = run
             if row_paths is not col_paths:
                 own = torch.searchsorted(nodes, col.contiguous()).clamp_(max=len(nodes) - 1)
                 own = torch.where(nodes[own] == col, own, len(nodes))
-            self._depths.append(_Depth(parent, count, own[None], sizes))
+            self._depths.append(_Depth(parent, count, own[None]))
             above, count = run, len(nodes)
         self._leaf, self._leaves = above, count
         self._symmetric = row_paths is col_paths
@@ -109,20 +107,6 @@ class NestedCodes:
             code = None
         found[self.apart[0]] += total[0]
         return found
-
-    def own(self) -> Tensor:
-        """The code `(c,)` of each column with a row of its label."""
-        return self._cols[1]
-
-    def counts(self) -> Tensor:
-        """Number of rows in each relation to each column `(R, c)` int64, of a tile on the diagonal."""
-        sizes = [depth.count[depth.own[0]] for depth in self._depths]
-        found = sizes[0].new_zeros((self.size, len(sizes[0])))
-        above: Tensor | int = len(sizes[0])
-        for code, size in zip(self.apart, sizes, strict=True):
-            found[code] += above - size
-            above = size
-        return found.scatter_add_(0, self._cols[1][None], sizes[-1][None])
 
     def spread_columns(self, table: Tensor) -> Tensor:
         """Each column's own entries `(b, c)` of a table `(R, c)`."""

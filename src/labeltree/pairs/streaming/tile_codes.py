@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.pairs.relation import LabelRows, PairRelation
-from labeltree.pairs.streaming.corner_codes import CornerCodes, depths_between
+from labeltree.pairs.streaming.corner_codes import CornerCodes
 from labeltree.pairs.streaming.nested_codes import NestedCodes
 
 __all__ = ["TileCodes", "column_minima", "tile_codes"]
@@ -62,15 +62,16 @@ def tile_codes(relation: PairRelation, u: LabelRows, v: LabelRows) -> TileCodes:
 
 def _apart(relation: PairRelation, u: LabelRows, v: LabelRows) -> list[int] | None:
     """The code of pairs of leaves that are apart below each depth 0 … L − 1, or None: it takes more."""
-    if not (u.are_leaves and (u is v or v.are_leaves)):
+    if "leaves" not in relation.kept:
+        relation.kept["leaves"] = relation.queries.are_leaves and relation.keys.are_leaves
+    if not (relation.kept["leaves"] or (u.are_leaves and (u is v or v.are_leaves))):
         return None
-    apart = torch.arange(relation.max_depth)
-    if relation.refined and u.depth is not None and v.depth is not None:
-        least, most = torch.cat([u.depth, v.depth]).aminmax()
-        if int(least) != int(most):
-            return None
-        apart = relation.space.apart(apart, int(least))
-    codes: list[int] = apart.tolist()
+    if not relation.refined or u.depth is None or v.depth is None:
+        return list(range(relation.max_depth))
+    least, most = torch.cat([u.depth, v.depth]).aminmax()
+    if int(least) != int(most):
+        return None
+    codes: list[int] = relation.space.apart(torch.arange(relation.max_depth), int(least)).tolist()
     return codes
 
 
@@ -113,7 +114,7 @@ class LabelPairCodes:
         """As `of`, where all labels are leaves, of `apart` the codes of those that are."""
         (first_u, label_u), (first_v, label_v) = _runs(u.nodes), _runs(v.nodes)
         u, v = u[first_u], v[first_v]
-        depth = depths_between(u, v)
+        depth = (u.paths[:, None] == v.paths).sum(2)
         codes = depth.new_tensor([*apart, 0])[depth]
         own = relation.leaf_codes(u)[:, None]
         of_labels = torch.where(depth == relation.max_depth, own, codes)
@@ -141,16 +142,6 @@ class LabelPairCodes:
         by_label = values.new_zeros((len(self.of_labels), values.shape[1])).index_add_(0, self.rows, values)
         found = values.new_zeros((values.shape[1], self.size))
         return found.scatter_add_(1, self._codes(), by_label.T).T
-
-    def own(self) -> Tensor:
-        """As `TileCodes.own`."""
-        return self.of_labels.diagonal()[self.cols]
-
-    def counts(self) -> Tensor:
-        """As `TileCodes.counts`."""
-        sizes = torch.bincount(self.rows, minlength=len(self.of_labels))
-        found = sizes.new_zeros((len(self.cols), self.size))
-        return found.scatter_add_(1, self._codes(), sizes.expand(len(self.cols), -1)).T
 
     def spread_columns(self, table: Tensor) -> Tensor:
         """As `TileCodes.spread_columns`."""
