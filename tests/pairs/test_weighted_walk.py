@@ -147,6 +147,22 @@ def test_rows_of_a_shard_are_those_of_the_whole(kind, monkeypatch, general):
     assert not general
 
 
+def test_many_views(general):
+    """More pairs of views than are computed at a time."""
+    generator = torch.Generator().manual_seed(0)
+    n = 300
+    z, instances = torch.randn(n, 3, generator=generator, dtype=torch.float64), torch.arange(n) % 5
+    relation = RatingRelation.of_ratings(torch.randint(1, 4, (n, 2), generator=generator), instances, 0.5)
+    slopes = torch.randn(n, 6, generator=generator, dtype=torch.float64)
+    with implementation("dense"):
+        expected = evaluated(z, lambda: relation, slopes)
+    with implementation("streaming", tile=128):
+        got = evaluated(z, lambda: relation, slopes)
+    assert not general
+    for ours, theirs in zip(got, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
 def test_other_weights_take_the_general_walk(general):
     z, relation = batch("few")
     made = relation()
