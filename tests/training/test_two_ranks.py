@@ -77,7 +77,7 @@ def run_ranks(recipe: Path, run: Path, out: Path, *, stop_after: int = 0) -> lis
         for rank in range(2)
     ]
     try:
-        errors = [rank.communicate(timeout=120)[1] for rank in ranks]
+        errors = [rank.communicate(timeout=400)[1] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
