@@ -21,7 +21,7 @@ from labeltree.pairs.streaming.exponents import exponent_dtype
 from labeltree.pairs.streaming.label_pairs import LabelPairs
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.order import LabelOrder
-from labeltree.pairs.streaming.scratch import scratch
+from labeltree.pairs.streaming.pair_sets import PairSets
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
 __all__ = ["bounded_terms", "fits"]
@@ -83,8 +83,7 @@ class _Work:
     """What follows from the labels.
 
     Attributes:
-        sets: `(S, n, n)` the pairs that stand in each of the denominators, or None: all pairs in the one.
-        set_of: `(T,)` the denominator of each term.
+        sets: the denominators.
         flat: `(P,)` the positives of any term, i·n + k, ascending.
         terms: the pairs of each term.
         number: `(T, n)` how many positives each row has.
@@ -100,11 +99,7 @@ class _Work:
     ) -> None:
         self.temperature, self.detach_bound, self.n = temperature, detach_bound, relation.num_queries
         pairs, n = LabelPairs(relation), relation.num_queries
-        self.sets: NDArray[np.bool_] | None = None
-        self.set_of = np.zeros(len(members), np.int64)
-        if not members[:, pairs.present].all():
-            kinds, self.set_of = np.unique(members, axis=0, return_inverse=True)
-            self.sets = np.stack([pairs.spread(kind) for kind in kinds])
+        self.sets = PairSets(pairs, members)
         bits = 1 << np.arange(len(positives))
         mixed = (positives * bits[:, None]).sum(0)
         mixed = pairs.spread(mixed.astype(np.min_scalar_type(bits[-1] * 2 - 1)))
@@ -115,23 +110,6 @@ class _Work:
         places = [np.flatnonzero((mixed & bit.astype(mixed.dtype)) != 0) for bit in bits]
         self.terms = [_Term(at, row.take(at), n) for at in places]
         self.number = np.stack([term.number for term in self.terms])
-
-    def sums(self, tile: Tensor) -> Tensor:
-        """Of each row of a tile, over each of the sets, `(S, n)`."""
-        if self.sets is None:
-            return tile.sum(1)[None]
-        return torch.stack([(tile * part).sum(1) for part in torch.from_numpy(self.sets)])
-
-    def slopes(self, tile: Tensor, of_sums: Tensor) -> Tensor:
-        """The tile times what both rows of a pair have in `of_sums (S, n)`, over the sets."""
-        out, found = scratch("slopes", (self.n, self.n), tile), None
-        for number, one in enumerate(of_sums):
-            if self.sets is None:
-                return torch.add(one[:, None], one, out=out).mul_(tile)
-            part = (one[:, None] + one) * torch.from_numpy(self.sets[number])
-            found = part if found is None else found.add_(part)
-        assert found is not None
-        return torch.mul(found, tile, out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +135,12 @@ def _bounds(losses: list[Floats], dtype: Any) -> _Bounds:
 class _BoundedTile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, work: _Work) -> Tensor:
-        u, inverse = unit_rows(z, torch.arange(work.n))
+        u, inverse = unit_rows(z)
         tile = u @ u.T
         s = tile.view(-1).numpy().take(work.flat) / work.temperature
         tile.mul_(math.log2(math.e) / work.temperature).exp2_().fill_diagonal_(0.0)
-        sums = work.sums(tile)
-        offset = torch.where(sums > 0, sums, 1.0).log_().numpy()[work.set_of]
+        sums = work.sets.sums(tile)
+        offset = torch.where(sums > 0, sums, 1.0).log_().numpy()[work.sets.of_term]
         losses = [offset[t][term.row] - s.take(term.at) for t, term in enumerate(work.terms)]
         bounds = _bounds(losses, s.dtype)
         total = np.zeros_like(offset)
@@ -198,8 +176,8 @@ class _BoundedTile(torch.autograd.Function):
                     coarser = 0.0
                 coarser += float((g[t] * (work.number[t] - own)).sum())
             of_sums = torch.zeros_like(sums)
-            of_sums.index_add_(0, torch.from_numpy(work.set_of), torch.from_numpy(of_offset))
-            slopes = work.slopes(tile, of_sums.div_(torch.where(sums > 0, sums, 1.0)))
+            of_sums.index_add_(0, torch.from_numpy(work.sets.of_term), torch.from_numpy(of_offset))
+            slopes = work.sets.slopes(tile, of_sums.div_(torch.where(sums > 0, sums, 1.0)))
             pairs, of_pairs = slopes.view(-1), torch.from_numpy(of_s)
             for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
                 pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)
