@@ -80,7 +80,7 @@ def test_tiles_of_one_relation(dtype, d, tmp_path):
         gradient_kernel, dtype, how, how.num_warps, how.num_stages, **common, F=flags, HALF=how.half
     )
     for built in (forward, backward):
-        assert bytes_spilled(built, tmp_path) <= (128 if dtype == torch.float16 else 0)
+        assert bytes_spilled(built, tmp_path) <= (256 if dtype == torch.float16 else 0)
         assert ("wgmma.mma_async" in built.asm["ptx"]) == how.half  # float32 proper has no tensor core
         assert "cp.async" in built.asm["ptx"]  # tiles are fetched ahead
 

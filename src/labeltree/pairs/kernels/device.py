@@ -36,8 +36,12 @@ def added_product(sums, weight, y, PRECISION: tl.constexpr, HALF: tl.constexpr):
         sums = tl.dot(weight, y, sums, input_precision=PRECISION)
     elif y.dtype == tl.float32:  # in the interpreter
         sums = tl.dot(weight.to(tl.bfloat16).to(tl.float32), y, sums, input_precision="ieee")
-    else:
-        sums = tl.dot(weight.to(tl.bfloat16), y.to(tl.bfloat16), sums)
+    elif y.dtype == tl.bfloat16:
+        sums = tl.dot(weight.to(tl.bfloat16), y, sums)
+    else:  # float16 has three bits more, which in tight clusters are what the gradient is made of
+        most = y.to(tl.bfloat16)
+        sums = tl.dot(weight.to(tl.bfloat16), most, sums)
+        sums = tl.dot(weight.to(tl.bfloat16), (y - most.to(y.dtype)).to(tl.bfloat16), sums)
     return sums
 
 

@@ -1,8 +1,13 @@
 """Pair statistics by Triton kernels, for cosine similarity and relations of labels.
 
-Memory is O(n (d + R)). Products of half-precision vectors are exact in float32, and their slopes are rounded
-to bfloat16 before they are multiplied by vectors again; float32 vectors are multiplied in float32 proper
-("ieee"), which no tensor core does, unless `torch.set_float32_matmul_precision` allows otherwise.
+Memory is O(n (d + R)). Half-precision vectors are multiplied as they are, which is exact in float32, and
+their norms divided out afterwards; the slopes of pairs are rounded to bfloat16 before they are multiplied by
+vectors again, and gradients add up in float32. That errs by no more than the gradient then does as bfloat16,
+0.2 %. Unit vectors rounded to bfloat16 would do for values (1e-6), but not for gradients: 0.2 % in random
+directions, 1 % in clusters of radius 0.5, and 20 % in clusters of radius 0.1 (n = 1024, d = 128, τ = 0.1).
+
+float32 vectors are multiplied in float32 proper ("ieee"), which no tensor core does, unless
+`torch.set_float32_matmul_precision` allows otherwise. With a shard, only its rows are walked over.
 """
 
 from __future__ import annotations
