@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-__all__ = ["MOST_NODES", "NodeCodes"]
+__all__ = ["NodeCodes"]
 
-MOST_NODES = 1024  # their codes take 2 MB
+_MOST_NODES = 1024  # their codes take 2 MB
 
 
 class NodeCodes:
@@ -18,24 +21,29 @@ class NodeCodes:
         codes: `(N + 1, N + 1)` int16, row and column N standing for a missing label.
     """
 
-    _kept: WeakIdKeyDictionary = WeakIdKeyDictionary()
+    _kept: ClassVar[WeakIdKeyDictionary] = WeakIdKeyDictionary()
 
     def __init__(self, codes: Tensor) -> None:
         self.codes = codes
 
     @classmethod
-    def kept(cls, taxonomy_paths: Tensor, refined: bool) -> NodeCodes | None:
-        """What was kept for a taxonomy's paths, if anything was."""
-        found: NodeCodes | None = cls._kept.get(taxonomy_paths, {}).get(refined)
-        return found
+    def of_taxonomy(
+        cls, paths: Tensor, refined: bool, compute: Callable[[Tensor], Tensor]
+    ) -> NodeCodes | None:
+        """The codes of a taxonomy, kept for as long as its `paths (N, L)` live; None of a large one.
 
-    @classmethod
-    def keep(cls, taxonomy_paths: Tensor, refined: bool, codes: Tensor) -> NodeCodes:
-        """Keep codes `(N + 1, N + 1)` for as long as the taxonomy's paths live."""
-        with torch.inference_mode(False):  # training goes on with what validation has kept
-            found = cls(codes.to(torch.int16, copy=True))
-        cls._kept.setdefault(taxonomy_paths, {})[refined] = found
-        return found
+        Args:
+            paths: rows of `Taxonomy.paths`.
+            refined: which numbering the codes have.
+            compute: gives the codes `(m, m)` of m nodes with each other.
+        """
+        kept: dict[bool, NodeCodes] = cls._kept[paths] if paths in cls._kept else {}
+        if refined not in kept and 0 < len(paths) <= _MOST_NODES:
+            with torch.inference_mode(False):  # training goes on with what validation has kept
+                every = torch.arange(-1, len(paths), device=paths.device).roll(-1)
+                kept[refined] = cls(compute(every).to(torch.int16))
+            cls._kept[paths] = kept
+        return kept.get(refined)
 
     def of(self, u: Tensor, v: Tensor) -> Tensor:
         """Codes `(b, c)` int64 of nodes `u (b,)` with `v (c,)`, −1 being a missing label."""

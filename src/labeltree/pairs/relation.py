@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.pairs.node_codes import MOST_NODES, NodeCodes
+from labeltree.pairs.node_codes import NodeCodes
 from labeltree.pairs.space import RelationSpace, relation_space
 from labeltree.taxonomy.relations import KIN, SAME, relation_from_paths
 
@@ -42,7 +42,13 @@ class LabelRows:
         """Rows of the labels `nodes (n,)`, looked up in the taxonomy's tensors."""
         index = nodes.clamp(min=0)
         depth = None if taxonomy_depth is None else taxonomy_depth[index]
-        codes = _node_codes(taxonomy_paths, taxonomy_depth)
+
+        def computed(nodes: Tensor) -> Tensor:
+            of_nodes = None if taxonomy_depth is None else taxonomy_depth[nodes]
+            rows = cls(nodes, taxonomy_paths[nodes], None, of_nodes)
+            return PairRelation(rows, rows, offset=None).label_codes(rows, rows)
+
+        codes = NodeCodes.of_taxonomy(taxonomy_paths, taxonomy_depth is not None, computed)
         return cls(nodes, taxonomy_paths[index], instances, depth, codes)
 
     def __len__(self) -> int:
@@ -228,19 +234,6 @@ class PairRelation:
     def view_codes(self, codes: Tensor) -> Tensor:
         """The codes of views of one sample, from those of their labels."""
         return self.space.of_views.to(codes.device)[codes]
-
-
-def _node_codes(taxonomy_paths: Tensor, taxonomy_depth: Tensor | None) -> NodeCodes | None:
-    """The codes of all pairs of nodes of a small taxonomy, computed when they are first asked for."""
-    refined = taxonomy_depth is not None
-    found = NodeCodes.kept(taxonomy_paths, refined)
-    if found is None and 0 < len(taxonomy_paths) <= MOST_NODES:
-        every = torch.arange(-1, len(taxonomy_paths), device=taxonomy_paths.device).roll(-1)
-        depth = None if taxonomy_depth is None else taxonomy_depth[every]
-        rows = LabelRows(every, taxonomy_paths[every], None, depth)
-        codes = PairRelation(rows, rows, offset=None).label_codes(rows, rows)
-        found = NodeCodes.keep(taxonomy_paths, refined, codes)
-    return found
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:

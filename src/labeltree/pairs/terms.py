@@ -14,7 +14,7 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.statistics import pair_statistics
 from labeltree.pairs.streaming import terms_tile
-from labeltree.pairs.streaming.tiles import TILE
+from labeltree.pairs.streaming.tiles import TILE, blocks
 
 __all__ = ["masked_logsumexp", "relation_terms", "term_logsumexp", "weigh"]
 
@@ -87,13 +87,13 @@ def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     occurs = lse.detach().amax(0) > -torch.inf if len(lse) else torch.ones_like(member[0])
     distinct, of_term = torch.unique(member & occurs, dim=0, return_inverse=True)
     block = max(_ROOM // max(distinct.numel(), 1), 1)
-    parts = [masked_logsumexp(rows[:, None, :], distinct) for rows in lse.split(block)]
+    parts = [masked_logsumexp(lse[rows, None], distinct) for rows in blocks(len(lse), block)]
     found = torch.cat(parts) if parts else lse.new_empty((0, len(distinct)))
     return found[:, of_term]
 
 
 def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
-    """Σ_r weights_tr·statistic_ir, `(n, T)`, in the precision of the weights whatever autocast or TF32 say."""
+    """Σ_r weights_tr·statistic_ir, `(n, T)`, in the weights' precision whatever autocast or TF32 say."""
     statistic = statistic.to(weights.dtype)
     if not statistic.requires_grad:
         return _product(statistic, weights)

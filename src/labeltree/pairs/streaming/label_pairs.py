@@ -1,4 +1,4 @@
-"""The pairs of a small batch on a CPU by their labels: tables over the relation codes, spread over all pairs.
+"""The pairs of a small batch by their labels: tables over the relation codes, spread over all pairs.
 
 An operation of numpy on so little costs a fraction of one of torch.
 """
@@ -23,26 +23,30 @@ class LabelPairs:
     """The codes of a batch with itself: those of its distinct labels, and those of views of one sample.
 
     Args:
-        relation: of a batch with itself, on a CPU.
+        relation: of a batch with itself.
 
     Attributes:
         codes: `(C, C)` of the distinct labels with each other.
         of_row: `(n,)` which of the labels each row has.
-        twins: `(2, P)` rows of views of one sample, each pair both ways.
-        twin_codes: `(P,)` their codes.
+        sizes: `(C,)` rows of each label.
+        twins: `(2, P)` rows of views of one sample: every pair, and then every pair the other way round.
+        twin_labels: `(P,)` their codes as labels.
+        twin_codes: `(P,)` their codes as views.
         size: number R of codes.
     """
 
     def __init__(self, relation: PairRelation) -> None:
         rows = relation.queries
-        _, first, self.of_row = np.unique(rows.nodes.numpy(), return_index=True, return_inverse=True)
-        labels = rows[torch.from_numpy(first)]
-        self.codes: Ints = relation.label_codes(labels, labels).numpy()
+        _, first, self.of_row, self.sizes = np.unique(
+            rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True
+        )
+        labels = rows[torch.from_numpy(first).to(rows.nodes.device)]
+        self.codes: Ints = relation.label_codes(labels, labels).cpu().numpy()
         self.size = relation.num_relations
-        i, k = _twins(None if rows.instances is None else rows.instances.numpy())
+        i, k = _twins(None if rows.instances is None else rows.instances.cpu().numpy())
         self.twins = np.concatenate([[i, k], [k, i]], axis=1)
-        of_twins = self.codes[self.of_row[self.twins[0]], self.of_row[self.twins[1]]]
-        self.twin_codes: Ints = relation.view_codes(torch.from_numpy(of_twins)).numpy()
+        self.twin_labels = self.codes[self.of_row[self.twins[0]], self.of_row[self.twins[1]]]
+        self.twin_codes: Ints = relation.space.of_views.numpy()[self.twin_labels]
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:

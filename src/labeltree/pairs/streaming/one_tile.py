@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.exponents import common_slope, exponent_dtype
+from labeltree.pairs.streaming.label_pairs import LabelPairs
 from labeltree.pairs.streaming.least import add_least_gradient
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.scratch import scratch
@@ -41,8 +43,7 @@ class OneTile:
         self, relation: PairRelation, temperature: float, scale: Tensor | None, want: frozenset[Statistic]
     ) -> None:
         self.relation, self.temperature, self.scale, self.want = relation, temperature, scale, want
-        self.labels = _labels(relation)
-        self.views = _views(relation, self.labels)
+        self.labels, self.views = _bookkeeping(relation)
 
     def counts(self) -> Tensor:
         """Number of keys in each relation to each row of the batch, `(n, R)` int64."""
@@ -91,7 +92,7 @@ class _Labels:
         return found.scatter_reduce_(1, self.by_row, by_label.T, "amin")
 
     def spread(self, table: Tensor) -> Tensor:
-        """What the row k of a pair has in a table `(n, R)` for its relation, `(n, n)` with entries at (i, k)."""
+        """What the row k of a pair has in a table `(n, R)` for its relation, at (i, k)."""
         return table.gather(1, self.by_row).T.contiguous().index_select(0, self.of_row)
 
     def spread_codes(self, table: Tensor) -> Tensor:
@@ -131,43 +132,25 @@ class _Views:
         return table.view(-1).index_select(0, self.codes).view(2, -1).sum(0)
 
 
-def _labels(relation: PairRelation) -> _Labels:
-    rows = relation.queries
-    found = np.unique(rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True)
-    first, of_row, sizes = (torch.from_numpy(x).to(rows.nodes.device) for x in found[1:])
-    labels = rows[first]
-    codes = relation.label_codes(labels, labels)
-    return _Labels(of_row, sizes, codes, codes.index_select(0, of_row))
+def _bookkeeping(relation: PairRelation) -> tuple[_Labels, _Views | None]:
+    pairs, device = LabelPairs(relation), relation.queries.nodes.device
 
+    def placed(x: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(x).to(device)
 
-def _views(relation: PairRelation, labels: _Labels) -> _Views | None:
-    instances = relation.queries.instances
-    if instances is None:
-        return None
-    ids = instances.cpu().numpy()
-    order = np.argsort(ids, kind="stable")
-    ids = ids[order]
-    first, second = [], []
-    for step in range(1, len(ids)):
-        same = (ids[step:] == ids[:-step]).nonzero()[0]
-        if not len(same):
-            break
-        first.append(order[same])
-        second.append(order[same + step])
-    if not first:
-        return None
-    n, size = relation.num_queries, relation.num_relations
-    i, k = np.concatenate(first), np.concatenate(second)
-    of_row = labels.of_row.cpu().numpy()
-    of_labels = labels.codes.cpu().numpy()[of_row[i], of_row[k]]
-    of_views = relation.space.of_views.numpy()[of_labels]
-    row = np.concatenate([i, k]) * size
-    codes = row + np.tile(of_views, 2)
-    moved = np.concatenate([row + np.tile(of_labels, 2), codes])
-    moves = np.repeat([-1, 1], len(codes))
-    at = np.concatenate([i * n + k, k * n + i])
-    device = instances.device
-    return _Views(*(torch.from_numpy(x).to(device) for x in (at, codes, of_views, moved, moves)))
+    codes = placed(pairs.codes)
+    of_row = placed(pairs.of_row)
+    labels = _Labels(of_row, placed(pairs.sizes), codes, codes.index_select(0, of_row))
+    if not pairs.twins.size:
+        return labels, None
+    i, k = pairs.twins
+    row = i * pairs.size
+    codes_at = row + pairs.twin_codes
+    moved = np.concatenate([row + pairs.twin_labels, codes_at])
+    moves = np.repeat([-1, 1], len(row))
+    relations = pairs.twin_codes[: len(row) // 2]
+    at = i * relation.num_queries + k
+    return labels, _Views(*(placed(x) for x in (at, codes_at, relations, moved, moves)))
 
 
 class _OneTile(torch.autograd.Function):
