@@ -101,12 +101,13 @@ class _Symmetric(torch.autograd.Function):
         _ViewPairs(walk).complete(sums, least)
         nothing = u.new_empty((0, order.relation.num_relations))
         total = order.unsorted(order.sums.sums(u).div_(tau)) if "sum" in work.want else nothing
-        lse = nothing if sums is None else order.unsorted(sums.log().to(u.dtype))
+        saved = None if sums is None else sums.to(exponents, copy=True)
+        lse = nothing if sums is None else order.unsorted(sums.log_().to(u.dtype))
         least = nothing if least is None else order.unsorted(least / tau)
         walk.forget()
         ctx.work, ctx.walk = work, walk
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, sums)
+        ctx.save_for_backward(z, saved)
         return total, lse, least
 
     @staticmethod
@@ -153,9 +154,9 @@ def _slopes(walk: Exponentials, of_lse: Tensor, sums: Tensor) -> tuple[Tensor, T
     slope = torch.empty_like(sums.T, dtype=walk.dtype, memory_format=torch.contiguous_format)
     common: Tensor | None = slope.new_empty(len(sums))
     for rows in blocks(len(sums), _BLOCK):
-        here = sums[rows]
+        here = sums[rows].double()
         present = here > 0
-        each = torch.where(present, of_lse[order.order[rows]].double() / here, 0.0)
+        each = torch.where(present, of_lse[order.order[rows]] / here, 0.0)
         slope[:, rows] = each.T
         if common is not None:
             shared = common_slope(each, here, present & ~views, walk.u.dtype)
