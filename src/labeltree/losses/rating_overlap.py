@@ -98,7 +98,7 @@ class RatingOverlap:
             unknown = value.isnan()
             value.masked_fill_(~(value > threshold), 0.0)
             return value.to(dtype), unknown.to(dtype) if bool(unknown.any()) else None
-        unknown = None
+        unknown: Tensor | None = None
         with torch.autocast(self._keys.device.type, enabled=False):
             least = _products(self._least, rows, cols)
             if self._complete:
@@ -114,7 +114,7 @@ class RatingOverlap:
                     most.clamp_(min=_NOTHING)
         bound = torch.tensor(_largest_fraction(threshold, self._most_sum), dtype=dtype).item()
         value = least.to(dtype).div_(most.to(dtype))
-        return torch.nn.functional.threshold_(value, bound, 0.0), unknown
+        return torch.nn.functional.threshold(value, bound, 0.0, inplace=True), unknown
 
     def _sums(self, rows: Rows, cols: Rows) -> tuple[Tensor, Tensor, Tensor]:
         """Σ min, Σ max and the number of aspects that both rows have."""

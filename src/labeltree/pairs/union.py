@@ -12,6 +12,8 @@ from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks
 
 __all__ = ["UnionBatch", "union_batch"]
 
+_TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
 
 @dataclass(frozen=True, eq=False)
 class UnionBatch:
@@ -34,7 +36,7 @@ def union_batch(
     """The union of the batches of all ranks, which may be uneven or empty. All ranks must call this.
 
     Args:
-        embeddings: `(n_rank, d)` float32 or float64.
+        embeddings: `(n_rank, d)` floating point.
         columns: by name, `(n_rank,)` or `(n_rank, A)` int64, or None; the same names on every rank.
         over_ranks: False: the batch of this rank alone, and nobody is asked.
 
@@ -58,8 +60,7 @@ def union_batch(
 
 def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> list[int]:
     """Rows of every rank, once all have the same kind of batch."""
-    double = embeddings.dtype == torch.float64
-    kinds = [embeddings.shape[1], int(double), *(_kind(column) for column in columns.values())]
+    kinds = [embeddings.shape[1], _TYPES.index(embeddings.dtype), *(_kind(column) for column in columns.values())]
     own = torch.tensor([len(embeddings), *kinds], device=embeddings.device)
     every = [torch.empty_like(own) for _ in range(num_ranks())]
     distributed.all_gather(every, own)
@@ -82,5 +83,5 @@ def _kind(column: Tensor | None) -> int:
 
 def _described(at: int, kind: int) -> str:
     if at == 1:
-        return "float64" if kind else "float32"
+        return str(_TYPES[kind]).removeprefix("torch.")
     return "None" if kind == -2 else "of shape (n,)" if kind == -1 else f"of shape (n, {kind})"
