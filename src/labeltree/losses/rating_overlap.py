@@ -95,9 +95,9 @@ class RatingOverlap:
         """
         if not self._in_bits or self._most_sum > _MOST_SUM:
             value = self.jaccard(rows, cols)
-            unknown = value.isnan()
+            nothing = value.isnan()
             value.masked_fill_(~(value > threshold), 0.0)
-            return value.to(dtype), unknown.to(dtype) if bool(unknown.any()) else None
+            return value.to(dtype), nothing.to(dtype) if bool(nothing.any()) else None
         unknown: Tensor | None = None
         with torch.autocast(self._keys.device.type, enabled=False):
             least = _products(self._least, rows, cols)

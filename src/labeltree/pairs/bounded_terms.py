@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.pairs.implementation import planned
+from labeltree.pairs.implementation import asked
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import bounded_tile
@@ -37,8 +37,8 @@ def bounded_terms(
         similarity: as in `pair_statistics`.
         detach_bound: whether the bounds are constants for the gradient.
     """
-    plan = planned(embeddings.device, len(embeddings) ** 2)
-    if plan.name != "streaming" or similarity != "cosine" or isinstance(temperature, Tensor):
+    plan = asked()
+    if plan.name not in ("auto", "streaming") or similarity != "cosine" or isinstance(temperature, Tensor):
         return None
     few = plan.tile or TILE
     if not bounded_tile.fits(embeddings, relation, float(temperature), positives, few):

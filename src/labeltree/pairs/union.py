@@ -60,7 +60,8 @@ def union_batch(
 
 def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> list[int]:
     """Rows of every rank, once all have the same kind of batch."""
-    kinds = [embeddings.shape[1], _TYPES.index(embeddings.dtype), *(_kind(column) for column in columns.values())]
+    kinds = [embeddings.shape[1], _TYPES.index(embeddings.dtype)]
+    kinds += [_kind(column) for column in columns.values()]
     own = torch.tensor([len(embeddings), *kinds], device=embeddings.device)
     every = [torch.empty_like(own) for _ in range(num_ranks())]
     distributed.all_gather(every, own)
