@@ -32,9 +32,9 @@ def check_batch(
     nodes = _ids("nodes", nodes, embeddings)
     instances = _ids("instances", instances, embeddings)
     if nodes is not None and num_nodes is not None and nodes.numel():
-        wrong = (nodes < -1) | (nodes >= num_nodes)
-        if bool(wrong.any()):
-            row = int(wrong.nonzero()[0])
+        least, greatest = nodes.aminmax()
+        if int(least) < -1 or int(greatest) >= num_nodes:
+            row = int(((nodes < -1) | (nodes >= num_nodes)).nonzero()[0])
             raise ValueError(
                 f"nodes must lie between -1 (missing) and {num_nodes - 1}, the last node of the taxonomy; "
                 f"got {int(nodes[row])} in row {row}. Class numbers of a data set are not node ids: "

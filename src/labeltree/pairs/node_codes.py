@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -44,6 +46,10 @@ class NodeCodes:
                 kept[refined] = cls(compute(every).to(torch.int16))
             cls._kept[paths] = kept
         return kept.get(refined)
+
+    def among(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Codes `(m, m)` of m nodes with each other."""
+        return self.codes.cpu().numpy().take(nodes, axis=0).take(nodes, axis=1).astype(np.int64)
 
     def of(self, u: Tensor, v: Tensor) -> Tensor:
         """Codes `(b, c)` int64 of nodes `u (b,)` with `v (c,)`, −1 being a missing label."""

@@ -49,7 +49,7 @@ class LabelRows:
             return PairRelation(rows, rows, offset=None).label_codes(rows, rows)
 
         codes = NodeCodes.of_taxonomy(taxonomy_paths, taxonomy_depth is not None, computed)
-        return cls(nodes, taxonomy_paths[index], instances, depth, codes)
+        return cls(nodes, taxonomy_paths.index_select(0, index), instances, depth, codes)
 
     def __len__(self) -> int:
         return int(self.nodes.numel())

@@ -46,7 +46,7 @@ def relation_terms(
         relation: of the batch with itself, R codes.
         geometry: as in `pair_statistics`.
         temperature: likewise.
-        positive: `(T, R)` weights.
+        positive: `(T, R)` weights; what has any is a member.
         share: `(T, R)` weights in the normaliser.
         member: `(T, R)` bool, the relations in the denominator of each term.
         scale: `(R,)` ω; None: 1.

@@ -175,9 +175,8 @@ class _BoundedTile(torch.autograd.Function):
                     of_s[term.at[pair]] -= coarser
                     coarser = 0.0
                 coarser += float((g[t] * (work.number[t] - own)).sum())
-            of_sums = torch.zeros_like(sums)
-            of_sums.index_add_(0, torch.from_numpy(work.sets.of_term), torch.from_numpy(of_offset))
-            slopes = work.sets.slopes(tile, of_sums.div_(torch.where(sums > 0, sums, 1.0)))
+            of_sums = work.sets.by_set(of_offset).div_(torch.where(sums > 0, sums, 1.0))
+            slopes = work.sets.slopes(tile, of_sums)
             pairs, of_pairs = slopes.view(-1), torch.from_numpy(of_s)
             for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
                 pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)

@@ -37,11 +37,14 @@ class LabelPairs:
 
     def __init__(self, relation: PairRelation) -> None:
         rows = relation.queries
-        _, first, self.of_row, self.sizes = np.unique(
+        labels, first, self.of_row, self.sizes = np.unique(
             rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True
         )
-        labels = rows[torch.from_numpy(first).to(rows.nodes.device)]
-        self.codes: Ints = relation.label_codes(labels, labels).cpu().numpy()
+        if rows.codes is not None:
+            self.codes: Ints = rows.codes.among(labels)
+        else:
+            some = rows[torch.from_numpy(first).to(rows.nodes.device)]
+            self.codes = relation.label_codes(some, some).cpu().numpy()
         self.size = relation.num_relations
         i, k = _twins(None if rows.instances is None else rows.instances.cpu().numpy())
         self.twins = np.concatenate([[i, k], [k, i]], axis=1)

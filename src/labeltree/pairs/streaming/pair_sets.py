@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -36,6 +38,13 @@ class PairSets:
         if self._sets is None:
             return tile.sum(1)[None]
         return torch.stack([(tile * part).sum(1) for part in torch.from_numpy(self._sets)])
+
+    def by_set(self, values: NDArray[Any]) -> Tensor:
+        """What the terms have in `values (T, n)`, added up over those of each set, `(S, n)`."""
+        if self._sets is None:
+            return torch.from_numpy(values.sum(0, keepdims=True))
+        found = torch.zeros((len(self._sets), values.shape[1]), dtype=torch.from_numpy(values).dtype)
+        return found.index_add_(0, torch.from_numpy(self.of_term), torch.from_numpy(values))
 
     def slopes(self, tile: Tensor, of_sums: Tensor) -> Tensor:
         """The tile times what both rows of a pair have in `of_sums (S, n)`, over the sets."""

@@ -114,8 +114,9 @@ class _TermsTile(torch.autograd.Function):
         if work.omega is not None:
             tile.mul_(work.omega)
         tile.exp2_().fill_diagonal_(0.0)
-        sums = work.sets.sums(tile)
-        lse = torch.where(sums > 0, sums, 1.0).log_().numpy()[work.sets.of_term]
+        # a row without members has no positives either: whatever its sum is made of counts 0 times
+        sums = work.sets.sums(tile).clamp_(min=torch.finfo(tile.dtype).tiny)
+        lse = sums.log().numpy()[work.sets.of_term]
         row = work.positive * lse - work.by_row(work.weight * s) / work.temperature
         ctx.work = work
         ctx.save_for_backward(z, u, inverse, tile, sums)
@@ -127,9 +128,7 @@ class _TermsTile(torch.autograd.Function):
         work: _Work = ctx.work
         with by_hand(z.device):
             g = grad.T.contiguous().numpy()
-            of_sums = torch.zeros_like(sums)
-            of_sums.index_add_(0, torch.from_numpy(work.sets.of_term), torch.from_numpy(g * work.positive))
-            slopes = work.sets.slopes(tile, of_sums.div_(torch.where(sums > 0, sums, 1.0)))
+            slopes = work.sets.slopes(tile, work.sets.by_set(g * work.positive).div_(sums))
             if work.omega is not None:
                 slopes.mul_(work.omega)
             pairs, of_s = slopes.view(-1).numpy(), (g.take(work.row, axis=1) * work.weight).sum(0)
