@@ -4,6 +4,15 @@ from labeltree.evaluation.aspect_result import AspectResult, aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.evaluate import evaluate
 from labeltree.evaluation.ground import Ground, translate
+from labeltree.evaluation.protocol import (
+    Inputs,
+    ProtocolEntry,
+    ProtocolResult,
+    Second,
+    get_protocol,
+    list_protocols,
+    register,
+)
 from labeltree.evaluation.reading import ROLES, Reading, read
 from labeltree.evaluation.result import (
     Confusion,
@@ -24,17 +33,24 @@ __all__ = [
     "EvaluationResult",
     "EvaluationSettings",
     "Ground",
+    "Inputs",
     "MethodResult",
     "NodeErrors",
+    "ProtocolEntry",
+    "ProtocolResult",
     "Reading",
     "Representation",
     "Samples",
+    "Second",
     "TreeErrors",
     "aspect_means",
     "choose_samples",
     "evaluate",
     "evaluate_aspects",
+    "get_protocol",
+    "list_protocols",
     "read",
+    "register",
     "translate",
     "tree_errors",
 ]

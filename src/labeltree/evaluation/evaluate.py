@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.aspect_result import aspect_means
-from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.measure import Measured, measure
 from labeltree.evaluation.notes import different_samples, reading_notes
-from labeltree.evaluation.own_answers import OwnAnswers, own_answers
-from labeltree.evaluation.probe import linear_probe
-from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
-from labeltree.evaluation.reading import Reading, read
-from labeltree.evaluation.result import EvaluationResult, MethodResult
-from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores, titled
+from labeltree.evaluation.protocol import (
+    Inputs,
+    ProtocolEntry,
+    ProtocolResult,
+    Second,
+    run_protocol,
+    wanted_protocols,
+)
+from labeltree.evaluation.prototypes import PrototypeResult
+from labeltree.evaluation.result import EvaluationResult
+from labeltree.evaluation.retrieval import titled
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.ranking import Progress
@@ -38,6 +42,8 @@ def evaluate(
     baselines: Mapping[str, EmbeddingTable] | None = None,
     split: str = "test",
     settings: EvaluationSettings | None = None,
+    protocols: Sequence[str] = (),
+    second: Second | None = None,
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
@@ -61,10 +67,15 @@ def evaluate(
         baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
         settings: default `EvaluationSettings()`.
+        protocols: names of further protocols to run, beside those that the settings name; ``all`` is every
+            one that is defined for the table. See `list_protocols`.
+        second: another table of the same encoder, for protocols that need one.
         progress: called as ``progress(message, done, total)`` while samples are searched.
 
     Raises:
-        DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy.
+        DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy, or a
+            protocol is asked for that is not defined for the table.
+        ValueError: if there is no protocol of a name, or it has no such option.
 
     Example:
         >>> import torch
@@ -78,6 +89,10 @@ def evaluate(
         (1.0, 1.0)
     """
     settings = settings or EvaluationSettings()
+    settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
+    entries = wanted_protocols(settings.protocols) if settings.protocols else []
+    for wanted in entries:
+        wanted.choose(settings.options.get(wanted.name, {}))  # a wrong option is said before hours of work
     tables = {name: table, **(baselines or {})}
     if baselines and name in baselines:
         raise ValueError(
@@ -91,10 +106,18 @@ def evaluate(
     chosen = {key: _choose(key, entry, ground, split, settings) for key, entry in tables.items()}
     samples = chosen[name]
     measured = {
-        key: _measure(key, entry, roles, chosen[key], ground, split, settings, progress)
+        key: measure(key, entry, roles, chosen[key], ground, split, settings, progress)
         for key, entry in tables.items()
     }
-    methods = {key: entry.method for key, entry in measured.items()}
+    found = {
+        key: _run_protocols(
+            entries,
+            key == name,
+            Inputs(entry, ground, chosen[key], settings, split, second, titled(progress, key)),
+        )
+        for key, entry in tables.items()
+    }
+    methods = {key: replace(entry.method, protocols=found[key]) for key, entry in measured.items()}
     prototypes = measured[name].prototypes
     return EvaluationResult(
         name=name,
@@ -117,14 +140,6 @@ def evaluate(
         ],
         settings=settings,
     )
-
-
-class _Measured(NamedTuple):
-    method: MethodResult
-    probe_gap: float
-    prototypes: PrototypeResult
-    own: OwnAnswers | None
-    aspect_notes: list[str]
 
 
 def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:
@@ -150,67 +165,17 @@ def _choose(
         raise DataError(f"table '{name}': {error}") from error
 
 
-def _measure(
-    name: str,
-    table: EmbeddingTable,
-    roles: list[str],
-    samples: Samples,
-    ground: Ground,
-    split: str,
-    settings: EvaluationSettings,
-    progress: Progress | None,
-) -> _Measured:
-    readings = {role: read(table, role, settings.feature_geometry) for role in roles}
-    nodes = table.nodes
-    with torch.no_grad():
-        _log.info("%s: linear probe", name)
-        probe = linear_probe(readings[roles[0]], nodes, samples, ground, settings)
-        _log.info("%s: prototypes and violations", name)
-        prototypes = prototype_scores(readings["embeddings"], nodes, samples, ground, settings)
-        own = own_answers(table.predictions, nodes, samples, ground)
-        retrieval: dict[str, RetrievalResult] = {}
-        for role, reading in readings.items():
-            same = [other for other in retrieval if _same(readings[other], reading)]
-            title = f"{name}: retrieval by {role}"
-            _log.info(title)
-            retrieval[role] = (
-                retrieval[same[0]]
-                if same
-                else retrieval_scores(
-                    reading,
-                    nodes,
-                    samples,
-                    ground,
-                    settings,
-                    titled(progress, title),
-                )
-            )
-    scores: dict[str, dict[str, float]] = {role: {} for role in roles}
-    scores[roles[0]] |= probe.scores
-    scores["embeddings"] |= prototypes.scores
-    for role, found in retrieval.items():
-        scores[role] |= found.scores
-    by_depth = {"probe": probe.by_depth, "prototypes": prototypes.by_depth}
-    if own is not None:
-        scores["predictions"] = own.scores
-        by_depth["own"] = own.by_depth
-    aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
-    if aspects:
-        scores["aspects"] = aspect_means(aspects)
-    method = MethodResult(
-        name=name,
-        representations={role: reading.representation for role, reading in readings.items()},
-        scores=scores,
-        by_depth=by_depth,
-        hp_curve={role: found.hp_curve for role, found in retrieval.items()},
-        errors=probe.errors,
-        aspects=aspects,
-    )
-    return _Measured(method, probe.gap, prototypes, own, aspect_notes)
-
-
-def _same(a: Reading, b: Reading) -> bool:
-    return a.representation == b.representation
+def _run_protocols(
+    entries: list[ProtocolEntry], evaluated: bool, inputs: Inputs
+) -> dict[str, ProtocolResult]:
+    """Run the protocols on one table; one asked for by name must be defined for the evaluated method."""
+    results = {}
+    for entry in entries:
+        _log.info("protocol %s", entry.name)
+        strict = evaluated and entry.name in inputs.settings.protocols
+        with torch.no_grad():
+            results[entry.name] = run_protocol(entry, inputs, strict=strict)
+    return results
 
 
 def _parent_notes(prototypes: PrototypeResult) -> list[str]:
@@ -226,7 +191,7 @@ def _parent_notes(prototypes: PrototypeResult) -> list[str]:
     return []
 
 
-def _probe_notes(measured: Mapping[str, _Measured]) -> list[str]:
+def _probe_notes(measured: Mapping[str, Measured]) -> list[str]:
     return [
         f"The linear probe of '{name}' stopped up to {entry.probe_gap:.1%} (relative) above its minimum."
         for name, entry in measured.items()
@@ -234,7 +199,7 @@ def _probe_notes(measured: Mapping[str, _Measured]) -> list[str]:
     ]
 
 
-def _silent_notes(measured: Mapping[str, _Measured]) -> list[str]:
+def _silent_notes(measured: Mapping[str, Measured]) -> list[str]:
     return [
         f"'{name}' gave no answer of its own for {entry.own.silent} test samples: they count as wrong."
         for name, entry in measured.items()

@@ -10,6 +10,7 @@ from typing import Any
 from labeltree.errors import DataError
 from labeltree.evaluation.aspect_result import AspectResult
 from labeltree.evaluation.plain import curves, number, numbers, without_nan
+from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.settings import EvaluationSettings
 
 __all__ = ["Confusion", "EvaluationResult", "MethodResult", "NodeErrors", "Representation", "TreeErrors"]
@@ -128,6 +129,7 @@ class MethodResult:
         hp_curve: role → HP@1 … HP@K.
         errors: where the linear probe errs.
         aspects: what was measured of each aspect, by its name; empty where there are none.
+        protocols: what the further protocols that were asked for found, by their names.
     """
 
     name: str
@@ -137,15 +139,20 @@ class MethodResult:
     hp_curve: dict[str, list[float]]
     errors: TreeErrors
     aspects: dict[str, AspectResult] = field(default_factory=dict)
+    protocols: dict[str, ProtocolResult] = field(default_factory=dict)
 
     def score(self, metric: str, role: str | None = None) -> float:
         """The value of a metric, NaN where there is none.
 
         Args:
-            metric: its name.
+            metric: its name; that of a protocol's score begins with the protocol: ``knn.features.top1``.
             role: of the scores; None takes the first that has the metric. Where only embeddings were read,
                 they stand for the features too.
         """
+        protocol, _, inner = metric.partition(".")
+        if inner:
+            found = self.protocols.get(protocol)
+            return math.nan if found is None else found.scores.get(inner, math.nan)
         wanted = [role] if role in self.scores else list(self.scores) if role in (None, "features") else []
         return next((self.scores[name][metric] for name in wanted if metric in self.scores[name]), math.nan)
 
@@ -194,7 +201,8 @@ class EvaluationResult:
             )
         try:
             settings = dict(content["settings"])
-            settings["recall_ks"] = tuple(settings["recall_ks"])
+            for several in ("recall_ks", "protocols"):
+                settings[several] = tuple(settings.get(several, ()))
             return cls(
                 name=content["name"],
                 split=content["split"],
@@ -218,6 +226,9 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
         aspects={
             name: AspectResult(numbers(item["scores"]), curves(item["by_depth"]), dict(item["counts"]))
             for name, item in content.get("aspects", {}).items()
+        },
+        protocols={
+            name: ProtocolResult.from_dict(item) for name, item in content.get("protocols", {}).items()
         },
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 __all__ = ["EvaluationSettings", "FeatureGeometry"]
 
@@ -25,6 +26,9 @@ class EvaluationSettings:
         confusions: how many of the most frequent wrong pairs are kept.
         feature_geometry: how features are compared: `sphere` by their direction alone (L2-normalised),
             `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
+        protocols: names of protocols to run beside the standard ones; ``all`` stands for every one. See
+            `labeltree.evaluation.list_protocols`.
+        options: protocol → option → value, where it shall not be the default.
         seed: of the half split that a table without splits gets, and of every thinning out.
     """
 
@@ -36,6 +40,8 @@ class EvaluationSettings:
     max_pairs: int = 200_000
     confusions: int = 50
     feature_geometry: FeatureGeometry = "sphere"
+    protocols: tuple[str, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:

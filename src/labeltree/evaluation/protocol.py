@@ -1,0 +1,232 @@
+"""Named protocols: what can be measured of an embeddings table beside the standard evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.reading import ROLES, Reading, read
+from labeltree.evaluation.samples import Samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = [
+    "Inputs",
+    "NoOptions",
+    "ProtocolEntry",
+    "ProtocolResult",
+    "Second",
+    "get_protocol",
+    "list_protocols",
+    "register",
+    "run_protocol",
+    "wanted_protocols",
+]
+
+Options = TypeVar("Options")
+_entries: dict[str, ProtocolEntry] = {}
+
+
+@dataclass(frozen=True)
+class Second:
+    """Another table given beside the first: of the same encoder, with a taxonomy of its own.
+
+    Attributes:
+        table: its embeddings.
+        taxonomy: of its labels.
+        name: what to call it.
+    """
+
+    table: EmbeddingTable
+    taxonomy: AnyTaxonomy
+    name: str = "second"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a protocol may read; it changes none of it.
+
+    Attributes:
+        table: embeddings with labels that are nodes of ``ground.tree``.
+        ground: the taxonomy of the labels.
+        samples: rows to learn from, to test on and to search among.
+        settings: of the evaluation; ``settings.seed`` is of every choice that is left to chance.
+        split: name of the evaluated split, as asked for.
+        second: another table, for protocols that need one.
+        progress: called as ``progress(message, done, total)``.
+    """
+
+    table: EmbeddingTable
+    ground: Ground
+    samples: Samples
+    settings: EvaluationSettings
+    split: str = "test"
+    second: Second | None = None
+    progress: Progress | None = None
+
+    @property
+    def nodes(self) -> Tensor:
+        """``(n,)`` labels of all rows, −1 where missing."""
+        return self.table.nodes
+
+    @property
+    def learned(self) -> Tensor:
+        """Training rows with a finest label."""
+        return self.samples.train[self.samples.finest[self.nodes[self.samples.train]]]
+
+    @property
+    def tested(self) -> Tensor:
+        """Test rows with a finest label."""
+        return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
+
+    def reading(self, role: str) -> Reading:
+        """The ``features`` or the ``embeddings`` of all rows."""
+        return read(self.table, role, self.settings.feature_geometry)
+
+    def readings(self) -> dict[str, Reading]:
+        """Every representation of the table by its role: ``features``, if it has some, and ``embeddings``."""
+        roles = ROLES if self.table.features is not None else ("embeddings",)
+        return {role: self.reading(role) for role in roles}
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Of a protocol that has no options."""
+
+
+@dataclass(frozen=True)
+class ProtocolEntry:
+    """One protocol: a pure function, and what is said about it.
+
+    Attributes:
+        name: as in ``--protocols NAME``.
+        run: called with the inputs and an instance of ``options``.
+        summary: one line for people.
+        source: the papers that report it.
+        options: the dataclass of what a user can choose, each field with a default.
+    """
+
+    name: str
+    run: Callable[[Inputs, Any], ProtocolResult]
+    summary: str
+    source: str
+    options: type[Any] = NoOptions
+
+    def choose(self, chosen: Mapping[str, Any]) -> Any:
+        """An instance of the options from a user's choices.
+
+        Raises:
+            ValueError: for an option that there is not, or a value that it cannot have.
+        """
+        fields = {field.name: field for field in dataclasses.fields(self.options)}
+        for key in chosen:
+            if key not in fields:
+                hint = difflib.get_close_matches(key, fields, 1)
+                known = f"did you mean '{hint[0]}'?" if hint else f"it has: {', '.join(fields) or 'none'}"
+                raise ValueError(f"protocol '{self.name}' has no option '{key}'; {known}")
+        values = {}
+        for key, value in chosen.items():
+            many = isinstance(fields[key].default, tuple)
+            values[key] = (tuple(value) if isinstance(value, list | tuple) else (value,)) if many else value
+        try:
+            return self.options(**values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"options of protocol '{self.name}': {error}") from error
+
+
+def register(
+    name: str,
+    *,
+    summary: str,
+    source: str,
+    options: type[Options] = NoOptions,  # type: ignore[assignment]
+) -> Callable[[Callable[[Inputs, Options], ProtocolResult]], Callable[[Inputs, Options], ProtocolResult]]:
+    """Add a protocol under a name, as a decorator of ``function(inputs, options) -> ProtocolResult``.
+
+    Args:
+        name: letters, digits and ``-``.
+        summary: one line for people.
+        source: the papers that report it.
+        options: a dataclass with a default for every field; it may check its values with `ValueError`.
+
+    Raises:
+        ValueError: if the name is taken or holds other characters.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name == "all":
+        raise ValueError(
+            f"cannot register protocol '{name}': use a-z, 0-9 and -, and another name than 'all'"
+        )
+    if name in _entries:
+        raise ValueError(f"cannot register protocol '{name}': taken")
+
+    def add(run: Callable[[Inputs, Options], ProtocolResult]) -> Callable[[Inputs, Options], ProtocolResult]:
+        _entries[name] = ProtocolEntry(name, run, summary, source, options)
+        return run
+
+    return add
+
+
+def list_protocols(pattern: str = "*") -> list[ProtocolEntry]:
+    """All protocols whose names match a pattern (``*`` and ``?``), sorted by name."""
+    _load()
+    return [_entries[name] for name in sorted(fnmatch.filter(_entries, pattern))]
+
+
+def get_protocol(name: str) -> ProtocolEntry:
+    """The protocol of that name.
+
+    Raises:
+        ValueError: if there is none; the message names the nearest.
+    """
+    _load()
+    if name not in _entries:
+        hint = difflib.get_close_matches(name, _entries, 1)
+        known = f"did you mean '{hint[0]}'?" if hint else f"there are {', '.join(sorted(_entries))}"
+        raise ValueError(f"there is no protocol '{name}'; {known}")
+    return _entries[name]
+
+
+def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
+    """The protocols of these names, ``all`` standing for every one, each once, in the order given."""
+    found: dict[str, ProtocolEntry] = {}
+    for name in names:
+        for entry in list_protocols() if name == "all" else [get_protocol(name)]:
+            found[entry.name] = entry
+    return list(found.values())
+
+
+def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -> ProtocolResult:
+    """Run one protocol with its options from the settings.
+
+    Args:
+        entry: which one.
+        inputs: what it reads.
+        strict: raise where it is not defined for this table; else say so in the notes of an empty result.
+
+    Raises:
+        DataError: if it is strict and not defined for this table.
+    """
+    options = entry.choose(inputs.settings.options.get(entry.name, {}))
+    try:
+        return entry.run(inputs, options)
+    except DataError as error:
+        if strict:
+            raise DataError(f"protocol '{entry.name}': {error}") from error
+        return ProtocolResult(entry.summary, notes=[f"Not measured: {error}."])
+
+
+def _load() -> None:
+    """Let the protocols of this package register themselves."""
+    import labeltree.evaluation.protocols  # noqa: F401

@@ -1,0 +1,53 @@
+"""What a protocol found: plain numbers by name, depth and node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from labeltree.evaluation.plain import curves, number, numbers
+
+__all__ = ["ProtocolResult"]
+
+
+@dataclass(frozen=True)
+class ProtocolResult:
+    """The numbers of one protocol for one method.
+
+    Names begin with what was read where a protocol reads both: ``features.top1``, ``embeddings.top1``.
+
+    Attributes:
+        title: one line for people.
+        scores: name → value; NaN where it is not defined for these samples.
+        by_depth: name → values at depth 1 … L, coarse → fine.
+        by_node: name → path name of a node (``/`` for the root) → value of the samples labelled at or below
+            it.
+        curves: name → values over something else than depth, which ``axes`` has.
+        axes: name of a curve → what its values belong to (``[1, 5, 20]`` neighbours).
+        counts: how many samples and classes were used for what.
+        notes: sentences for people on what was read and left out.
+    """
+
+    title: str
+    scores: dict[str, float] = field(default_factory=dict)
+    by_depth: dict[str, list[float]] = field(default_factory=dict)
+    by_node: dict[str, dict[str, float]] = field(default_factory=dict)
+    curves: dict[str, list[float]] = field(default_factory=dict)
+    axes: dict[str, list[float]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ProtocolResult:
+        """Read what `dataclasses.asdict` gave, None standing for NaN; columns that are missing are empty."""
+        return cls(
+            title=content["title"],
+            scores=numbers(content.get("scores", {})),
+            by_depth=curves(content.get("by_depth", {})),
+            by_node={name: numbers(item) for name, item in content.get("by_node", {}).items()},
+            curves=curves(content.get("curves", {})),
+            axes={name: [number(v) for v in item] for name, item in content.get("axes", {}).items()},
+            counts=dict(content.get("counts", {})),
+            notes=list(content.get("notes", [])),
+        )

@@ -1,0 +1,1 @@
+"""The named protocols, a file each; importing this package registers them."""
