@@ -4,7 +4,7 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("module", ["tree", "relations", "embedded", "graph", "matching"])
+@pytest.mark.parametrize("module", ["tree", "relations", "embedded", "graph", "matching", "perturb"])
 def test_examples_in_docstrings(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"labeltree.taxonomy.{module}"))
     assert results.attempted > 0

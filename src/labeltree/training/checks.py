@@ -64,6 +64,7 @@ def check_ranges(recipe: Recipe) -> None:
         ("seed", 0 <= r.seed < 2**32, "from 0 to 2^32 - 1"),
         ("coarsen", r.coarsen is None or r.coarsen >= 1, "1 or more"),
         ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
+        ("taxonomy_noise", 0 <= r.taxonomy_noise <= 1, "a share, 0 to 1"),
         ("label_noise", 0 <= r.label_noise <= 1, "a probability, 0 to 1"),
         ("adapter", r.adapter is None or r.adapter >= 1, "1 or more"),
         ("deletion", 0 <= r.deletion < 1, "in [0, 1)"),

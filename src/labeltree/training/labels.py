@@ -11,6 +11,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
+from labeltree.taxonomy.perturb import perturb
 from labeltree.training.noise import with_label_noise
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
@@ -61,6 +62,8 @@ class TrainingLabels:
 def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = None) -> TrainingLabels:
     """What the recipe lets training see of labels of this taxonomy.
 
+    Mistakes in the taxonomy (``taxonomy_noise``) come last, into the tree that training would see.
+
     Args:
         recipe: of the run.
         taxonomy: of the data.
@@ -70,6 +73,17 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = N
         ValueError: if the labels have no depth to be coarsened to, or some terms train on the finest labels.
         TaxonomyError: if the taxonomy of training cannot be read.
     """
+    labels = _shown(recipe, taxonomy, nodes)
+    if not recipe.taxonomy_noise:
+        return labels
+    wrong, mapping = perturb(labels.taxonomy, recipe.taxonomy_noise, recipe.seed)
+    known = labels.to_training >= 0
+    to_wrong = torch.where(known, mapping[labels.to_training], -1)
+    return TrainingLabels(wrong, to_wrong, labels.from_training[mapping.argsort()])
+
+
+def _shown(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
+    """The taxonomy of training as it should be."""
     entries = objective_terms(recipe.objective)
     finest = [entry.name for entry in entries if entry.finest]
     if recipe.coarsen is not None and 0 < len(finest) < len(entries):

@@ -31,6 +31,9 @@ class Recipe:
         coarsen: training sees labels down to this depth only; validation and test keep the finest.
         train_taxonomy: a taxonomy file to train on instead of the data's own, which stays that of validation
             and test; labels are matched by name.
+        taxonomy_noise: for studies of mistakes in the taxonomy: training sees a tree in which this share of
+            the nodes of every depth from 2 on lies under a wrong parent, drawn by the seed; validation and
+            test keep the true one.
         projection: how a ``train_taxonomy`` whose nodes have several parents becomes a tree: the rule of
             ``odir`` or of ``yolo9000``.
         inner_share: share of the training samples whose label is replaced by a random ancestor below the
@@ -104,6 +107,7 @@ class Recipe:
     table: TableRecipe = field(default_factory=TableRecipe)
     coarsen: int | None = None
     train_taxonomy: str | None = None
+    taxonomy_noise: float = 0.0
     projection: Literal["odir", "yolo9000"] = "yolo9000"
     inner_share: float = 0.0
     inner: Literal["keep", "drop"] = "keep"

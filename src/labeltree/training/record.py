@@ -32,7 +32,7 @@ def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: Trainin
         return False
     folder.path.mkdir(parents=True, exist_ok=True)
     source.taxonomy.save(folder.taxonomy)
-    if recipe.train_taxonomy is not None:
+    if recipe.train_taxonomy is not None or recipe.taxonomy_noise:
         labels.taxonomy.save(folder.training_taxonomy)
     with atomic_write(folder.samples) as temporary:
         np.savez(temporary, allow_pickle=False, **_samples(source))

@@ -1,0 +1,97 @@
+"""Trees with mistakes in them: a share of the nodes lies under a wrong parent."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.numbering import number
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["perturb"]
+
+_DRAWS = 100
+
+
+def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tensor]:
+    """Move a share of the nodes, with all that lies below them, under another parent of the same depth.
+
+    At every depth from 2 on, nodes are drawn and exchange their parents, so that each of them gets another
+    one. Every node keeps its depth and its number of children: the tree has the same leaves and the same
+    shape, and only who lies where is wrong. At depth 1 all have the same parent, so nothing moves there.
+
+    Of the n nodes of a depth, `share`·n are drawn, but two at least (a node cannot exchange alone) and only
+    as many as can all get another parent: with m children of one node among them, 2(n − m) at most, and one
+    fewer where an odd number cannot.
+
+    Args:
+        taxonomy: the true tree.
+        share: of the nodes of each depth, 0 to 1; 0 gives an equal tree.
+        seed: of the draws.
+
+    Returns:
+        The tree with mistakes, and for each node of the true one, shape (N,), its node in it.
+
+    Raises:
+        ValueError: if `share` is not between 0 and 1.
+        TaxonomyError: if nothing can move, or siblings would always share a name.
+
+    Example:
+        >>> tree = Taxonomy.from_paths(["animal/dog", "animal/cat", "plant/oak", "plant/fir"])
+        >>> wrong, to_wrong = perturb(tree, 0.5, seed=0)
+        >>> wrong.path_name(to_wrong[tree.find("dog")]), wrong.path_name(to_wrong[tree.find("cat")])
+        ('plant/dog', 'animal/cat')
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; it must be between 0 and 1")
+    generator = torch.Generator().manual_seed(seed)
+    parents: list[int] = taxonomy.parent.tolist()
+    for _ in range(_DRAWS if share else 0):
+        moved = list(parents)
+        for depth in range(2, taxonomy.max_depth + 1):
+            nodes = (taxonomy.depth == depth).nonzero()[:, 0]
+            for node, parent in _exchange(nodes.tolist(), parents, share, generator).items():
+                moved[node] = parent
+        if moved == parents:
+            raise TaxonomyError(
+                "no node of this taxonomy can move: at no depth from 2 on do nodes have different parents"
+            )
+        if len({(parent, name) for parent, name in zip(moved, taxonomy.names, strict=True)}) == len(moved):
+            parents = moved
+            break
+    else:
+        if share:
+            raise TaxonomyError(
+                f"{_DRAWS} draws of share {share} each put two nodes of one name under one parent; tell the "
+                "names further apart"
+            )
+    order = torch.from_numpy(number(taxonomy.names, parents).order.copy())
+    mapping = torch.empty_like(order)
+    mapping[order] = torch.arange(len(order))
+    return Taxonomy(taxonomy.names, parents), mapping
+
+
+def _exchange(
+    nodes: list[int], parents: list[int], share: float, generator: torch.Generator
+) -> dict[int, int]:
+    """New parents of the drawn ones of these nodes, all of one depth."""
+    children = Counter(parents[node] for node in nodes)
+    most = 2 * (len(nodes) - max(children.values(), default=0))
+    count = min(max(2, round(share * len(nodes))), len(nodes), most)
+    if count < 2:
+        return {}
+    drawn: list[int] = []
+    siblings: Counter[int] = Counter()
+    for place in torch.randperm(len(nodes), generator=generator).tolist():
+        node = nodes[place]
+        # With no more than half of them under one parent, a turn by the largest group moves every one.
+        if len(drawn) < count and siblings[parents[node]] < count // 2:
+            drawn.append(node)
+            siblings[parents[node]] += 1
+    rank = {parent: place for place, (parent, _) in enumerate(siblings.most_common())}
+    drawn.sort(key=lambda node: rank[parents[node]])
+    turn = max(siblings.values())
+    return {node: parents[drawn[(i + turn) % len(drawn)]] for i, node in enumerate(drawn)}
