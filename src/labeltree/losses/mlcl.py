@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -13,10 +14,11 @@ from labeltree.losses.batch import check_batch
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.jaccard import JaccardSupConLoss
 from labeltree.losses.labelled_mean import labelled_mean
-from labeltree.losses.mlcl_heads import HeadContrast, HeadPlan, plan_heads
+from labeltree.losses.mlcl_heads import HeadContrast, head_contrast, plan_heads
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.table import Undecided
 from labeltree.pairs import PairRelation, Similarity
+from labeltree.pairs.at_once import at_once
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["MLCLLoss"]
@@ -102,30 +104,14 @@ class MLCLLoss(nn.Module):
         self.plan = plan_heads(taxonomies, depths, temperatures, weights, global_head=global_head, ce=ce)
         self.num_heads = len(self.plan)
         self.num_aspects = len(taxonomies)
+        self.reduction = reduction
         self.temperatures = [head.temperature for head in self.plan]
         self.weights = [head.weight for head in self.plan]
 
-        def contrast(head: HeadPlan) -> nn.Module:
-            if head.aspect is None:
-                return JaccardSupConLoss(
-                    head.temperature,
-                    threshold=threshold,
-                    geometry=self.geometry,
-                    similarity=similarity,
-                    reduction=reduction,
-                    undecided=undecided,
-                )
-            return HeadContrast(
-                taxonomies[head.aspect],
-                head.temperature,
-                depth=head.depth,
-                geometry=self.geometry,
-                similarity=similarity,
-                reduction=reduction,
-                undecided=undecided,
-            )
-
-        self.contrasts = nn.ModuleList(contrast(head) for head in self.plan)
+        self.contrasts = nn.ModuleList(
+            head_contrast(head, taxonomies, threshold, self.geometry, similarity, reduction, undecided)
+            for head in self.plan
+        )
         self.class_sets = nn.ModuleList()
         self.classifiers = nn.ModuleList()
         if ce:
@@ -161,26 +147,11 @@ class MLCLLoss(nn.Module):
         columns = self._columns(nodes)
         relations: dict[int, PairRelation] = {}
         total: Tensor | None = None
-        for head, temperature, weight, contrast, outputs in zip(
-            self.plan, self.temperatures, self.weights, self.contrasts, heads, strict=True
-        ):
-            assert isinstance(contrast, HeadContrast | JaccardSupConLoss)
-            contrast.temperature = temperature
+        for place, (outputs, weight) in enumerate(zip(heads, self.weights, strict=True)):
             check_batch(outputs, None, instances, None)
-            # on the sphere every similarity normalises what it is given
-            points = outputs if isinstance(self.geometry, Sphere) else self.geometry.embed(outputs)
-            if isinstance(contrast, JaccardSupConLoss):
-                if ratings is None:
-                    raise ValueError(
-                        "the global head needs ratings (n, A); give them, or set global_head=False"
-                    )
-                term = contrast(points, ratings, instances)
-            else:
-                assert head.aspect is not None
-                known, labels = relations.get(head.aspect), columns[head.aspect]
-                term, relation = contrast.beside_others(points, labels, instances, known)
-                relations[head.aspect] = relation
-            total = weight * term if total is None else total + weight * term
+            loss = partial(self._head, place, columns, instances, ratings, relations)
+            term = weight * (loss(outputs) if self.reduction == "none" else at_once(loss, outputs))
+            total = term if total is None else total + term
         assert total is not None
         if len(self.classifiers):
             total = total + (1 - sum(self.weights)) * self._cross_entropy(features, columns)
@@ -213,6 +184,30 @@ class MLCLLoss(nn.Module):
             return self.classify(features)[:, 0]
 
         return predict
+
+    def _head(
+        self,
+        place: int,
+        columns: list[Tensor | None],
+        instances: Tensor | None,
+        ratings: Tensor | None,
+        relations: dict[int, PairRelation],
+        outputs: Tensor,
+    ) -> Tensor:
+        """The loss of one head; `relations` of the labels of each aspect go from head to head."""
+        head, contrast = self.plan[place], self.contrasts[place]
+        # on the sphere every similarity normalises what it is given
+        points = outputs if isinstance(self.geometry, Sphere) else self.geometry.embed(outputs)
+        assert isinstance(contrast, HeadContrast | JaccardSupConLoss)
+        contrast.temperature = self.temperatures[place]
+        if head.aspect is None or isinstance(contrast, JaccardSupConLoss):
+            if ratings is None:
+                raise ValueError("the global head needs ratings (n, A); give them, or set global_head=False")
+            found: Tensor = contrast(points, ratings, instances)
+            return found
+        known = relations.get(head.aspect)
+        found, relations[head.aspect] = contrast.beside_others(points, columns[head.aspect], instances, known)
+        return found
 
     def _columns(self, nodes: Tensor | None) -> list[Tensor | None]:
         """The labels of each aspect."""

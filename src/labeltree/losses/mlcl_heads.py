@@ -1,4 +1,4 @@
-"""Which projection head of MLCL compares what, at which temperature, with which weight."""
+"""The projection heads of MLCL: what each compares, at which temperature, with which weight."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from labeltree.geometry import Geometry
+from labeltree.losses.jaccard import JaccardSupConLoss
+from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation_loss import relation_loss
 from labeltree.losses.supcon import SupConLoss
-from labeltree.pairs import PairRelation
+from labeltree.losses.table import Undecided
+from labeltree.pairs import PairRelation, Similarity
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["HeadContrast", "HeadPlan", "plan_heads"]
+__all__ = ["HeadContrast", "HeadPlan", "head_contrast", "plan_heads"]
 
 _COARSE, _FINE = 0.5, 0.1  # τ of the superclass and the class head, section 4.2
 _LABEL_SHARE, _GLOBAL_SHARE = 0.2, 0.1  # of the heads beside a cross entropy, section 4.2
@@ -62,6 +66,36 @@ class HeadContrast(SupConLoss):
             reduction=self.reduction,
         )
         return loss, relation
+
+
+def head_contrast(
+    head: HeadPlan,
+    taxonomies: Sequence[Taxonomy],
+    threshold: float,
+    geometry: Geometry,
+    similarity: Similarity | None,
+    reduction: Reduction,
+    undecided: Undecided,
+) -> HeadContrast | JaccardSupConLoss:
+    """The loss of one head; see `MLCLLoss` for the arguments."""
+    if head.aspect is None:
+        return JaccardSupConLoss(
+            head.temperature,
+            threshold=threshold,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+            undecided=undecided,
+        )
+    return HeadContrast(
+        taxonomies[head.aspect],
+        head.temperature,
+        depth=head.depth,
+        geometry=geometry,
+        similarity=similarity,
+        reduction=reduction,
+        undecided=undecided,
+    )
 
 
 def plan_heads(
