@@ -2,8 +2,17 @@
 
 from labeltree.evaluation.aspect_result import AspectResult, aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
+from labeltree.evaluation.compare import compare
+from labeltree.evaluation.comparison import (
+    Comparison,
+    Difference,
+    Estimate,
+    MetricComparison,
+    StratumComparison,
+)
 from labeltree.evaluation.evaluate import evaluate
 from labeltree.evaluation.ground import Ground, translate
+from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
 from labeltree.evaluation.protocol import (
     Inputs,
     ProtocolEntry,
@@ -29,28 +38,37 @@ from labeltree.evaluation.tree_errors import tree_errors
 __all__ = [
     "ROLES",
     "AspectResult",
+    "Comparison",
     "Confusion",
+    "Difference",
+    "Estimate",
     "EvaluationResult",
     "EvaluationSettings",
     "Ground",
     "Inputs",
     "MethodResult",
+    "MetricComparison",
     "NodeErrors",
+    "Outcomes",
     "ProtocolEntry",
     "ProtocolResult",
     "Reading",
     "Representation",
     "Samples",
     "Second",
+    "StratumComparison",
     "TreeErrors",
     "aspect_means",
     "choose_samples",
+    "compare",
     "evaluate",
     "evaluate_aspects",
     "get_protocol",
     "list_protocols",
+    "load_outcomes",
     "read",
     "register",
+    "save_outcomes",
     "translate",
     "tree_errors",
 ]

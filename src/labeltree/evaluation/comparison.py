@@ -1,0 +1,196 @@
+"""The result of a comparison: every metric of several methods, with intervals, differences and tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from labeltree.errors import DataError
+from labeltree.evaluation.plain import without_nan
+
+__all__ = ["Comparison", "Difference", "Estimate", "MetricComparison", "StratumComparison"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric of one method.
+
+    Attributes:
+        value: the metric; of several runs, their mean.
+        low: lower end of its confidence interval; NaN where there is none.
+        high: upper end.
+        error: standard error.
+        runs: the metric of each run.
+        sd: standard deviation over the runs; NaN with one run.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    error: float = math.nan
+    runs: list[float] = field(default_factory=list)
+    sd: float = math.nan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of one method less that of the baseline, on the same samples.
+
+    Attributes:
+        value: the difference.
+        low: lower end of its confidence interval.
+        high: upper end.
+        p: of the hypothesis that there is no difference.
+        corrected: the same after Holm's correction over all metrics, or subtrees, and methods.
+        mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
+            NaN elsewhere.
+        test: behind ``p``: ``sign flips`` between two runs (`sign_flip_test`), ``runs and samples`` where one
+            of the methods has several (`across_runs`).
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    p: float = math.nan
+    corrected: float = math.nan
+    mcnemar: float = math.nan
+    test: str = ""
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric of all methods.
+
+    Attributes:
+        role: what was read, as in `MethodResult.scores`.
+        metric: its name.
+        larger_is_better: which direction is good.
+        samples: how many samples count in it, in the first run of the baseline.
+        estimates: method → the metric.
+        differences: method → its difference to the baseline, for every other method.
+    """
+
+    role: str
+    metric: str
+    larger_is_better: bool
+    samples: int
+    estimates: dict[str, Estimate]
+    differences: dict[str, Difference]
+
+
+@dataclass(frozen=True)
+class StratumComparison:
+    """One metric of all methods on some of the samples.
+
+    Attributes:
+        kind: ``subtree`` (samples labelled at or below a node), ``depth`` (samples whose label lies at a
+            depth) or ``frequency`` (samples of classes with many or few training samples).
+        name: the node's path name, ``depth 2``, ``head``.
+        node: of the taxonomy; −1 where the stratum is no subtree.
+        role: as in `MetricComparison`.
+        metric: as in `MetricComparison`.
+        larger_is_better: as in `MetricComparison`.
+        samples: how many samples count.
+        estimates: method → the metric.
+        differences: method → its difference to the baseline.
+    """
+
+    kind: str
+    name: str
+    node: int
+    role: str
+    metric: str
+    larger_is_better: bool
+    samples: int
+    estimates: dict[str, Estimate]
+    differences: dict[str, Difference]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `labeltree.evaluation.compare` found: this is ``comparison.json``.
+
+    Attributes:
+        methods: method → what its runs are called, in the order given.
+        baseline: the method that the others are compared with.
+        samples: how many samples all runs have in common, which are those compared.
+        groups: how many groups, or samples, resampling drew from.
+        grouped: whether the samples form groups.
+        left_out: method → how many of its samples another run does not have.
+        confidence: of all intervals.
+        metrics: one entry a metric.
+        strata: metrics on parts of the samples.
+        notes: sentences for people on what was compared, and on what the tests assume.
+    """
+
+    methods: dict[str, list[str]]
+    baseline: str
+    samples: int
+    groups: int
+    grouped: bool
+    left_out: dict[str, int]
+    confidence: float
+    metrics: list[MetricComparison]
+    strata: list[StratumComparison] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def metric(self, metric: str, role: str | None = None) -> MetricComparison:
+        """The comparison of one metric, of the first role that has it if none is named.
+
+        Raises:
+            KeyError: if it was not compared.
+        """
+        for entry in self.metrics:
+            if entry.metric == metric and role in (None, entry.role):
+                return entry
+        raise KeyError(f"{role or 'any role'}/{metric}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
+        content: dict[str, Any] = without_nan(asdict(self))
+        return {"format": FORMAT, **content}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Comparison:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: if ``content`` is not a comparison, or that of a newer version.
+        """
+        if content.get("format") != FORMAT:
+            raise DataError(
+                f"this is not a comparison that this version of labeltree can read: its format is "
+                f"{content.get('format')!r}, expected {FORMAT}; compare again"
+            )
+        try:
+            rest = {key: value for key, value in content.items() if key != "format"}
+            rest["metrics"] = [MetricComparison(**_entry(item)) for item in content["metrics"]]
+            rest["strata"] = [StratumComparison(**_entry(item)) for item in content["strata"]]
+            return cls(**rest)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"the comparison is incomplete: {error}; compare again") from error
+
+
+def _entry(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **item,
+        "estimates": {name: Estimate(**_numbers(part)) for name, part in item["estimates"].items()},
+        "differences": {name: Difference(**_numbers(part)) for name, part in item["differences"].items()},
+    }
+
+
+def _numbers(item: Mapping[str, Any]) -> dict[str, Any]:
+    def known(value: Any) -> Any:
+        return (
+            [known(part) for part in value]
+            if isinstance(value, list)
+            else math.nan
+            if value is None
+            else value
+        )
+
+    return {key: known(value) for key, value in item.items()}

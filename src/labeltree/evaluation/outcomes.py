@@ -1,0 +1,205 @@
+"""What came of every sample: what intervals, paired tests and tables by subtree are computed from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import DataError
+from labeltree.evaluation.statistics.sums import Floats, GroupSums
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Key", "Outcomes", "larger_is_better", "load_outcomes", "save_outcomes"]
+
+FORMAT = 1
+
+Key = tuple[str, str]
+"""A role and a metric, as in `MethodResult.scores`: ``("features", "top1")``."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What one method did with every sample that was tested or searched.
+
+    A metric is the mean of a column over the samples that count in it, weighted where ``weights`` has the
+    column.
+
+    Attributes:
+        instances: ``(n,)`` sample ids.
+        nodes: ``(n,)`` true nodes of the taxonomy.
+        taxonomy: the tree of the nodes.
+        values: metric → ``(n,)`` float64, NaN where a sample does not count.
+        weights: metric → ``(n,)``; 1 for the metrics that are not in it.
+        groups: ``(n,)`` which samples are no independent evidence (a patient's, an item's), −1 for one that
+            stands alone; None where every sample does.
+        frequency: ``(n,)`` how many training samples the sample's class has; None where nothing was learned.
+        predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
+            is no answer.
+        whole: metrics whose columns mean nothing sample by sample, but only on the whole: they are left out
+            of tables by subtree.
+    """
+
+    instances: Integers
+    nodes: Integers
+    taxonomy: Taxonomy
+    values: dict[Key, Floats]
+    weights: dict[Key, Floats] = field(default_factory=dict)
+    groups: Integers | None = None
+    frequency: Integers | None = None
+    predicted: dict[str, Integers] = field(default_factory=dict)
+    whole: frozenset[Key] = frozenset()
+
+    def __post_init__(self) -> None:
+        n = len(self.instances)
+        columns: dict[str, NDArray[Any] | None] = {"nodes": self.nodes, "groups": self.groups}
+        columns |= {"frequency": self.frequency}
+        columns |= {str(key): column for key, column in (*self.values.items(), *self.weights.items())}
+        columns |= dict(self.predicted)
+        for name, column in columns.items():
+            if column is not None and column.shape != (n,):
+                raise DataError(
+                    f"outcomes of {n} samples have '{name}' of shape {column.shape}; one a sample"
+                )
+        if n and not 0 <= int(self.nodes.min()) <= int(self.nodes.max()) < self.taxonomy.num_nodes:
+            raise DataError(
+                f"outcomes have nodes from {int(self.nodes.min())} to {int(self.nodes.max())}, but the "
+                f"taxonomy's are 0 to {self.taxonomy.num_nodes - 1}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    @property
+    def units(self) -> Integers | None:
+        """``(n,)`` what resampling draws: groups, else samples with all their rows; None = every row."""
+        if self.groups is not None:
+            return self.groups
+        return self.instances if len(np.unique(self.instances)) < len(self) else None
+
+    def rows(self, index: NDArray[Any]) -> Outcomes:
+        """The outcomes of some samples: ``(m,)`` positions or ``(n,)`` bool."""
+
+        def of(columns: dict[Any, Any]) -> dict[Any, Any]:
+            return {key: column[index] for key, column in columns.items()}
+
+        return replace(
+            self,
+            instances=self.instances[index],
+            nodes=self.nodes[index],
+            values=of(self.values),
+            weights=of(self.weights),
+            groups=None if self.groups is None else self.groups[index],
+            frequency=None if self.frequency is None else self.frequency[index],
+            predicted=of(self.predicted),
+        )
+
+    def columns(self, keys: list[Key]) -> tuple[Floats, Floats | None]:
+        """Values and weights ``(n, m)`` of some metrics; weights are None where all are 1."""
+        values = np.stack([self.values[key] for key in keys], axis=1) if keys else np.empty((len(self), 0))
+        if not self.weights.keys() & set(keys):
+            return values, None
+        ones = np.ones(len(self))
+        return values, np.stack([self.weights.get(key, ones) for key in keys], axis=1)
+
+    def sums(self, keys: list[Key]) -> GroupSums:
+        """The sums of some metrics, of one run."""
+        values, weights = self.columns(keys)
+        return GroupSums.of(values[:, None], self.units, None if weights is None else weights[:, None])
+
+    def scores(self) -> dict[Key, float]:
+        """All metrics."""
+        keys = list(self.values)
+        return dict(zip(keys, self.sums(keys).ratios[0].tolist(), strict=True))
+
+
+def larger_is_better(metric: str) -> bool:
+    """Which direction of a metric is good."""
+    return not metric.endswith(("severity", "violations"))
+
+
+def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
+    """Write the outcomes of some methods, as ``.npz`` without objects, atomically."""
+    columns: dict[str, Any] = {}
+    heads = []
+    taxonomies = [outcomes.taxonomy for outcomes in methods.values()]
+    if any(taxonomy != taxonomies[0] for taxonomy in taxonomies):
+        raise ValueError("the outcomes are of several taxonomies; write those of each to a file of its own")
+    for number, (name, outcomes) in enumerate(methods.items()):
+        kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
+        kept |= {"groups": outcomes.groups, "frequency": outcomes.frequency}
+        kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
+        for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
+            kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
+        columns |= {f"{number}/{key}": column for key, column in kept.items() if column is not None}
+        whole = sorted(f"{role}/{metric}" for role, metric in outcomes.whole)
+        heads.append({"name": name, "whole": whole})
+    content = {"format": FORMAT, "methods": heads, "taxonomy": [t.to_dict() for t in taxonomies[:1]]}
+    head = json.dumps(content, ensure_ascii=False)
+    with atomic_write(path) as temporary:
+        np.savez_compressed(temporary, allow_pickle=False, head=np.array(head), **columns)
+
+
+def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
+    """Read what `save_outcomes` wrote.
+
+    Raises:
+        DataError: if it is no such file, or that of a newer version.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            head = json.loads(str(archive["head"][()]))
+            if head["format"] != FORMAT:
+                raise DataError(
+                    f"'{path}' has format {head['format']!r}, expected {FORMAT}; evaluate the run again"
+                )
+            columns = {name: archive[name] for name in archive.files}
+        trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
+        return {
+            entry["name"]: _outcomes(f"{number}/", columns, entry, trees[0])
+            for number, entry in enumerate(head["methods"])
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"cannot read outcomes from '{path}': {error}; evaluate the run again") from error
+
+
+def _outcomes(
+    prefix: str, columns: Mapping[str, Any], entry: Mapping[str, Any], taxonomy: Taxonomy
+) -> Outcomes:
+    mine = {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
+
+    def keyed(kind: str) -> dict[Key, Floats]:
+        return {
+            _key(name.removeprefix(kind)): column for name, column in mine.items() if name.startswith(kind)
+        }
+
+    return Outcomes(
+        instances=mine["instances"],
+        nodes=mine["nodes"],
+        taxonomy=taxonomy,
+        values=keyed("values/"),
+        weights=keyed("weights/"),
+        groups=mine.get("groups"),
+        frequency=mine.get("frequency"),
+        predicted={
+            name.removeprefix("predicted/"): column
+            for name, column in mine.items()
+            if name.startswith("predicted/")
+        },
+        whole=frozenset(_key(name) for name in entry["whole"]),
+    )
+
+
+def _key(name: str) -> Key:
+    role, _, metric = name.partition("/")
+    return role, metric

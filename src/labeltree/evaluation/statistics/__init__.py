@@ -1,0 +1,21 @@
+"""How sure a number is: resampling of samples or groups, paired tests, and several runs of a method."""
+
+from labeltree.evaluation.statistics.bootstrap import Bootstrap, Interval, draw_counts
+from labeltree.evaluation.statistics.holm import holm
+from labeltree.evaluation.statistics.mcnemar import mcnemar
+from labeltree.evaluation.statistics.permutation import sign_flip_test
+from labeltree.evaluation.statistics.seeds import Parts, across_runs
+from labeltree.evaluation.statistics.sums import GroupSums, number_groups
+
+__all__ = [
+    "Bootstrap",
+    "GroupSums",
+    "Interval",
+    "Parts",
+    "across_runs",
+    "draw_counts",
+    "holm",
+    "mcnemar",
+    "number_groups",
+    "sign_flip_test",
+]
