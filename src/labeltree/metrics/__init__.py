@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.metrics import functional
 from labeltree.metrics.probe import LinearProbe
+from labeltree.metrics.sgd_probe import SGDProbe
 
 if TYPE_CHECKING:
     from labeltree.metrics.modular import (
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
         MAPAtR,
         MeanAveragePrecision,
         MistakeSeverity,
+        NodeAUROC,
+        NodeAveragePrecision,
+        NodeDecisionMetrics,
+        NodeMetricsAt,
         NormalizedMutualInformation,
         PairViolations,
         ParentOrderAccuracy,
@@ -36,12 +41,17 @@ __all__ = [
     "MAPAtR",
     "MeanAveragePrecision",
     "MistakeSeverity",
+    "NodeAUROC",
+    "NodeAveragePrecision",
+    "NodeDecisionMetrics",
+    "NodeMetricsAt",
     "NormalizedMutualInformation",
     "PairViolations",
     "ParentOrderAccuracy",
     "ParentViolations",
     "RecallAtK",
     "RetrievalMetrics",
+    "SGDProbe",
     "TreeAccuracy",
     "functional",
 ]

@@ -11,12 +11,22 @@ from labeltree.metrics.functional.classification import (
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.metrics.functional.clustering import normalized_mutual_information
+from labeltree.metrics.functional.clustering import adjusted_mutual_information, normalized_mutual_information
 from labeltree.metrics.functional.hierarchical_retrieval import (
     average_hierarchical_precision,
     hierarchical_precision_at_k,
     retrieval_metrics,
 )
+from labeltree.metrics.functional.nearest_neighbours import nearest_neighbour_labels
+from labeltree.metrics.functional.node_decisions import node_decision_metrics
+from labeltree.metrics.functional.node_ranking import (
+    node_auroc,
+    node_average_precision,
+    node_ranking_metrics,
+)
+from labeltree.metrics.functional.node_rates import node_rates
+from labeltree.metrics.functional.node_scores import node_scores
+from labeltree.metrics.functional.node_thresholds import node_metrics_at, node_thresholds
 from labeltree.metrics.functional.pair_violations import pair_violations
 from labeltree.metrics.functional.parent_order import parent_metrics, parent_order_accuracy
 from labeltree.metrics.functional.parents import parent_violations
@@ -27,9 +37,11 @@ from labeltree.metrics.functional.retrieval import (
     nodes_at_depth,
     recall_at_k,
 )
+from labeltree.metrics.functional.retrieval_values import retrieval_values
 
 __all__ = [
     "accuracy_by_depth",
+    "adjusted_mutual_information",
     "average_hierarchical_precision",
     "class_prototypes",
     "classification_metrics",
@@ -38,6 +50,15 @@ __all__ = [
     "map_at_r",
     "mean_average_precision",
     "mistake_severity",
+    "nearest_neighbour_labels",
+    "node_auroc",
+    "node_average_precision",
+    "node_decision_metrics",
+    "node_metrics_at",
+    "node_ranking_metrics",
+    "node_rates",
+    "node_scores",
+    "node_thresholds",
     "nodes_at_depth",
     "normalized_mutual_information",
     "pair_violations",
@@ -46,5 +67,6 @@ __all__ = [
     "parent_violations",
     "recall_at_k",
     "retrieval_metrics",
+    "retrieval_values",
     "tree_accuracy",
 ]

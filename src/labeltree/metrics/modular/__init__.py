@@ -6,6 +6,12 @@ from labeltree.metrics.modular.node_predictions import (
     MistakeSeverity,
     TreeAccuracy,
 )
+from labeltree.metrics.modular.node_scores import (
+    NodeAUROC,
+    NodeAveragePrecision,
+    NodeDecisionMetrics,
+    NodeMetricsAt,
+)
 from labeltree.metrics.modular.parents import ParentOrderAccuracy, ParentViolations
 from labeltree.metrics.modular.retrieval import (
     AverageHierarchicalPrecision,
@@ -25,6 +31,10 @@ __all__ = [
     "MAPAtR",
     "MeanAveragePrecision",
     "MistakeSeverity",
+    "NodeAUROC",
+    "NodeAveragePrecision",
+    "NodeDecisionMetrics",
+    "NodeMetricsAt",
     "NormalizedMutualInformation",
     "PairViolations",
     "ParentOrderAccuracy",
