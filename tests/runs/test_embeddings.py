@@ -1,5 +1,6 @@
 """The embeddings table: what is written is read back, and what others wrote is understood or explained."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,25 @@ def test_other_errors(taxonomy: Taxonomy, tmp_path: Path) -> None:
     np.savez(tmp_path / "pickled.npz", embeddings=np.array([{"a": 1}], dtype=object))
     with pytest.raises(DataError, match="cannot read embeddings"):
         EmbeddingTable.load(tmp_path / "pickled.npz", taxonomy)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_groups_are_read_as_numbers_or_names(
+    suffix: str, table: EmbeddingTable, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
+    numbered = replace(table, groups=torch.tensor([4, -1, 4, 2, 2]))
+    numbered.save(tmp_path / f"numbers{suffix}")
+    again = EmbeddingTable.load(tmp_path / f"numbers{suffix}", taxonomy)
+    assert again.groups is not None
+    assert again.groups.tolist() == [4, -1, 4, 2, 2]
+    assert again.rows(torch.tensor([0, 3])).groups.tolist() == [4, 2]  # type: ignore[union-attr]
+
+
+def test_groups_by_name(tmp_path: Path) -> None:
+    names = np.array(["patient 7", "", "patient 3", "patient 7"])
+    np.savez(
+        tmp_path / "named.npz", embeddings=np.eye(4, dtype=np.float32), nodes=np.ones(4, int), group=names
+    )
+    groups = EmbeddingTable.load(tmp_path / "named.npz").groups
+    assert groups is not None
+    assert groups.tolist() == [1, -1, 0, 1]

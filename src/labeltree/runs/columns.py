@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_nodes"]
+__all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_groups", "read_nodes"]
 
 
 def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor:
@@ -34,6 +34,18 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
     if answers.dtype.kind in "UO" and taxonomy is not None:
         return _encoded(answers, taxonomy)
     return _known(path, as_integers(path, "predictions", answers), taxonomy)
+
+
+def read_groups(path: Path, column: Any) -> Tensor:
+    """Groups of samples: as they are if they are numbers, numbered if they have names, −1 where empty."""
+    groups = np.asarray(column)
+    if groups.dtype.kind not in "UO":
+        return as_integers(path, "groups", groups)
+    names = np.array(["" if v is None or v != v else str(v) for v in groups.tolist()], dtype=str)
+    numbers = np.unique(names[names != ""], return_inverse=True)[1]
+    result = np.full(len(names), -1, dtype=np.int64)
+    result[names != ""] = numbers
+    return torch.from_numpy(result)
 
 
 def _encoded(labels: Any, taxonomy: AnyTaxonomy) -> Tensor:

@@ -14,12 +14,19 @@ from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs.aspects import aspect_names, aspects_from_text, check_aspects, text_of_aspects
-from labeltree.runs.columns import as_floats, as_integers, read_answers, read_columns, read_nodes
+from labeltree.runs.columns import (
+    as_floats,
+    as_integers,
+    read_answers,
+    read_columns,
+    read_groups,
+    read_nodes,
+)
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["EmbeddingTable"]
 
-_TENSORS = ("features", "instances", "predictions", "aspects", "aspect_predictions")
+_TENSORS = ("features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
 _TEXTS = ("split", "paths")
 
 
@@ -44,6 +51,8 @@ class EmbeddingTable:
         aspect_names: what they are called; left out, the names of their roots, or ``aspect 1`` … where those
             say nothing.
         aspect_predictions: ``(n, A)`` int64, the model's own answers for each aspect, −1 where it gave none.
+        groups: ``(n,)`` int64, samples with equal group (a patient's, an item's) are no independent evidence,
+            −1 is a group of its own; None when there are none.
     """
 
     embeddings: Tensor
@@ -59,6 +68,7 @@ class EmbeddingTable:
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     aspect_names: tuple[str, ...] = ()
     aspect_predictions: Tensor | None = None
+    groups: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -169,9 +179,9 @@ class EmbeddingTable:
 
         Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
-        ``instances``, ``paths``, ``predictions`` (nodes or labels: the model's own answers), ``geometry``,
-        ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which need the
-        ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
+        ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels: the model's
+        own answers), ``geometry``, ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
+        need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
             path: an ``.npz`` file, or a ``.parquet`` file whose embedding columns are lists of numbers.
@@ -207,6 +217,7 @@ class EmbeddingTable:
             split=text.get("split"),
             features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
             instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
+            groups=read_groups(path, raw["groups"]) if "groups" in raw else None,
             paths=text.get("paths"),
             geometry=str(raw.get("geometry", "sphere")),
             curvature=float(raw.get("curvature", -1.0)),

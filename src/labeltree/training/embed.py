@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -112,7 +113,9 @@ def run_tables(
         # A table from before the weights were last written is not this run's.
         if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
             _make_table(name, trainee, path).save(file)
-        tables[name] = EmbeddingTable.load(file, trainee.source.taxonomy)
+        # a table from before tables had groups has those of the data, whose samples are the same
+        table = EmbeddingTable.load(file, trainee.source.taxonomy)
+        tables[name] = replace(table, groups=trainee.source.groups)
     return trainee, tables
 
 

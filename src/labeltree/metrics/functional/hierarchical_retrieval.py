@@ -151,6 +151,7 @@ def retrieval_metrics(
     ahp_k: int = 250,
     depths: Sequence[int] = (),
     geometry: Geometry | None = None,
+    reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Tensor]:
@@ -168,6 +169,8 @@ def retrieval_metrics(
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
         geometry: default `Sphere()`.
+        reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is
+            left out.
         shard: see `hierarchical_precision_at_k`.
         progress: see `hierarchical_precision_at_k`.
 
@@ -198,7 +201,9 @@ def retrieval_metrics(
 
     """
     check_positive("ahp_k", ahp_k)
+    check_reduction(reduction)
     search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    reduced = mean_of_counted if reduction == "mean" else partial(spread, takes_part=search.takes_part)
     hierarchical = _scores(search, taxonomy, ahp_k, ks)
     flat = {"": search.relevance()}
     for depth in depths:
@@ -209,14 +214,14 @@ def retrieval_metrics(
 
     results: dict[str, Tensor] = {}
     for suffix, scores in flat.items():
-        results |= {f"recall@{k}{suffix}": mean_of_counted(scores.recall(k)) for k in ks}
-        results[f"map@r{suffix}"] = mean_of_counted(scores.precision_at_r)
-        results[f"map{suffix}"] = mean_of_counted(scores.average_precision)
+        results |= {f"recall@{k}{suffix}": reduced(scores.recall(k)) for k in ks}
+        results[f"map@r{suffix}"] = reduced(scores.precision_at_r)
+        results[f"map{suffix}"] = reduced(scores.average_precision)
         results[f"queries{suffix}"] = scores.counted.sum()
         results[f"queries_without_relevant{suffix}"] = (scores.counted & (scores.relevant == 0)).sum()
-    results |= {f"hp@{k}": mean_of_counted(hierarchical.at[k]) for k in ks}
-    results[f"ahp@{ahp_k}"] = mean_of_counted(hierarchical.mean)
-    results[f"ahp@{ahp_k}/trapezoid"] = mean_of_counted(hierarchical.trapezoid)
+    results |= {f"hp@{k}": reduced(hierarchical.at[k]) for k in ks}
+    results[f"ahp@{ahp_k}"] = reduced(hierarchical.mean)
+    results[f"ahp@{ahp_k}/trapezoid"] = reduced(hierarchical.trapezoid)
     results["hp_curve"] = hierarchical.curve
     results["queries_without_similarity"] = hierarchical.mean.isnan().sum()
     results["queries_missing_label"] = (~search.takes_part).sum()
