@@ -1,0 +1,47 @@
+"""What a user deploys: answers as fine as is sure, probabilities that mean what they say, costs."""
+
+from labeltree.decisions.answers import Answers, holds_truth, information
+from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
+from labeltree.decisions.class_nodes import ClassNodes, finest_classes, node_probabilities
+from labeltree.decisions.conformal import Promise, conformal_scores, samples_needed, threshold
+from labeltree.decisions.cost_files import read_costs
+from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs
+from labeltree.decisions.paths import Paths, find_paths
+from labeltree.decisions.reliability import (
+    DepthCalibration,
+    Reliability,
+    calibration_by_depth,
+    expected_calibration_error,
+)
+from labeltree.decisions.rule import DecisionRule, Fitted, fit_rule
+
+__all__ = [
+    "CALIBRATIONS",
+    "Answers",
+    "Calibration",
+    "Calibrator",
+    "ClassNodes",
+    "DecisionRule",
+    "DepthCalibration",
+    "Fitted",
+    "Paths",
+    "Promise",
+    "Reliability",
+    "TreeCost",
+    "calibration_by_depth",
+    "cheapest",
+    "conformal_scores",
+    "cost_matrix",
+    "expected_calibration_error",
+    "expected_costs",
+    "find_paths",
+    "finest_classes",
+    "fit_calibrator",
+    "fit_rule",
+    "holds_truth",
+    "information",
+    "node_probabilities",
+    "read_costs",
+    "samples_needed",
+    "threshold",
+]

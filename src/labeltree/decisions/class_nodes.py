@@ -1,0 +1,145 @@
+"""The classes of a classifier on their taxonomy, and from their probabilities to those of all nodes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.metrics.checks import check_nodes
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["ClassNodes", "finest_classes", "node_probabilities"]
+
+IntArray = NDArray[np.int64]
+
+
+class ClassNodes:
+    """The nodes that a classifier tells apart, and what lies above them.
+
+    Args:
+        nodes: (C,) distinct nodes, leaves or inner ones: a class may be an ancestor of another.
+        taxonomy: a tree or a DAG.
+
+    Raises:
+        ValueError: if there is no class, one is missing, given twice or not of the taxonomy.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> classes = ClassNodes(taxonomy.encode(["dog", "cat", "trout"]), taxonomy)
+        >>> found = classes.node_probabilities(torch.tensor([[0.5, 0.25, 0.25]]))
+        >>> float(found[0, taxonomy.find("mammal")])
+        0.75
+    """
+
+    def __init__(self, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
+        check_nodes("classes", nodes, taxonomy)
+        if not len(nodes) or int(nodes.min()) < 0 or len(torch.unique(nodes)) < len(nodes):
+            raise ValueError(
+                f"classes must be one or more distinct nodes, none missing; got {len(nodes)} of which "
+                f"{len(torch.unique(nodes[nodes >= 0]))} are distinct nodes"
+            )
+        self.nodes = nodes.long()
+        self.taxonomy = taxonomy
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @cached_property
+    def above(self) -> csr_array:
+        """(N, C) float64, 1 where the class is the node or lies below it, along one path or several."""
+        from scipy.sparse import csr_array
+
+        if isinstance(self.taxonomy, Taxonomy):
+            lists = self.taxonomy.ancestors[self.nodes].numpy()
+            column = np.broadcast_to(np.arange(len(self))[:, None], lists.shape)[lists >= 0]
+            row = lists[lists >= 0]
+        else:
+            sets = [[*self.taxonomy.ancestors_of(node), node] for node in self.nodes.tolist()]
+            row = np.concatenate([np.asarray(nodes) for nodes in sets])
+            column = np.repeat(np.arange(len(self)), [len(nodes) for nodes in sets])
+        shape = (self.taxonomy.num_nodes, len(self))
+        return csr_array((np.ones(len(row)), (row, column)), shape=shape)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """(N,) int64, how many classes lie at or below each node."""
+        return torch.from_numpy(np.diff(self.above.indptr).astype(np.int64))
+
+    @cached_property
+    def place(self) -> Tensor:
+        """(N,) int64, the column of each node that is a class, -1 for the others."""
+        place = torch.full((self.taxonomy.num_nodes,), -1)
+        place[self.nodes] = torch.arange(len(self))
+        return place
+
+    def children(self, node: int) -> IntArray:
+        """The children of a node that have a class at or below them, ascending."""
+        found = self._children.get(node)
+        if found is None:
+            kids = np.asarray(self.taxonomy.children(node), dtype=np.int64)
+            found = self._children[node] = kids[self.counts.numpy()[kids] > 0]
+        return found
+
+    @cached_property
+    def _children(self) -> dict[int, IntArray]:
+        return {}
+
+    def below(self, labels: Tensor) -> Tensor:
+        """(n, C) bool, the classes at or below each label (n,), none missing."""
+        return torch.from_numpy(self.above[labels.numpy()].toarray() > 0)
+
+    def judges(self, labels: Tensor) -> Tensor:
+        """(n,) bool, the labels that decide about every answer: those with no class strictly below them.
+
+        A label too coarse for that leaves open whether a finer answer is right; -1 decides nothing.
+        """
+        finer = self.counts - (self.place >= 0).long()
+        return (labels >= 0) & (finer[labels.clamp(min=0)] == 0)
+
+    def node_probabilities(self, probabilities: Tensor) -> Tensor:
+        """The probability of every node: the sum over the distinct classes at or below it.
+
+        Args:
+            probabilities: (n, C), not negative, one row a sample.
+
+        Returns:
+            (n, N) float64.
+
+        Raises:
+            ValueError: for another shape, negative entries, NaN, or rows that sum to more than 1.
+        """
+        if probabilities.ndim != 2 or probabilities.shape[1] != len(self):
+            raise ValueError(
+                f"probabilities has shape {tuple(probabilities.shape)}; expected (n, {len(self)}), a column "
+                "a class"
+            )
+        given = probabilities.detach().double()
+        if bool((given < 0).any()) or not bool((given.sum(1) <= 1 + 1e-5).all()):
+            raise ValueError("probabilities must be at least 0, and sum to 1 in each row")
+        return torch.from_numpy(np.ascontiguousarray((self.above @ given.numpy().T).T))
+
+
+def node_probabilities(probabilities: Tensor, classes: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
+    """From probabilities (n, C) of classes (C,) to those of all nodes (n, N); see `ClassNodes`."""
+    return ClassNodes(classes, taxonomy).node_probabilities(probabilities)
+
+
+def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """The labels (n,) that have no other of them below, ascending: what a classifier can learn to tell apart.
+
+    Missing labels and the root are none.
+    """
+    used = torch.unique(labels[labels > 0])  # in preorder the first label below a node comes right after it
+    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
+    finest: Tensor = used[following >= taxonomy.subtree_end[used]]
+    return finest

@@ -1,0 +1,140 @@
+"""The answer of least expected cost: every node may be answered, and being wrong far away costs more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["TreeCost", "cheapest", "cost_matrix", "expected_costs"]
+
+Distance = Literal["height", "edges"]
+
+
+@dataclass(frozen=True)
+class TreeCost:
+    """What an answer costs, by the tree.
+
+    A wrong answer costs its distance from the truth: `height`, that of the LCA relative to the root's, in
+    [0, 1] (Barz & Denzler 2019, Eq. 1), or `edges`, the length of the path between them. An answer that is
+    right but coarse, an ancestor of the truth, costs `coarse` times as much. At 0 the root is always
+    answered; for `height` at 1, always a leaf.
+
+    Attributes:
+        distance: `height` or `edges`.
+        coarse: in [0, 1]; None: 0.5 for `height`, and 1 for `edges`, whose own measure already spares coarse
+            answers: with it a step down is worth its risk if it is right more often than not.
+    """
+
+    distance: Distance = "height"
+    coarse: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.distance not in get_args(Distance):
+            raise ValueError(f"distance is {self.distance!r}; expected 'height' or 'edges'")
+        if self.coarse is not None and not 0 <= self.coarse <= 1:
+            raise ValueError(f"coarse is {self.coarse!r}; expected a number from 0 to 1")
+
+    @property
+    def share(self) -> float:
+        """What a right but coarse answer costs, relative to a wrong one as far away."""
+        if self.coarse is not None:
+            return self.coarse
+        return 0.5 if self.distance == "height" else 1.0
+
+
+def cost_matrix(classes: ClassNodes, cost: TreeCost) -> Tensor:
+    """(N, C) float64, what answering each node costs if each class is the truth."""
+    taxonomy = classes.taxonomy
+    answers, truths = torch.arange(taxonomy.num_nodes)[:, None], classes.nodes
+    if cost.distance == "height":
+        table = taxonomy.lca_height_dissimilarity(answers, truths)
+    else:
+        table = taxonomy.path_length(answers, truths).double()
+    holds = torch.from_numpy(classes.above.toarray() > 0)
+    return torch.where(holds, cost.share * table, table)
+
+
+def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> Tensor:
+    """What answering each node would cost on average, (n, N) float64.
+
+    By a `TreeCost` on a tree it takes O(N) a sample, from the root down: with P the probabilities of nodes
+    and h their heights, a step from v to its child c changes what is lost to wrong answers by
+    `h(v)·(P(v) − P(c))`; the classes at or below the answer a add `coarse·h(a)·P(a)`. For `edges` each step
+    is one edge nearer to P(c) and one farther from the rest. On a DAG, and by a matrix, it is the product
+    with the matrix, O(N·C).
+
+    Args:
+        probabilities: (n, C) of the classes.
+        classes: on a tree or a DAG.
+        cost: a `TreeCost`, or (N, C) what each answer costs if each class is the truth; infinite = never
+            answered.
+    """
+    of_nodes = classes.node_probabilities(probabilities)
+    if isinstance(cost, Tensor):
+        return _by_matrix(probabilities, cost)
+    if not isinstance(classes.taxonomy, Taxonomy):
+        return _by_matrix(probabilities, cost_matrix(classes, cost))
+    if cost.distance == "height":
+        return _by_height(of_nodes, classes.taxonomy, cost.share)
+    return _by_edges(probabilities, of_nodes, classes, classes.taxonomy, cost.share)
+
+
+def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> tuple[Tensor, Tensor]:
+    """The node of least expected cost of each sample, of equals the first and so the coarsest, and its cost.
+
+    Nodes with no class at or below them are never answered, unless a matrix gives them a finite cost.
+
+    Returns:
+        (n,) int64 nodes, and (n,) float64 expected costs.
+    """
+    costs = expected_costs(probabilities, classes, cost)
+    if not isinstance(cost, Tensor):
+        costs = costs.masked_fill(classes.counts == 0, torch.inf)
+    found = costs.min(1)
+    return found.indices, found.values
+
+
+def _by_matrix(probabilities: Tensor, matrix: Tensor) -> Tensor:
+    matrix = matrix.double()
+    allowed = torch.isfinite(matrix).all(1)
+    found = probabilities.detach().double() @ matrix.masked_fill(~allowed[:, None], 0.0).T
+    return found.masked_fill(~allowed, torch.inf)
+
+
+def _down(steps: Tensor, tree: Taxonomy) -> Tensor:
+    """Sums of the steps (n, N) from the root's children down to each node."""
+    sums = steps.numpy().T.copy()
+    parent, depth = tree.parent.numpy(), tree.depth.numpy()
+    sums[0] = 0.0
+    for level in range(1, tree.max_depth + 1):
+        nodes = np.flatnonzero(depth == level)
+        sums[nodes] += sums[parent[nodes]]
+    return torch.from_numpy(np.ascontiguousarray(sums.T))
+
+
+def _by_height(of_nodes: Tensor, tree: Taxonomy, share: float) -> Tensor:
+    height = tree.height.double() / tree.max_height
+    above = tree.parent.clamp(min=0)
+    lost = _down(height[above] * (of_nodes[:, above] - of_nodes), tree)
+    return lost + share * height * of_nodes
+
+
+def _by_edges(
+    probabilities: Tensor, of_nodes: Tensor, classes: ClassNodes, tree: Taxonomy, share: float
+) -> Tensor:
+    depth = tree.depth.double()
+    deep = torch.from_numpy(
+        np.ascontiguousarray(
+            (classes.above @ (probabilities.detach().double() * depth[classes.nodes]).numpy().T).T
+        )
+    )
+    shared = _down(of_nodes, tree)  # expected depth of the LCA with the truth
+    edges = depth * of_nodes[:, :1] + deep[:, :1] - 2 * shared
+    return edges - (1 - share) * (deep - depth * of_nodes)
