@@ -161,6 +161,33 @@ def test_a_tight_cluster_keeps_its_gradient():
         assert streamed <= 2 * dense
 
 
+@pytest.mark.parametrize("tile", [64, 512])
+def test_tight_clusters_far_from_each_other_keep_their_gradient(tile):
+    """Of two classes half-way between which nothing lies, in chunks of one and of both."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.arange(2).repeat(264)
+    centres = torch.nn.functional.normalize(torch.randn(2, 32, generator=generator), dim=1)
+    rows = LabelRows.of(torch.tensor([[0], [1]]), nodes, None, None)
+    relation = PairRelation(rows[slice(16)], rows[slice(16, None)], offset=None)
+    z = centres[nodes] + 1e-3 * torch.randn(len(nodes), 32, generator=generator)
+    k = z[:16] + 0.02 * torch.randn(16, 32, generator=generator)
+    h = z[16:] + 0.02 * torch.randn(512, 32, generator=generator)
+    every = torch.ones(1, relation.num_relations, dtype=torch.bool)
+    same = torch.arange(relation.num_relations) > 0
+    options = {"positive": same, "members": every, "temperature": 0.1, "target_temperature": 0.1}
+
+    def gradient(name, dtype):
+        x = z[:16].to(dtype).requires_grad_()
+        with implementation(name, tile=tile):
+            found = soft_target_contrast(x, k.to(dtype), h.to(dtype), relation, **options)
+        (found.lse[:, 0] - found.attraction / found.mass).sum().backward()
+        return x.grad.double()
+
+    exact = gradient("dense", torch.float64)
+    dense, ours = ((gradient(name, torch.float32) - exact).norm() for name in ("dense", "streaming"))
+    assert ours <= 2 * dense
+
+
 class Largest(TorchDispatchMode):
     """The greatest number of elements of any tensor that is made."""
 
