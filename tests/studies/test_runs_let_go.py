@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from labeltree.studies import execute as studies
+from labeltree.studies import perform
 from labeltree.training import fit
 from labeltree.training.trainee import Trainee, prepare
 
@@ -26,15 +27,15 @@ def test_a_run_is_gone_when_the_next_begins(
         held.append(weakref.ref(trainee.module))
         return trainee
 
-    train = studies.train
+    train = perform.train
 
     def begins(*args: Any, **kwargs: Any) -> Any:
         alive.append(sum(module() is not None for module in held))
         return train(*args, **kwargs)
 
     monkeypatch.setattr(fit, "prepare", watched)
-    monkeypatch.setattr(studies, "train", begins)
-    monkeypatch.setattr(studies, "_baselines", lambda *_: [])
+    monkeypatch.setattr(perform, "train", begins)
+    monkeypatch.setattr(studies, "baselines", lambda *_: [])
     shared = {
         "data": str(image_folder),
         "epochs": 1,
@@ -49,7 +50,7 @@ def test_a_run_is_gone_when_the_next_begins(
     file.write_text(yaml.safe_dump({**plan, "select": "val_embeddings_ahp"}), "utf-8")
     gc.disable()  # the circles must not be found by chance
     try:
-        studies.execute(file)
+        studies.execute(file, jobs=1)
     finally:
         gc.enable()
     assert len(held) >= 4

@@ -1,5 +1,6 @@
 """Studies: equal trials, choices on validation alone, nothing done twice, and a whole table."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from labeltree.studies.beside import baselines
 from labeltree.studies.execute import execute
 from labeltree.studies.plan import StudyError, read_study
-from labeltree.studies.table import study_table
+from labeltree.studies.output import study_table
 from labeltree.training.reading import RecipeError
 
 
@@ -50,7 +52,7 @@ def test_a_study_from_end_to_end(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, image_folder)
-    page = execute(file).read_text("utf-8")
+    page = execute(file, jobs=1).tables.read_text("utf-8")
     stored = json.loads((tmp_path / "results.json").read_text())
     rows = [(r["method"], r["seed"]) for r in stored["results"]]
     names = ["SupCon", "HWC (ball)", "raw pixels", "untrained encoder"]
@@ -68,9 +70,9 @@ def test_a_study_from_end_to_end(
     assert not list((tmp_path / "runs").glob("*trial*/metrics.json"))
     assert not list((tmp_path / "runs").glob("*/checkpoints"))  # of trials neither: they would fill a disk
     # Again: everything is there already, and the page comes out the same.
-    monkeypatch.setattr("labeltree.studies.execute.embed_source", None)
-    monkeypatch.setattr("labeltree.studies.execute.evaluate", None)
-    assert execute(file).read_text("utf-8") == page
+    monkeypatch.setattr("labeltree.studies.perform.embed_source", None)
+    monkeypatch.setattr("labeltree.studies.perform.evaluate", None)
+    assert execute(file, jobs=1).tables.read_text("utf-8") == page
 
 
 def test_unequal_trials_are_refused(image_folder: Path, tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_pa
 
 def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path: Path) -> None:
     file = write(tmp_path, image_folder, trial_seed=0)
-    page = execute(file).read_text("utf-8")
+    page = execute(file, jobs=1).tables.read_text("utf-8")
     folders = sorted(p.parent.name for p in (tmp_path / "runs").glob("*/encoder.safetensors"))
     assert not [name for name in folders if name.endswith("-seed0")]
     content = json.loads((tmp_path / "results.json").read_text("utf-8"))
@@ -137,17 +139,17 @@ def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) ->
 def test_baselines_that_are_alike_for_all_seeds_are_measured_once(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import labeltree.studies.execute as module
+    import labeltree.studies.perform as module
 
     asked: list[int] = []
     evaluate = module.evaluate
     monkeypatch.setattr(module, "evaluate", lambda *a, **k: asked.append(1) or evaluate(*a, **k))
-    file = write(tmp_path, image_folder, baselines=["raw"], seeds=[0, 0])
-    study = read_study(file)
-    rows = module._baselines(study, tmp_path / "runs")
+    file = write(tmp_path, image_folder, baselines=["raw"])
+    study = dataclasses.replace(read_study(file), seeds=[0, 0])
+    rows = baselines(study, tmp_path / "runs")
     assert [row["method"] for row in rows] == ["raw pixels", "raw pixels"]
     assert len(asked) == 1
-    rows = module._baselines(read_study(write(tmp_path, image_folder, seeds=[0, 1])), tmp_path / "more")
+    rows = baselines(read_study(write(tmp_path, image_folder, seeds=[0, 1])), tmp_path / "more")
     assert len(rows) == 4
     with pytest.raises(StudyError, match="there is no 'pixels'"):
         read_study(write(tmp_path, image_folder, baselines=["pixels"]))

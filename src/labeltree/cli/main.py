@@ -10,6 +10,9 @@ COMMANDS = {
     "train": "train an encoder whose embeddings respect a taxonomy",
     "evaluate": "measure how well embeddings respect a taxonomy, and write a report",
     "embed": "write the embeddings of a trained run, of its own data or of others",
+    "study": "run methods × settings × seeds, and write the tables they end in",
+    "calibrate": "fit how a trained run answers: probabilities, and the depth at which it is sure",
+    "predict": "answer for images or texts, each at the depth where the run is sure",
     "data": "list the data sets, and get one",
     "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
 }

@@ -1,19 +1,27 @@
-"""A study as its file describes it: methods, trials, seeds, and what they share."""
+"""A study as its file describes it: methods, a grid, trials, seeds, and what they share."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
+from labeltree.studies.grid import Axis, Point, grid_points, read_axes
+from labeltree.studies.paper import PaperTable, read_paper
 from labeltree.training.module import VALIDATION_METRICS
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives, objective_terms
 
 __all__ = ["Method", "Study", "StudyError", "read_study", "slug"]
+
+_TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limit", "val", "test"}
 
 
 class StudyError(LabeltreeError, ValueError):
@@ -28,26 +36,36 @@ class Method:
         name: as the table shows it.
         settings: what this method changes in the shared recipe; keys may be dotted (``hwc.alpha``).
         trials: further settings, one dictionary a trial; the best on validation is used for all seeds.
+        family: the method of the file that this is a point of; without a grid, its name.
+        point: where in the grid: (axis, label) pairs; empty where the method is in none.
     """
 
     name: str
     settings: dict[str, Any]
     trials: list[dict[str, Any]]
+    family: str = ""
+    point: Point = ()
 
 
 @dataclass(frozen=True)
 class Study:
-    """Methods × seeds on one data set under one budget.
+    """Methods × grid × seeds on one data set under one budget.
 
     Attributes:
         title: of the table.
         shared: the settings that all runs have in common.
-        methods: the rows.
+        methods: the rows, each point of the grid one of them.
         seeds: of the runs that are reported.
         trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
         select: the validation metric, a column of the history, that chooses a method's trial.
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
         baselines: what stands beside the methods: ``raw`` samples, the encoder at the ``start`` of training.
+        grid: the axes that methods vary along.
+        columns: the scores that figures and the tables of a grid show, as ``role/metric``.
+        transfer: another data set that every encoder is measured on as well, frozen: ``data`` and what of
+            the recipe says which of its samples are taken.
+        claim: what is tested, in a sentence, with its source.
+        paper: figures of a paper that stand beside ours.
     """
 
     title: str
@@ -58,24 +76,56 @@ class Study:
     select: str
     evaluation: dict[str, Any] = field(default_factory=dict)
     baselines: tuple[str, ...] = ("raw", "start")
+    grid: tuple[Axis, ...] = ()
+    columns: tuple[str, ...] = ()
+    transfer: dict[str, Any] = field(default_factory=dict)
+    claim: str = ""
+    paper: tuple[PaperTable, ...] = ()
 
     @property
     def evaluation_settings(self) -> EvaluationSettings:
         """How every method is measured."""
         return EvaluationSettings(**self.evaluation)
 
-    def recipe(self, method: Method, trial: dict[str, Any], seed: int) -> Recipe:
-        """The recipe of one run."""
+    def settings(self, method: Method, trial: dict[str, Any], seed: int) -> dict[str, Any]:
+        """The settings of one run, dotted, without options of objectives that this method does not use."""
         settings = {**self.shared, **method.settings, **trial, "seed": seed}
         objective = str(settings.get("objective", Recipe.objective))
-        # Options of objectives that this method does not use may stand in what all share.
         unused = {entry.name for entry in list_objectives()} - {e.name for e in objective_terms(objective)}
-        kept = {key: value for key, value in settings.items() if key.split(".")[0] not in unused}
-        return RecipeParser(objective).recipe(settings=_nested(kept))
+        return {key: value for key, value in settings.items() if key.split(".")[0] not in unused}
+
+    def recipe(self, method: Method, trial: dict[str, Any], seed: int) -> Recipe:
+        """The recipe of one run."""
+        settings = self.settings(method, trial, seed)
+        objective = str(settings.get("objective", Recipe.objective))
+        return RecipeParser(objective).recipe(settings=_nested(settings))
+
+    def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
+        """Names all that a run depends on and, where it is measured, how; stored results are found by it."""
+        content: list[Any] = [self.settings(method, trial, seed)]
+        if measured:
+            content += [self.evaluation, self.transfer]
+        text = json.dumps(content, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def run_name(self, method: Method, suffix: str) -> str:
         """The folder name of one of a method's runs."""
         return f"{slug(method.name)}-{suffix}"
+
+    def only(self, patterns: Sequence[str]) -> list[Method]:
+        """The methods whose name or family is one of these, ``*`` and ``?`` standing for anything; () = all.
+
+        Raises:
+            StudyError: if a pattern fits none.
+        """
+        found: list[Method] = []
+        for pattern in patterns or ("*",):
+            fits = [m for m in self.methods if any(fnmatchcase(n, pattern) for n in (m.name, m.family))]
+            if not fits:
+                families = dict.fromkeys(method.family for method in self.methods)
+                raise StudyError(f"no method is called '{pattern}'; there are {', '.join(families)}")
+            found += [method for method in fits if method not in found]
+        return [method for method in self.methods if method in found]
 
 
 def slug(name: str) -> str:
@@ -102,26 +152,67 @@ def read_study(path: str | Path) -> Study:
     """
     import yaml
 
-    content = yaml.safe_load(Path(path).read_text("utf-8"))
     try:
+        content = yaml.safe_load(Path(path).read_text("utf-8"))
+        axes = tuple(read_axes(content.pop("grid", None) or {}))
         methods = [
-            Method(name, dict(entry.get("settings") or {}), list(entry.get("trials") or [{}]))
-            for name, entry in content.pop("methods").items()
+            method for name, entry in content.pop("methods").items() for method in _methods(name, entry, axes)
         ]
-        study = Study(methods=methods, **content)
-        _ = study.evaluation_settings
-        if unknown := set(study.baselines) - {"raw", "start"}:
-            raise ValueError(f"baselines are raw and start; there is no '{min(unknown)}'")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        paper = tuple(read_paper(content.pop("paper", None) or [], [method.name for method in methods]))
+        content["baselines"] = tuple(content.get("baselines", Study.baselines))
+        content["columns"] = tuple(content.get("columns", ()))
+        study = Study(methods=methods, grid=axes, paper=paper, **content)
+        _check(study)
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise StudyError(f"study '{path}' is not understood: {error}") from error
+    return study
+
+
+def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...]) -> list[Method]:
+    """One method of the file, at every point of the axes that it varies along."""
+    if unknown := set(entry or {}) - {"settings", "trials", "grid"}:
+        raise ValueError(f"method '{name}' has '{min(unknown)}'; a method has settings, trials and grid")
+    entry = entry or {}
+    settings, trials = dict(entry.get("settings") or {}), list(entry.get("trials") or [{}])
+    chosen = entry.get("grid", True)
+    wanted = [axis.name for axis in axes] if chosen is True else list(chosen or ())
+    if strange := set(wanted) - {axis.name for axis in axes}:
+        raise ValueError(f"method '{name}' varies along '{min(strange)}', which is no axis of the grid")
+    own = [axis for axis in axes if axis.name in wanted]
+    if not own:
+        return [Method(name, settings, trials, family=name)]
+    return [
+        Method(
+            ", ".join([name, *(f"{axis} = {label}" for axis, label in point)]),
+            {**settings, **more},
+            trials,
+            family=name,
+            point=point,
+        )
+        for point, more in grid_points(own)
+    ]
+
+
+def _check(study: Study) -> None:
+    """What the fields of a study must be to each other; raises ValueError."""
+    _ = study.evaluation_settings
+    if unknown := set(study.baselines) - {"raw", "start"}:
+        raise ValueError(f"baselines are raw and start; there is no '{min(unknown)}'")
     columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]
     if study.select not in columns:
-        raise StudyError(
-            f"study '{path}': select is '{study.select}'; it must be one of {', '.join(columns)}"
-        )
-    if len({slug(method.name) for method in methods}) < len(methods):
-        raise StudyError(f"study '{path}': two methods would share a folder; tell their names further apart")
-    counts = {method.name: len(method.trials) for method in methods}
+        raise ValueError(f"select is '{study.select}'; it must be one of {', '.join(columns)}")
+    if not study.methods or not study.seeds:
+        raise ValueError("it needs one method and one seed or more")
+    if len(set(study.seeds)) < len(study.seeds):
+        raise ValueError(f"seeds are {study.seeds}; one stands there twice")
+    if len({slug(method.name) for method in study.methods}) < len(study.methods):
+        raise ValueError("two methods would share a folder; tell their names further apart")
+    counts = {method.name: len(method.trials) for method in study.methods}
     if len(set(counts.values())) > 1:
-        raise StudyError(f"study '{path}': methods must have equally many trials, got {counts}")
-    return study
+        raise ValueError(f"methods must have equally many trials, got {counts}")
+    if any("/" not in column for column in study.columns):
+        raise ValueError(f"columns are role/metric, such as features/top1; got {', '.join(study.columns)}")
+    if study.transfer and ("data" not in study.transfer or set(study.transfer) - _TRANSFER):
+        raise ValueError(
+            f"transfer has {sorted(study.transfer)}; it needs data, and may have {sorted(_TRANSFER)}"
+        )

@@ -1,0 +1,58 @@
+"""``labeltree study``: methods × grid × seeds on one data set, and the tables they end in."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def run(arguments: list[str]) -> None:
+    """Run, continue, list or tabulate the study that the arguments name."""
+    parser = argparse.ArgumentParser(
+        prog="labeltree study",
+        description="Do all runs of a study that are not done yet, and write README.md, table.csv, "
+        "table.html, figures/ and results.json beside its file. The same command continues a study "
+        "that was stopped.",
+    )
+    parser.add_argument("file", help="the study, a YAML file")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="runs at a time, a process each; by default one for every four cores",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="METHOD",
+        help="only this method, or all its points of the grid; * stands for anything; may be repeated",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--dry-run", action="store_true", help="check the file, and list its runs and how much time is left"
+    )
+    what.add_argument("--tables", action="store_true", help="write the tables anew from results.json alone")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    options = parser.parse_args(arguments)
+
+    from labeltree.studies.execute import execute, rewrite
+    from labeltree.studies.jobs import default_jobs
+    from labeltree.studies.listing import list_study
+    from labeltree.studies.plan import StudyError
+
+    jobs = default_jobs() if options.jobs is None else options.jobs
+    if jobs < 1:
+        raise ValueError(f"--jobs is {jobs}; it must be 1 or more")
+    if options.dry_run:
+        print("\n".join(list_study(options.file, options.only).lines(jobs)))
+        return
+    if options.tables:
+        print(f"tables: {rewrite(options.file)}")
+        return
+    done = execute(options.file, only=options.only, jobs=jobs, progress_bar=not options.quiet)
+    print(f"tables: {done.tables}")
+    if done.failures:
+        failed = ", ".join(failure["run"] for failure in done.failures[:3])
+        raise StudyError(
+            f"{len(done.failures)} runs failed ({failed}); the tables say why, the same command tries again"
+        )

@@ -1,0 +1,64 @@
+"""What stands beside a study's methods: the raw samples, and the encoder before training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeltree.models import encoder_modality
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.studies.perform import measure, scores_of
+from labeltree.studies.plan import Study, slug
+from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
+from labeltree.training.embed import embed_source
+from labeltree.training.reading import read_recipe
+from labeltree.training.settled import settle
+from labeltree.training.trainee import open_recipe_source, prepare
+
+__all__ = ["baselines"]
+
+
+def baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
+    """The raw samples (the seed is the split's alone) and the encoder before training, for every seed.
+
+    What is the same for several seeds, as with fixed splits and published weights, is measured once.
+    """
+    rows, measured = [], dict[str, dict[str, Any]]()
+    for seed in study.seeds if study.baselines else ():
+        recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
+        source = open_recipe_source(recipe)
+        settled = settle(recipe, source)
+        modality = encoder_modality(settled.encoder)
+        names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
+        for kind in study.baselines:
+            name = names[kind]
+            folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
+            known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
+            if not folder.metrics.is_file() or known != recipe:
+                module = None if kind == "raw" else prepare(recipe, source).module
+                table = (
+                    raw_table(source, modality)
+                    if module is None
+                    else embed_source(module, source, adapted=False)
+                )
+                key = _digest(table)
+                if key not in measured:
+                    measured[key] = measure(study, table, source, module)
+                folder.write_json(folder.metrics, measured[key])
+                recipe.save(folder.recipe)
+            metrics = json.loads(folder.metrics.read_text("utf-8"))
+            rows.append({"method": name, "seed": seed, "scores": scores_of(metrics)})
+    return rows
+
+
+def _digest(table: EmbeddingTable) -> str:
+    """Of everything that an evaluation reads of a table of samples without an objective."""
+    digest = hashlib.sha256("".join(np.asarray(table.split, dtype=str).tolist()).encode())
+    for column in (table.embeddings, table.features, table.nodes, table.aspects):
+        if column is not None:
+            digest.update(column.contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,107 @@
+"""What a study has found so far: ``results.json``, by which what is done is known again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from labeltree.atomic import atomic_write
+from labeltree.studies.plan import Study, StudyError
+from labeltree.studies.task import Task
+
+__all__ = ["Book"]
+
+
+class Book:
+    """Results, trials and failures of a study.
+
+    A result is known by its method, its seed and the digest of its settings. Results of other settings, or
+    of a version that kept no digest, stay in the tables until their run is done again.
+
+    Args:
+        path: of the study file; the results lie beside it.
+        study: what was planned.
+    """
+
+    def __init__(self, path: Path, study: Study) -> None:
+        self.path = path.parent / "results.json"
+        self._study = study
+        content: dict[str, Any] = {}
+        if self.path.is_file():
+            try:
+                content = json.loads(self.path.read_text("utf-8"))
+                self._rows = {(row["method"], row["seed"]): row for row in content["results"]}
+            except (ValueError, KeyError, TypeError) as error:
+                raise StudyError(
+                    f"'{self.path}' is not the results of a study ({error}); move it away to begin anew"
+                ) from error
+        else:
+            self._rows = {}
+        self._trials: dict[str, Any] = content.get("choices", {})
+        self._digests: dict[str, float] = content.get("trials", {})
+        self.failures: list[dict[str, str]] = []
+
+    def known(self, task: Task) -> bool:
+        """Whether the run is done, with these settings."""
+        if task.measured:
+            row = self._rows.get((task.method.name, task.seed), {})
+            return bool(row.get("settings") == task.digest(self._study))
+        return task.digest(self._study) in self._digests
+
+    def row(self, name: str, seed: int) -> dict[str, Any] | None:
+        """The result of a method or baseline."""
+        return self._rows.get((name, seed))
+
+    def add(self, name: str, seed: int, result: dict[str, Any]) -> None:
+        """Keep the result of a run."""
+        self._rows[name, seed] = {"method": name, "seed": seed, **result}
+
+    def add_trial(self, task: Task, value: float) -> None:
+        """Keep the validation value of a trial."""
+        self._digests[task.digest(self._study)] = value
+
+    def choose(self, tasks: list[Task]) -> int | None:
+        """The trial of one method that is best on validation; None where one of them has no value.
+
+        With a trial less than the others, a method would have had fewer chances than they.
+        """
+        values = [self._digests.get(task.digest(self._study)) for task in tasks]
+        if any(value is None for value in values):
+            return None
+        known = [value for value in values if value is not None]
+        best = max(range(len(known)), key=lambda number: known[number])
+        pairs = zip(tasks, known, strict=True)
+        self._trials[tasks[0].method.name] = {
+            "trials": [{"settings": task.settings, self._study.select: value} for task, value in pairs],
+            "chosen": best,
+        }
+        return best
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """All rows in the order of the study, baselines last; none of methods that it no longer has."""
+        names = [method.name for method in self._study.methods]
+        order = {name: place for place, name in enumerate(names)}
+        rows = [
+            row
+            for (name, seed), row in self._rows.items()
+            if seed in self._study.seeds and (name in order or "train_loss" not in row)
+        ]
+        return sorted(rows, key=lambda row: order.get(row["method"], len(order)))
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """By method, its trials and which of them was chosen."""
+        names = [method.name for method in self._study.methods]
+        return {name: self._trials[name] for name in names if name in self._trials}
+
+    def write(self) -> None:
+        """Write what is known, atomically."""
+        content: dict[str, Any] = {"results": self.results, "choices": self.choices}
+        if self._digests:
+            content["trials"] = self._digests
+        if self.failures:
+            content["failures"] = self.failures
+        with atomic_write(self.path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")

@@ -1,0 +1,48 @@
+"""A study's table for other programs: one line a method and metric."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+from labeltree.studies.plan import Study
+from labeltree.studies.summary import Entry, Summary
+
+__all__ = ["to_csv"]
+
+
+def to_csv(study: Study, summary: Summary) -> str:
+    """The table as CSV.
+
+    Columns: ``method``, ``family``, one for each axis of the grid, ``metric`` (``role/name``), ``seeds``,
+    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (of a difference
+    from the best, by Welch and Holm) and ``paper``, the figure that a paper has for this method and metric.
+    """
+    methods = {method.name: method for method in study.methods}
+    axes = [axis.name for axis in study.grid]
+    papers = {(name, table.column): value for table in study.paper for name, value in table.rows.items()}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "family", *axes, "metric", "seeds", "mean", "sd", "best", "p", "paper"])
+    for column in summary.columns:
+        for name, entry in summary.entries(column, summary.methods).items():
+            method = methods.get(name)
+            point = dict(method.point) if method else {}
+            writer.writerow(
+                [
+                    name,
+                    method.family if method else name,
+                    *(point.get(axis, "") for axis in axes),
+                    column,
+                    *_numbers(entry),
+                    papers.get((name, column), ""),
+                ]
+            )
+    return text.getvalue()
+
+
+def _numbers(entry: Entry) -> list[str]:
+    spread = "" if entry.sd is None else f"{entry.sd:.6g}"
+    p = "" if math.isnan(entry.p) else f"{entry.p:.4g}"
+    return [str(entry.n), f"{entry.mean:.4f}", spread, str(int(entry.best)), p]

@@ -1,0 +1,179 @@
+"""Figures of a grid: curves with bands along one axis, maps of cells along two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from labeltree.report.charts import METHOD_SHAPES
+from labeltree.report.svg import Drawing, marker
+from labeltree.studies.grid import Axis
+from labeltree.studies.pivot import at_point, families
+from labeltree.studies.plan import Study, slug
+from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title
+
+__all__ = ["study_figures"]
+
+# Okabe and Ito's colours, the light ones darkened for white, the dark ones lightened for black.
+_LIGHT = ("#0072b2", "#c45a00", "#00805e", "#a8437f", "#6b6b00", "#5b4bb0", "#7a4a2b", "#4d4d4d")
+_DARK = ("#56b4e9", "#e69f00", "#3fc99a", "#e08abf", "#e6dc55", "#a79cf0", "#d09a78", "#bdbdbd")
+_STYLE = (
+    "svg{font:13px system-ui,sans-serif;--ink:#1c2230;--faint:#5b6475;--rule:#d9dde5}"
+    + "".join(f".m{i}{{--c:{colour}}}" for i, colour in enumerate(_LIGHT))
+    + "text{fill:var(--ink)}.tick{fill:var(--faint);font-size:12px}.mid{text-anchor:middle}"
+    ".end{text-anchor:end}"
+    ".grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke:var(--c);stroke-width:2}"
+    ".dashed{stroke-dasharray:6 4}.dot{fill:var(--c)}.band{fill:var(--c);opacity:.16}"
+    "@media (prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#9aa3b2;--rule:#333a46}"
+    + "".join(f".m{i}{{--c:{colour}}}" for i, colour in enumerate(_DARK))
+    + "}"
+)
+_WIDTH, _HEIGHT = 820.0, 360.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
+
+
+def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[tuple[str, str, str]]:
+    """A figure a column, or a column and method where the grid has two axes.
+
+    Returns:
+        Of each, the name of its file without suffix, its title, and the SVG, which follows light and dark.
+    """
+    figures = []
+    for column in columns:
+        title = f"{column.split('/')[0]}: {metric_title(column)}"
+        if len(study.grid) == 1:
+            figures.append((slug(column), title, _curves(study, summary, column, title)))
+        elif len(study.grid) == 2:
+            for family in families(study):
+                if any(method.family == family and len(method.point) == 2 for method in study.methods):
+                    name = f"{slug(column)}-{slug(family)}"
+                    full = f"{family}, {title}"
+                    figures.append((name, full, _cells(study, summary, column, family, full)))
+    return figures
+
+
+def _curves(study: Study, summary: Summary, column: str, title: str) -> str:
+    (axis,) = study.grid
+    entries = summary.entries(column, summary.methods)
+    lines: list[tuple[str, list[Entry | None]]] = []
+    for family in families(study):
+        methods = [at_point(study, family, {axis.name: label}) for label in axis.points]
+        lines.append((family, [entries.get(method.name) if method else None for method in methods]))
+    planned = {method.name for method in study.methods}
+    lines += [
+        (name, [entries.get(name)] * len(axis.points)) for name in summary.methods if name not in planned
+    ]
+    drawing = _drawing(title)
+    known = [entry for _, row in lines for entry in row if entry]
+    if not known:
+        return _svg(drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid"))
+    marks = _ticks(min(_low(e) for e in known), max(_high(e) for e in known))
+    low, high = marks[0], marks[-1]
+
+    def y_of(value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
+
+    places = _frame(drawing, axis, column)
+    for mark in marks:
+        drawing.line(_LEFT, y_of(mark), _WIDTH - _RIGHT, y_of(mark), "grid")
+        drawing.text(_LEFT - 8, y_of(mark) + 4, f"{mark:.4g}", "tick end")
+    for number, (name, row) in enumerate(lines):
+        points = [(x, entry) for x, entry in zip(places, row, strict=True) if entry]
+        css = f"m{number % len(_LIGHT)}"
+        constant = len({id(entry) for entry in row}) == 1
+        upper = [f"{x:.1f} {y_of(_high(entry)):.1f}" for x, entry in points]
+        lower = [f"{x:.1f} {y_of(_low(entry)):.1f}" for x, entry in reversed(points)]
+        if points:
+            drawing.add("path", d="M" + "L".join([*upper, *lower]) + "z", css=f"band {css}")
+            path = "M" + "L".join(f"{x:.1f} {y_of(entry.mean):.1f}" for x, entry in points)
+            drawing.add("path", d=path, css=f"line {css}{' dashed' if constant else ''}")
+        shape = METHOD_SHAPES[number % len(METHOD_SHAPES)]
+        for x, entry in [] if constant else points:
+            drawing.add("path", d=marker(shape, x, y_of(entry.mean), 4.5), css=f"dot {css}")
+        y = _TOP + 10 + 21 * number
+        drawing.add("path", d=marker(shape, _WIDTH - _RIGHT + 20, y, 5), css=f"dot {css}")
+        drawing.text(_WIDTH - _RIGHT + 32, y + 4.5, name, "name")
+    return _svg(drawing)
+
+
+def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> str:
+    down, across = study.grid
+    drawing = _drawing(title)
+    known = {}
+    for row in down.points:
+        for label in across.points:
+            method = at_point(study, family, {down.name: row, across.name: label})
+            mean = summary.mean(method.name, column) if method else None
+            if mean is not None:
+                known[row, label] = mean
+    best = (min if lower_is_better(column) else max)(known.values(), default=math.nan)
+    low, high = min(known.values(), default=0.0), max(known.values(), default=1.0)
+    width = (_WIDTH - _LEFT - 40) / len(across.points)
+    height = (_HEIGHT - _TOP - _BOTTOM) / len(down.points)
+    for i, row in enumerate(down.points):
+        y = _TOP + height * i
+        drawing.text(_LEFT - 8, y + height / 2 + 4, row, "tick end")
+        for j, label in enumerate(across.points):
+            x = _LEFT + width * j
+            value = known.get((row, label))
+            share = 0.0 if value is None or high == low else (value - low) / (high - low)
+            fill = "none" if value is None else f"rgb({_shade(share)})"
+            box = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2, "rx": 3}
+            drawing.add("rect", None, **box, fill=fill, stroke="currentColor" if value == best else None)
+            text = "–" if value is None else f"{value:.4f}" + (" best" if value == best else "")
+            colour = "fill:#fff" if share > 0.45 else "fill:#16202e"
+            drawing.text(
+                x + width / 2, y + height / 2 + 4, text, "mid", style=None if value is None else colour
+            )
+    for j, label in enumerate(across.points):
+        drawing.text(_LEFT + width * (j + 0.5), _HEIGHT - _BOTTOM + 18, label, "tick mid")
+    drawing.text((_LEFT + _WIDTH - 40) / 2, _HEIGHT - 8, across.name, "mid")
+    drawing.text(4, 16, f"{down.name} (down); {title}", "")
+    return _svg(drawing)
+
+
+def _drawing(title: str) -> Drawing:
+    return Drawing(_WIDTH, _HEIGHT, title)
+
+
+def _frame(drawing: Drawing, axis: Axis, column: str) -> list[float]:
+    """Labels of the axes; the places of the points, evenly spaced whatever their values."""
+    width = _WIDTH - _LEFT - _RIGHT
+    places = [_LEFT + width * (i + 0.5) / len(axis.points) for i in range(len(axis.points))]
+    for x, label in zip(places, axis.points, strict=True):
+        drawing.text(x, _HEIGHT - _BOTTOM + 18, label, "tick mid")
+    drawing.text(_LEFT + width / 2, _HEIGHT - 8, axis.name, "mid")
+    drawing.text(4, 16, f"{column.split('/')[0]}: {metric_title(column)}", "")
+    return places
+
+
+def _low(entry: Entry) -> float:
+    return entry.mean - (entry.sd or 0.0)
+
+
+def _high(entry: Entry) -> float:
+    return entry.mean + (entry.sd or 0.0)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values that enclose the range, four to seven of them."""
+    span = max(high - low, 1e-4)
+    power = 10.0 ** math.floor(math.log10(span))
+    step = next(power * f for f in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * f) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [i * step for i in range(first, max(last, first + 1) + 1)]
+
+
+def _shade(share: float) -> str:
+    """From pale to deep blue."""
+    return ",".join(str(round(a + (b - a) * share)) for a, b in ((226, 8), (237, 64), (248, 120)))
+
+
+def _svg(drawing: Drawing) -> str:
+    """As a file of its own."""
+    text = str(drawing.markup())
+    head, rest = text.split(">", 1)
+    return (
+        head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+        + f"><style>{_STYLE}</style>{rest}\n"
+    )

@@ -1,0 +1,101 @@
+"""Many runs, some at a time: in this process one after the other, or a process each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from labeltree.studies.perform import perform
+from labeltree.studies.plan import Study
+from labeltree.studies.task import Task
+from labeltree.training.checkpoints import TrainingInterrupted
+
+__all__ = ["default_jobs", "do_tasks"]
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_INTERRUPTED = 130
+
+
+def default_jobs() -> int:
+    """One run for every four cores, one at least: more threads help a small encoder little."""
+    return max(1, _cores() // 4)
+
+
+def do_tasks(
+    path: Path, study: Study, tasks: Sequence[Task], runs: Path, jobs: int, *, progress_bar: bool = False
+) -> Iterator[tuple[Task, str | None]]:
+    """Do all of the tasks, and tell of each when it is finished.
+
+    With one job they run in this process. With more, each is a process of its own, so that one that is
+    killed (for want of memory, say) takes no other with it; all together have as many threads as cores.
+
+    Yields:
+        Each task with None, or with the error that it failed with. An interruption is raised.
+    """
+    if jobs > 1:
+        yield from _in_processes(path, tasks, runs, jobs)
+        return
+    for task in tasks:
+        try:
+            perform(study, task, runs, progress_bar=progress_bar)
+        except TrainingInterrupted:
+            raise
+        except Exception as error:  # one run's failure is no reason to lose the others
+            yield task, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        else:
+            yield task, None
+
+
+def _in_processes(
+    path: Path, tasks: Sequence[Task], runs: Path, jobs: int
+) -> Iterator[tuple[Task, str | None]]:
+    waiting = list(tasks)
+    threads = str(max(1, _cores() // jobs))
+    environment = {**os.environ, **dict.fromkeys(_THREADS, threads)}
+    running: dict[subprocess.Popen[bytes], tuple[Task, Path]] = {}
+    runs.mkdir(exist_ok=True)
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                task = waiting.pop(0)
+                log = runs / f"{task.name}.log"
+                with log.open("wb") as errors:
+                    process = subprocess.Popen(
+                        _command(path, task), env=environment, stderr=errors, stdin=subprocess.DEVNULL
+                    )
+                running[process] = task, log
+            ended = [process for process in running if process.poll() is not None]
+            if not ended:
+                time.sleep(0.1)
+            for process in ended:
+                task, log = running.pop(process)
+                if process.returncode == _INTERRUPTED:
+                    raise TrainingInterrupted("a run was interrupted; the same command continues the study")
+                yield task, _why(process.returncode, log.read_text("utf-8", "replace"))
+    finally:
+        for process in running:
+            process.send_signal(signal.SIGINT)  # as Ctrl-C would: it saves the training state
+        for process in running:
+            process.wait()
+
+
+def _command(path: Path, task: Task) -> list[str]:
+    kind = "run" if task.measured else "trial"
+    return [sys.executable, "-m", "labeltree.studies.alone", str(path), kind, task.name, str(task.trial)]
+
+
+def _why(code: int, errors: str) -> str | None:
+    if code == 0:
+        return None
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    last = lines[-1] if lines else "it wrote no error"
+    return f"killed by signal {-code}: {last}" if code < 0 else last
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

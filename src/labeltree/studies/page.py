@@ -1,0 +1,166 @@
+"""The page of a study: what was tested, the figures and tables, the paper's numbers, trials and failures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labeltree.studies.blocks import Block, Cell, Figure, Heading, Notes, Table, Text, cell_of
+from labeltree.studies.figures import study_figures
+from labeltree.studies.paper_table import paper_blocks
+from labeltree.studies.pivot import pivot_blocks
+from labeltree.studies.plan import Study
+from labeltree.studies.significance import WORDS
+from labeltree.studies.summary import Summary, metric_title
+
+__all__ = ["study_blocks", "study_columns"]
+
+_DEFAULT_COLUMNS = (
+    "features/top1",
+    "features/hierarchical_f1",
+    "embeddings/ahp",
+    "embeddings/pair_violations",
+)
+
+
+def study_blocks(
+    path: Path,
+    study: Study,
+    results: Sequence[dict[str, Any]],
+    choices: dict[str, Any],
+    failures: Sequence[dict[str, Any]] = (),
+) -> list[Block]:
+    """The parts of the page, in order.
+
+    Args:
+        path: of the study file; a ``FINDINGS.md`` beside it is taken in.
+        study: what was planned.
+        results: one entry a run: ``method``, ``seed``, ``scores`` and, for trained ones, ``train_seconds``.
+        choices: by method, the trials with their validation values and the index of the chosen one; empty
+            where each method has one setting.
+        failures: runs that failed: ``run`` and ``error``.
+    """
+    summary = Summary(results)
+    blocks: list[Block] = [Heading(study.title, 1)]
+    if study.claim:
+        blocks.append(Text(f"Claim: {study.claim}"))
+    blocks += [Text(_made(path, study)), *_settings(study), *_missing(study, results)]
+    notes = path.parent / "FINDINGS.md"
+    if notes.is_file():
+        blocks.append(Notes(notes.read_text("utf-8")))
+    if study.grid:
+        columns = study_columns(study, summary)
+        blocks += [Figure(name, title, svg) for name, title, svg in study_figures(study, summary, columns)]
+        blocks += pivot_blocks(study, summary, columns)
+    else:
+        for role in summary.roles:
+            own = [column for column in summary.columns if column.startswith(f"{role}/")]
+            blocks += [Heading(role.capitalize()), _flat(summary, own)]
+    blocks += paper_blocks(study, summary)
+    if not study.grid:
+        blocks += _losses(results)
+    blocks += [*_trials(study, choices), *_failures(failures), *_time(results)]
+    return blocks
+
+
+def study_columns(study: Study, summary: Summary) -> list[str]:
+    """The columns that the study shows, or usual ones; of those that were measured."""
+    return [column for column in study.columns or _DEFAULT_COLUMNS if column in summary.columns]
+
+
+def _made(path: Path, study: Study) -> str:
+    seeds = f"{len(study.seeds)} seeds a method ({', '.join(map(str, study.seeds))})"
+    trials = len(study.methods[0].trials)
+    choice = (
+        "Every method has the settings that the file names; nothing was chosen."
+        if trials == 1
+        else f"Each method had {trials} trials, chosen by `{study.select}` on the validation split with seed "
+        f"{study.trial_seed}; the test split was read after that."
+    )
+    best = "within each point of the grid" if study.grid else "of each column"
+    return (
+        f"Made by `labeltree study {path}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
+        f"The best mean {best} is bold; {WORDS}."
+    )
+
+
+def _settings(study: Study) -> list[Block]:
+    blocks: list[Block] = [Text(f"Shared settings: {_listed(study.shared)}.")]
+    if study.evaluation:
+        blocks.append(Text(f"Every method is measured with {_listed(study.evaluation)}."))
+    if study.transfer:
+        blocks.append(
+            Text(
+                f"Columns named transfer: the frozen encoder on another data set, {_listed(study.transfer)}."
+            )
+        )
+    return blocks
+
+
+def _listed(settings: dict[str, Any]) -> str:
+    return ", ".join(f"`{key}={value}`" for key, value in settings.items())
+
+
+def _missing(study: Study, results: Sequence[dict[str, Any]]) -> list[Block]:
+    known = {(result["method"], result["seed"]) for result in results}
+    wanted = [(method.name, seed) for method in study.methods for seed in study.seeds]
+    done = sum(run in known for run in wanted)
+    if done == len(wanted):
+        return []
+    return [Text(f"Not finished: {done} of {len(wanted)} runs are in these tables.")]
+
+
+def _flat(summary: Summary, columns: Sequence[str]) -> Table:
+    entries = {column: summary.entries(column, summary.methods) for column in columns}
+    rows = [
+        [Cell(method), *(cell_of(entries[column].get(method)) for column in columns)]
+        for method in summary.methods
+    ]
+    return Table(["method", *map(metric_title, columns)], rows)
+
+
+def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:
+    """How the training loss went, epoch by epoch, mean over seeds."""
+    curves: dict[str, list[list[float]]] = {}
+    for result in results:
+        if "train_loss" in result:
+            curves.setdefault(result["method"], []).append(result["train_loss"])
+    if not curves:
+        return []
+    rows = []
+    for method, runs in curves.items():
+        epochs = zip(*runs, strict=False)  # of runs that stopped early, the epochs that all have
+        rows.append([Cell(method), Cell(" → ".join(f"{statistics.mean(values):.4g}" for values in epochs))])
+    return [
+        Heading("Training loss"),
+        Text("By epoch, mean over the seeds; losses of different methods do not compare."),
+        Table(["method", "loss"], rows, words=True),
+    ]
+
+
+def _trials(study: Study, choices: dict[str, Any]) -> list[Block]:
+    rows = []
+    for method, choice in choices.items():
+        for number, trial in enumerate(choice["trials"]):
+            settings = ", ".join(f"{k}={v}" for k, v in trial["settings"].items()) or "defaults"
+            mark = "yes" if number == choice["chosen"] else ""
+            rows.append([Cell(text) for text in (method, settings, f"{trial[study.select]:.4f}", mark)])
+    if not rows:
+        return []
+    return [Heading("Trials"), Table(["method", "settings", "validation", "chosen"], rows, words=True)]
+
+
+def _failures(failures: Sequence[dict[str, Any]]) -> list[Block]:
+    if not failures:
+        return []
+    rows = [[Cell(failure["run"]), Cell(failure["error"])] for failure in failures]
+    return [Heading("Runs that failed"), Table(["run", "error"], rows, words=True)]
+
+
+def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
+    seconds = [result["train_seconds"] for result in results if "train_seconds" in result]
+    if not seconds:
+        return []
+    return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock).")]

@@ -1,0 +1,122 @@
+"""One run of a study: trained, measured where it is to be reported, and let go."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from labeltree.data import Source
+from labeltree.evaluation import evaluate
+from labeltree.models import encoder_modality
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.studies.plan import Study
+from labeltree.studies.task import Task
+from labeltree.training.checkpoints import best_row
+from labeltree.training.embed import embed_source, load_run
+from labeltree.training.fit import train
+from labeltree.training.groups import TableRecipe
+from labeltree.training.module import RepresentationModule
+from labeltree.training.recipe import Recipe
+from labeltree.training.trainee import open_recipe_source
+
+__all__ = ["collect", "measure", "perform", "scores_of"]
+
+
+def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False) -> None:
+    """Train the run, or continue it, and measure it on the test split if it is one of the reported ones."""
+    recipe = study.recipe(task.method, task.settings, task.seed)
+    folder = train(recipe, runs / task.name, progress_bar=progress_bar)
+    if task.measured:
+        _measure_run(study, folder)
+    _let_go(folder)
+
+
+def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
+    """What a run's folder says of it: the row of the results, or a trial's best validation ``value``."""
+    folder = RunFolder(runs / task.name)
+    history = folder.read_history()
+    if not task.measured:
+        return {"value": best_row(history, study.select)[study.select]}
+    metrics = json.loads(folder.metrics.read_text("utf-8"))
+    return {
+        "settings": task.digest(study),
+        "scores": scores_of(metrics),
+        "train_seconds": round(sum(row["seconds"] for row in history), 1),
+        "measure_seconds": metrics.get("seconds"),
+        "train_loss": [row["train_loss"] for row in history],
+    }
+
+
+def _measure_run(study: Study, folder: RunFolder) -> None:
+    """The test metrics of a finished run; computed once."""
+    if folder.metrics.is_file() and folder.metrics.stat().st_mtime >= folder.encoder.stat().st_mtime:
+        return
+    begun = time.monotonic()
+    trainee = load_run(folder.path)
+    table = embed_source(trainee.module, trainee.source, trainee.labels)
+    metrics = measure(study, table, trainee.source, trainee.module)
+    folder.write_json(folder.metrics, {**metrics, "seconds": round(time.monotonic() - begun, 1)})
+    print(f"{folder.path.name}: evaluated", flush=True)
+
+
+def measure(
+    study: Study, table: EmbeddingTable, source: Source, module: RepresentationModule | None = None
+) -> dict[str, Any]:
+    """The evaluation of a table as plain values, under ``transfer`` that of the study's other data set.
+
+    Args:
+        study: says how.
+        table: of the samples.
+        source: the samples.
+        module: whose encoder is transferred; None where there is none.
+    """
+    metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
+    if not study.transfer or module is None:
+        return metrics
+    other = _other_source(module.recipe, study.transfer, source, module)
+    moved = embed_source(module, other)
+    result = evaluate(moved, other.taxonomy, settings=study.evaluation_settings)
+    return {**metrics, "transfer": result.to_dict()}
+
+
+def _other_source(
+    recipe: Recipe, transfer: dict[str, Any], source: Source, module: RepresentationModule
+) -> Source:
+    """The samples that the encoder is transferred to, in its shape, with splits by the run's seed."""
+    shape: dict[str, Any] = {}
+    if encoder_modality(recipe.encoder) == "image":
+        channels, height, _ = source.image_shape
+        shape = {"image_size": height, "channels": channels}
+    own = {"data_path": None, "taxonomy": None, "table": TableRecipe()}
+    limits = {"limit": None, "train_limit": None, "test_limit": None}
+    return open_recipe_source(dataclasses.replace(recipe, **{**own, **limits, **shape, **transfer}))
+
+
+def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
+    """Metric values by ``role/metric``, and those by depth by ``protocol/accuracy at depth d``."""
+    (method,) = metrics["methods"].values()
+    scores = {f"{role}/{name}": v for role, part in method["scores"].items() for name, v in part.items()}
+    for protocol, values in method["by_depth"].items():
+        scores |= {f"{protocol}/accuracy at depth {d}": v for d, v in enumerate(values, 1)}
+    for protocol, found in method.get("protocols", {}).items():
+        scores |= {f"{protocol}/{name}": value for name, value in found["scores"].items()}
+        for name, values in found["by_depth"].items():
+            scores |= {f"{protocol}/{name} at depth {d}": v for d, v in enumerate(values, 1)}
+    if "transfer" in metrics:
+        scores |= {f"transfer {name}": value for name, value in scores_of(metrics["transfer"]).items()}
+    return scores
+
+
+def _let_go(folder: RunFolder) -> None:
+    """Free what a finished run held, on disk and in memory: hundreds of training states would fill a disk.
+
+    A trainer and its module refer to each other. Python looks for such circles among old objects only when a
+    quarter as many new ones have come, which takes many runs; each keeps its weights and a mapping of all
+    images till then.
+    """
+    folder.drop_checkpoints()
+    gc.collect()

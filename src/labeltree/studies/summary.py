@@ -1,0 +1,99 @@
+"""What a study found: mean and spread of every method and metric over the seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labeltree.studies.significance import LEVEL, p_against_best
+
+__all__ = ["Entry", "Summary", "lower_is_better", "metric_title"]
+
+_LOWER = ("violations", "severity", "error", "cost")
+
+
+def lower_is_better(column: str) -> bool:
+    """Whether less of this metric is better."""
+    return any(word in column for word in _LOWER)
+
+
+def metric_title(column: str) -> str:
+    """A column's metric as a table heads it, with the direction that is better."""
+    return f"{column.split('/', 1)[1].replace('_', ' ')} {'↓' if lower_is_better(column) else '↑'}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table.
+
+    Attributes:
+        mean: over the seeds, to four digits: what is bold does not depend on digits that nobody sees.
+        sd: standard deviation (n − 1); None with one seed.
+        n: how many seeds.
+        best: whether no mean that it stands beside is better.
+        p: of a difference from the best, corrected; NaN where it cannot be tested.
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+    best: bool
+    p: float
+
+    @property
+    def close(self) -> bool:
+        """Not the best, and not significantly worse."""
+        return not self.best and self.p >= LEVEL
+
+
+class Summary:
+    """The results of a study, asked by method and column.
+
+    Args:
+        results: one entry a run: ``method``, ``seed``, ``scores``.
+    """
+
+    def __init__(self, results: Sequence[dict[str, Any]]) -> None:
+        self.methods = list(dict.fromkeys(result["method"] for result in results))
+        self.columns = list(dict.fromkeys(name for result in results for name in result["scores"]))
+        self._values: dict[tuple[str, str], list[float]] = {}
+        for result in results:
+            for column, value in result["scores"].items():
+                if value is not None:
+                    self._values.setdefault((result["method"], column), []).append(value)
+
+    @property
+    def roles(self) -> list[str]:
+        """What columns begin with, in order."""
+        return list(dict.fromkeys(column.split("/")[0] for column in self.columns))
+
+    def values(self, method: str, column: str) -> list[float]:
+        """Of all seeds, in the order of the results; empty where there are none."""
+        return self._values.get((method, column), [])
+
+    def mean(self, method: str, column: str) -> float | None:
+        """Over the seeds, unrounded."""
+        known = self.values(method, column)
+        return statistics.mean(known) if known else None
+
+    def entries(self, column: str, methods: Iterable[str]) -> dict[str, Entry]:
+        """The cells of these methods, compared with the best of them; without those that have no value."""
+        known = {name: self.values(name, column) for name in methods if self.values(name, column)}
+        if not known:
+            return {}
+        lower = lower_is_better(column)
+        p = p_against_best(known, lower=lower)
+        means = {name: round(statistics.mean(values), 4) for name, values in known.items()}
+        best = (min if lower else max)(means.values())
+        return {
+            name: Entry(
+                means[name],
+                statistics.stdev(values) if len(values) > 1 else None,
+                len(values),
+                means[name] == best,
+                p[name],
+            )
+            for name, values in known.items()
+        }
