@@ -22,7 +22,6 @@ from labeltree.evaluation.protocol import (
 )
 from labeltree.evaluation.prototypes import PrototypeResult
 from labeltree.evaluation.result import EvaluationResult
-from labeltree.evaluation.retrieval import titled
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.ranking import Progress
@@ -113,7 +112,16 @@ def evaluate(
         key: _run_protocols(
             entries,
             key == name,
-            Inputs(entry, ground, chosen[key], settings, split, second, titled(progress, key)),
+            Inputs(
+                entry,
+                ground,
+                chosen[key],
+                settings,
+                split,
+                second if key == name else None,
+                _prefixed(progress, key),
+                key,
+            ),
         )
         for key, entry in tables.items()
     }
@@ -139,6 +147,7 @@ def evaluate(
             *different_samples(tables, chosen, name),
         ],
         settings=settings,
+        outcomes={key: entry.outcomes for key, entry in measured.items()},
     )
 
 
@@ -176,6 +185,13 @@ def _run_protocols(
         with torch.no_grad():
             results[entry.name] = run_protocol(entry, inputs, strict=strict)
     return results
+
+
+def _prefixed(progress: Progress | None, name: str) -> Progress | None:
+    """Tell the same news with the name of the method before it."""
+    if progress is None:
+        return None
+    return lambda message, done, total: progress(f"{name}: {message}", done, total)
 
 
 def _parent_notes(prototypes: PrototypeResult) -> list[str]:

@@ -16,7 +16,7 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.tree_errors import tree_errors
 from labeltree.metrics.probe import LinearProbe
 
-__all__ = ["ProbeResult", "linear_probe"]
+__all__ = ["ProbeResult", "fit_and_predict", "linear_probe", "standardized"]
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class ProbeResult:
         by_depth: accuracy at depth 1 … L.
         errors: where on the tree it errs.
         gap: how far above its minimum the objective may be, relatively; 0 where the solver got there.
+        predicted: ``(m,)`` the node that each test sample was given.
     """
 
     scores: dict[str, float]
     by_depth: list[float]
     errors: TreeErrors
     gap: float
+    predicted: Tensor
 
 
 def linear_probe(
@@ -55,7 +57,7 @@ def linear_probe(
     decided = samples.finest[target]
     scores, by_depth = classification_scores(predicted, target, decided, ground)
     errors = tree_errors(predicted[decided], target[decided], ground.tree, confusions=settings.confusions)
-    return ProbeResult(scores, by_depth, errors, gap)
+    return ProbeResult(scores, by_depth, errors, gap, predicted)
 
 
 def fit_and_predict(
@@ -66,13 +68,19 @@ def fit_and_predict(
     The distance is relative; 0 if it is at most the solver's tolerance.
     """
     if settings.standardize:
-        mean, deviation = train.mean(0), train.std(0, correction=0)
-        # a column that hardly varies holds rounding noise, and dividing by it would blow that up
-        flat = deviation <= 1e-6 * deviation.max()
-        deviation = deviation.masked_fill(flat, 1.0)
-        train = ((train - mean) / deviation).masked_fill(flat, 0.0)
-        test = ((test - mean) / deviation).masked_fill(flat, 0.0)
+        train, test = standardized(train, test)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LinearProbe stopped")  # the result's notes say it instead
         probe = LinearProbe().fit(train, classes)
     return probe.predict(test), 0.0 if probe.converged else probe.gap
+
+
+def standardized(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with the mean 0 and the standard deviation 1 that every column has in the training vectors."""
+    mean, deviation = train.mean(0), train.std(0, correction=0)
+    # a column that hardly varies holds rounding noise, and dividing by it would blow that up
+    flat = deviation <= 1e-6 * deviation.max()
+    deviation = deviation.masked_fill(flat, 1.0)
+    return ((train - mean) / deviation).masked_fill(flat, 0.0), ((test - mean) / deviation).masked_fill(
+        flat, 0.0
+    )

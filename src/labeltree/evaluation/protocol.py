@@ -10,17 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from torch import Tensor
-
 from labeltree.errors import DataError
-from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.protocol_result import ProtocolResult
-from labeltree.evaluation.reading import ROLES, Reading, read
-from labeltree.evaluation.samples import Samples
-from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.metrics.ranking import Progress
-from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
     "Inputs",
@@ -37,68 +29,6 @@ __all__ = [
 
 Options = TypeVar("Options")
 _entries: dict[str, ProtocolEntry] = {}
-
-
-@dataclass(frozen=True)
-class Second:
-    """Another table given beside the first: of the same encoder, with a taxonomy of its own.
-
-    Attributes:
-        table: its embeddings.
-        taxonomy: of its labels.
-        name: what to call it.
-    """
-
-    table: EmbeddingTable
-    taxonomy: AnyTaxonomy
-    name: str = "second"
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """All that a protocol may read; it changes none of it.
-
-    Attributes:
-        table: embeddings with labels that are nodes of ``ground.tree``.
-        ground: the taxonomy of the labels.
-        samples: rows to learn from, to test on and to search among.
-        settings: of the evaluation; ``settings.seed`` is of every choice that is left to chance.
-        split: name of the evaluated split, as asked for.
-        second: another table, for protocols that need one.
-        progress: called as ``progress(message, done, total)``.
-    """
-
-    table: EmbeddingTable
-    ground: Ground
-    samples: Samples
-    settings: EvaluationSettings
-    split: str = "test"
-    second: Second | None = None
-    progress: Progress | None = None
-
-    @property
-    def nodes(self) -> Tensor:
-        """``(n,)`` labels of all rows, −1 where missing."""
-        return self.table.nodes
-
-    @property
-    def learned(self) -> Tensor:
-        """Training rows with a finest label."""
-        return self.samples.train[self.samples.finest[self.nodes[self.samples.train]]]
-
-    @property
-    def tested(self) -> Tensor:
-        """Test rows with a finest label."""
-        return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
-
-    def reading(self, role: str) -> Reading:
-        """The ``features`` or the ``embeddings`` of all rows."""
-        return read(self.table, role, self.settings.feature_geometry)
-
-    def readings(self) -> dict[str, Reading]:
-        """Every representation of the table by its role: ``features``, if it has some, and ``embeddings``."""
-        roles = ROLES if self.table.features is not None else ("embeddings",)
-        return {role: self.reading(role) for role in roles}
 
 
 @dataclass(frozen=True)

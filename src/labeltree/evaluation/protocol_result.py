@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,38 @@ class ProtocolResult:
     axes: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def joined(
+        cls,
+        title: str,
+        parts: Mapping[str, ProtocolResult],
+        counts: Mapping[str, int] | None = None,
+        notes: Sequence[str] = (),
+    ) -> ProtocolResult:
+        """Several results as one, every name beginning with that of its part: ``features.top1``.
+
+        Args:
+            title: of the whole.
+            parts: name → result; counts and notes that they share are kept once, without the name.
+            counts: of the whole, which come first.
+            notes: likewise.
+        """
+
+        def named(column: str) -> dict[str, Any]:
+            return {
+                f"{prefix}.{name}": value
+                for prefix, part in parts.items()
+                for name, value in getattr(part, column).items()
+            }
+
+        all_counts = dict(counts or {})
+        all_notes = list(notes)
+        for part in parts.values():
+            all_counts |= part.counts
+            all_notes += [note for note in part.notes if note not in all_notes]
+        columns = {name: named(name) for name in ("scores", "by_depth", "by_node", "curves", "axes")}
+        return cls(title, **columns, counts=all_counts, notes=all_notes)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ProtocolResult:

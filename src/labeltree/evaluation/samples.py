@@ -13,7 +13,15 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Samples", "choose_samples", "finest_labels", "half_split", "thin_out"]
+__all__ = [
+    "Samples",
+    "choose_samples",
+    "finest_labels",
+    "half_split",
+    "ranked_in_label",
+    "share_of_labels",
+    "thin_out",
+]
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
     instances = rows if table.instances is None else table.instances[rows]
     _, first, inverse = np.unique(instances.numpy(), return_index=True, return_inverse=True)
     labels = table.nodes[rows][torch.from_numpy(first)]
-    rank, size = _rank_in_label(labels, seed)
+    rank, size = ranked_in_label(labels, seed)
     chosen = (rank < (size + 1) // 2)[torch.from_numpy(inverse.reshape(-1))]
     half = torch.zeros_like(mask)
     half[rows[chosen]] = True
@@ -165,13 +173,26 @@ def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
     """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
     if len(rows) <= limit:
         return rows
-    rank, size = _rank_in_label(nodes, seed)
+    rank, size = ranked_in_label(nodes, seed)
     share = rank.double() / size  # 0 for one row of every label, so that none vanishes; then equal shares
     keep = torch.argsort(share, stable=True)[:limit]
     return rows[keep.sort().values]
 
 
-def _rank_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
+    """A share of every label's rows, at least one, but not all of them: ``(n,)`` bool.
+
+    Args:
+        nodes: ``(n,)`` labels.
+        share: between 0 and 1; rounded down to whole rows.
+        seed: of the choice.
+    """
+    rank, size = ranked_in_label(nodes, seed)
+    wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
+    return rank < wanted
+
+
+def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A random place of every row among the rows of its label, and how many those are."""
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(nodes)))
     order = order[torch.argsort(nodes[order], stable=True)]

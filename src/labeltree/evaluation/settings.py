@@ -29,7 +29,11 @@ class EvaluationSettings:
         protocols: names of protocols to run beside the standard ones; ``all`` stands for every one. See
             `labeltree.evaluation.list_protocols`.
         options: protocol → option → value, where it shall not be the default.
-        seed: of the half split that a table without splits gets, and of every thinning out.
+        frequency_bounds: ``(few, many)``: classes with at most ``few`` training samples are the tail, those
+            with more than ``many`` the head; () makes each a third of the classes.
+        confidence: of the confidence intervals.
+        resamples: of the bootstrap that gives them; 0 leaves them out.
+        seed: of the bootstrap, of the half split that a table without splits gets, and of every thinning out.
     """
 
     recall_ks: tuple[int, ...] = (1, 2, 5, 10)
@@ -42,6 +46,9 @@ class EvaluationSettings:
     feature_geometry: FeatureGeometry = "sphere"
     protocols: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    frequency_bounds: tuple[int, ...] = ()
+    confidence: float = 0.95
+    resamples: int = 2000
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -54,6 +61,18 @@ class EvaluationSettings:
             raise ValueError(
                 f"feature_geometry is '{self.feature_geometry}', expected one of "
                 f"{', '.join(get_args(FeatureGeometry))}"
+            )
+        if self.frequency_bounds and (
+            len(self.frequency_bounds) != 2 or not 0 < self.frequency_bounds[0] <= self.frequency_bounds[1]
+        ):
+            raise ValueError(
+                f"frequency_bounds must be (few, many), two rising numbers of samples, or (); got "
+                f"{self.frequency_bounds}"
+            )
+        if not 0 < self.confidence < 1 or self.resamples < 0:
+            raise ValueError(
+                f"confidence must lie between 0 and 1 and resamples be at least 0, got {self.confidence} and "
+                f"{self.resamples}"
             )
         if self.confusions < 0:
             raise ValueError(f"confusions must be at least 0, got {self.confusions}")

@@ -37,7 +37,6 @@ from labeltree.metrics.functional.retrieval import (
     nodes_at_depth,
     recall_at_k,
 )
-from labeltree.metrics.functional.retrieval_values import retrieval_values
 
 __all__ = [
     "accuracy_by_depth",
@@ -67,6 +66,5 @@ __all__ = [
     "parent_violations",
     "recall_at_k",
     "retrieval_metrics",
-    "retrieval_values",
     "tree_accuracy",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from labeltree.metrics.checks import check_labels, check_same_length
 
-__all__ = ["normalized_mutual_information"]
+__all__ = ["adjusted_mutual_information", "normalized_mutual_information"]
 
 _AVERAGES = ("arithmetic", "geometric", "min", "max")
 
@@ -33,6 +35,41 @@ def normalized_mutual_information(labels: Tensor, clusters: Tensor, *, average: 
         1.0
 
     """
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return _agreement(normalized_mutual_info_score, labels, clusters, average)
+
+
+def adjusted_mutual_information(labels: Tensor, clusters: Tensor, *, average: str = "arithmetic") -> Tensor:
+    """AMI: the mutual information beyond what clusters of these sizes have by chance, as scikit-learn has it.
+
+    NMI grows with the number of clusters, whatever they hold; AMI of random clusters is 0 on average (Vinh et
+    al. 2010). Many small classes need it.
+
+    Args:
+        labels: (n,) integers, -1 for a missing label; those rows are left out.
+        clusters: (n,) integers.
+        average: of the two entropies: "arithmetic", "geometric", "min" or "max".
+
+    Returns:
+        float64 scalar of at most 1; NaN if no row has a label.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, or an unknown average.
+
+    Example:
+        >>> import torch
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> adjusted_mutual_information(labels, torch.tensor([3, 3, 1, 1])).item()
+        1.0
+
+    """
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    return _agreement(adjusted_mutual_info_score, labels, clusters, average)
+
+
+def _agreement(score: Callable[..., float], labels: Tensor, clusters: Tensor, average: str) -> Tensor:
     check_labels("labels", labels)
     check_labels("clusters", clusters)
     check_same_length("labels", labels, "clusters", clusters)
@@ -41,7 +78,5 @@ def normalized_mutual_information(labels: Tensor, clusters: Tensor, *, average: 
     known = labels >= 0
     if not bool(known.any()):
         return torch.tensor(torch.nan, dtype=torch.float64, device=labels.device)
-    from sklearn.metrics import normalized_mutual_info_score
-
-    value = normalized_mutual_info_score(labels[known].cpu(), clusters[known].cpu(), average_method=average)
+    value = score(labels[known].cpu(), clusters[known].cpu(), average_method=average)
     return torch.tensor(float(value), dtype=torch.float64, device=labels.device)

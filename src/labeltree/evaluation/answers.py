@@ -1,0 +1,157 @@
+"""What every classifier is judged by, and what every retrieval: the same numbers under the same names."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.frequency import ClassFrequency
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.subtrees import by_subtree
+from labeltree.geometry import Geometry
+from labeltree.metrics.functional import (
+    average_hierarchical_precision,
+    hierarchical_f1,
+    retrieval_metrics,
+)
+from labeltree.metrics.ranking import Progress
+
+__all__ = ["judge_answers", "judge_retrieval"]
+
+
+def judge_answers(
+    predicted: Tensor,
+    target: Tensor,
+    decided: Tensor,
+    ground: Ground,
+    frequency: ClassFrequency | None = None,
+    title: str = "",
+) -> ProtocolResult:
+    """Score predicted nodes: overall, by depth, by subtree and by the frequency of the classes.
+
+    Args:
+        predicted: ``(n,)`` nodes, none missing.
+        target: ``(n,)`` labels, none missing.
+        decided: ``(n,)`` bool, which labels are finest; the others count in the accuracy by depth alone.
+        ground: of the nodes.
+        frequency: of the classes; where they are unequal, scores by head, middle and tail are added.
+        title: of the result.
+
+    Returns:
+        ``top1``, ``balanced_top1`` (the mean over classes), ``hierarchical_f1``, ``tree_accuracy``,
+        ``mistake_severity``; ``top1_head`` …; accuracy by depth; top1 and hierarchical F1 by subtree.
+    """
+    scores, depths = classification_scores(predicted, target, decided, ground)
+    guess, truth = predicted[decided], target[decided]
+    right = (guess == truth).double()
+    f1 = hierarchical_f1(ground.in_judge(guess), ground.in_judge(truth), ground.judge, reduction="none")
+    scores["balanced_top1"] = class_mean(right, truth)
+    if frequency is not None and frequency.uneven:
+        for name, values in (("top1", right), ("hierarchical_f1", f1)):
+            scores |= {f"{name}_{group}": value for group, value in frequency.means(values, truth).items()}
+    return ProtocolResult(
+        title,
+        scores=scores,
+        by_depth={"accuracy": depths},
+        by_node={
+            "top1": by_subtree(right, truth, ground.tree),
+            "hierarchical_f1": by_subtree(f1, truth, ground.tree),
+        },
+    )
+
+
+def judge_retrieval(
+    points: Tensor,
+    nodes: Tensor,
+    ground: Ground,
+    geometry: Geometry,
+    *,
+    keys: Tensor | None = None,
+    key_nodes: Tensor | None = None,
+    ks: tuple[int, ...] = (1, 2, 5, 10),
+    hp_k: int = 250,
+    frequency: ClassFrequency | None = None,
+    title: str = "",
+    progress: Progress | None = None,
+) -> ProtocolResult:
+    """Score rankings with flat relevance: overall, by depth, by subtree and by the frequency of the classes.
+
+    Args:
+        points: ``(n, d)`` queries.
+        nodes: ``(n,)`` their labels, nodes of the tree.
+        ground: of the nodes.
+        geometry: of the points.
+        keys: ``(m, d)`` gallery; None searches the queries themselves, each left out of its own results.
+        key_nodes: ``(m,)``.
+        ks: of recall@k.
+        hp_k: K of AHP@K.
+        frequency: as for `judge_answers`.
+        title: of the result.
+        progress: called as ``progress(message, done, total)``.
+
+    Returns:
+        ``recall_at_1`` …, ``map_at_r``, ``mean_average_precision``, ``ahp``; all but the last by depth;
+        recall@1, MAP@R and AHP by subtree and by frequency (``recall_at_1_head`` …).
+    """
+    tree = ground.tree
+    depths = range(1, tree.max_depth + 1)
+    values = retrieval_metrics(
+        points,
+        nodes,
+        tree,
+        keys,
+        key_nodes,
+        ks=ks,
+        ahp_k=hp_k,
+        depths=depths,
+        geometry=geometry,
+        reduction="none",
+        progress=progress,
+    )
+    if tree is not ground.judge:
+        values[f"ahp@{hp_k}"] = average_hierarchical_precision(
+            points,
+            ground.in_judge(nodes),
+            ground.judge,
+            keys,
+            None if key_nodes is None else ground.in_judge(key_nodes),
+            k=hp_k,
+            geometry=geometry,
+            reduction="none",
+        )
+    names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
+    names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
+    scores = {name: mean(values[key]) for key, name in names.items()}
+    main = {key: names[key] for key in (f"recall@{ks[0]}", "map@r", f"ahp@{hp_k}")}
+    if frequency is not None and frequency.uneven:
+        for key, name in main.items():
+            parts = frequency.means(values[key], nodes)
+            scores |= {f"{name}_{group}": value for group, value in parts.items()}
+    return ProtocolResult(
+        title,
+        scores=scores,
+        by_depth={
+            name: [mean(values[f"{key}/depth{d}"]) for d in depths]
+            for key, name in names.items()
+            if name != "ahp"
+        },
+        by_node={name: by_subtree(values[key], nodes, tree) for key, name in main.items()},
+    )
+
+
+def mean(values: Tensor) -> float:
+    """Of the values that are not NaN."""
+    return float(torch.nanmean(values))
+
+
+def class_mean(values: Tensor, classes: Tensor) -> float:
+    """Mean over classes of the mean of each; NaN without any."""
+    found, places, sizes = torch.unique(classes, return_inverse=True, return_counts=True)
+    if not len(found):
+        return math.nan
+    sums = torch.zeros(len(found), dtype=torch.float64).index_add_(0, places, values.double())
+    return float((sums / sizes).mean())

@@ -1,0 +1,136 @@
+"""What a protocol reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from labeltree.evaluation.answers import judge_answers, judge_retrieval
+from labeltree.evaluation.frequency import ClassFrequency, class_frequency
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.reading import ROLES, Reading, read
+from labeltree.evaluation.samples import Samples, thin_out
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["Inputs", "Second"]
+
+
+@dataclass(frozen=True)
+class Second:
+    """Another table given beside the first: of the same encoder, with a taxonomy of its own.
+
+    Attributes:
+        table: its embeddings.
+        taxonomy: of its labels.
+        name: what to call it.
+    """
+
+    table: EmbeddingTable
+    taxonomy: AnyTaxonomy
+    name: str = "second"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a protocol may read; it changes none of it.
+
+    Attributes:
+        table: embeddings with labels that are nodes of ``ground.tree``.
+        ground: the taxonomy of the labels.
+        samples: rows to learn from, to test on and to search among.
+        settings: of the evaluation; ``settings.seed`` is of every choice that is left to chance.
+        split: name of the evaluated split, as asked for.
+        second: another table, for protocols that need one.
+        progress: called as ``progress(message, done, total)``.
+        name: of the method.
+    """
+
+    table: EmbeddingTable
+    ground: Ground
+    samples: Samples
+    settings: EvaluationSettings
+    split: str = "test"
+    second: Second | None = None
+    progress: Progress | None = None
+    name: str = ""
+
+    @property
+    def nodes(self) -> Tensor:
+        """``(n,)`` labels of all rows, −1 where missing."""
+        return self.table.nodes
+
+    @property
+    def learned(self) -> Tensor:
+        """Training rows with a finest label."""
+        return self.samples.train[self.samples.finest[self.nodes[self.samples.train]]]
+
+    @property
+    def tested(self) -> Tensor:
+        """Test rows with a finest label."""
+        return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
+
+    @property
+    def frequency(self) -> ClassFrequency:
+        """How frequent the classes are in the training split."""
+        bounds = self.settings.frequency_bounds
+        return class_frequency(self.table, self.samples, self.ground.tree.num_nodes, bounds)
+
+    def judge(self, predicted: Tensor, title: str = "") -> ProtocolResult:
+        """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`."""
+        target = self.nodes[self.samples.test]
+        decided = self.samples.finest[target]
+        return judge_answers(predicted, target, decided, self.ground, self.frequency, title)
+
+    def judge_retrieval(
+        self,
+        reading: Reading,
+        queries: Tensor,
+        gallery: Tensor | None = None,
+        *,
+        ks: tuple[int, ...] = (),
+        by_frequency: bool = True,
+        progress: Progress | None = None,
+    ) -> ProtocolResult:
+        """Score the rankings of a gallery's rows, or of all other queries, for each of the queries' rows."""
+        return judge_retrieval(
+            reading.points[queries],
+            self.nodes[queries],
+            self.ground,
+            reading.geometry,
+            keys=None if gallery is None else reading.points[gallery],
+            key_nodes=None if gallery is None else self.nodes[gallery],
+            ks=ks or self.settings.recall_ks,
+            hp_k=self.settings.hp_k,
+            frequency=self.frequency if by_frequency else None,
+            progress=progress,
+        )
+
+    def reading(self, role: str) -> Reading:
+        """The ``features`` or the ``embeddings`` of all rows."""
+        return read(self.table, role, self.settings.feature_geometry)
+
+    def chosen(self, roles: Sequence[str]) -> dict[str, Reading]:
+        """The representations of some roles; of a table without features, its embeddings stand for both.
+
+        Raises:
+            ValueError: for another role than ``features`` and ``embeddings``, or none.
+        """
+        if not roles or not set(roles) <= set(ROLES):
+            raise ValueError(f"roles are {tuple(roles)}; expected one or both of {', '.join(ROLES)}")
+        if self.table.features is None:
+            return {"embeddings": self.reading("embeddings")}
+        return {role: self.reading(role) for role in ROLES if role in roles}
+
+    def thinned(self, rows: Tensor, limit: int) -> Tensor:
+        """At most ``limit`` of the rows, taken evenly from every label."""
+        return thin_out(rows, self.nodes[rows], limit, self.settings.seed)
+
+    def readings(self) -> dict[str, Reading]:
+        """Every representation of the table by its role: ``features``, if it has some, and ``embeddings``."""
+        return self.chosen(ROLES)

@@ -1,0 +1,131 @@
+"""``clustering``: do the classes show without labels, at each depth and within each coarse class?"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.reading import Reading
+from labeltree.metrics.functional import (
+    adjusted_mutual_information,
+    nodes_at_depth,
+    normalized_mutual_information,
+)
+
+__all__ = ["ClusteringOptions", "cluster", "cluster_scores", "clustering"]
+
+
+@dataclass(frozen=True)
+class ClusteringOptions:
+    """What can be chosen.
+
+    Attributes:
+        roles: what is read: ``features``, ``embeddings`` or both.
+        starts: how often k-means begins anew, from k-means++; the best result by its own criterion counts.
+        within: depth of the coarse classes within which finer ones are clustered.
+        max_samples: more samples than this are thinned out evenly over the labels.
+    """
+
+    roles: tuple[str, ...] = ("features", "embeddings")
+    starts: int = 3
+    within: int = 1
+    max_samples: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "within", "max_samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@register(
+    "clustering",
+    summary="k-means against the classes at each depth, and within each coarse class",
+    source="Zhang et al. 2022, Section 4.5.4",
+    options=ClusteringOptions,
+)
+def clustering(inputs: Inputs, options: ClusteringOptions) -> ProtocolResult:
+    """Cluster the searched samples (those of the evaluated split with a finest label)."""
+    rows = inputs.thinned(inputs.samples.search, options.max_samples)
+    parts = {
+        role: cluster_scores(reading, rows, inputs, options, role)
+        for role, reading in inputs.chosen(options.roles).items()
+    }
+    notes = [] if len(rows) == len(inputs.samples.search) else [f"{len(rows)} samples were clustered."]
+    counts = {"clustered samples": len(rows)}
+    return ProtocolResult.joined("Clusters by k-means", parts, counts=counts, notes=notes)
+
+
+def cluster_scores(
+    reading: Reading, rows: Tensor, inputs: Inputs, options: ClusteringOptions, name: str
+) -> ProtocolResult:
+    """NMI and AMI of k-means with as many clusters as classes, of some rows of one representation.
+
+    ``nmi`` is that of the finest labels; by depth, that of the labels at each; ``nmi_within`` the mean over
+    the coarse classes with two finest labels or more of the NMI of those, clustered by themselves.
+    """
+    tree, seed = inputs.ground.tree, inputs.settings.seed
+    vectors, nodes = comparable(reading)[rows], inputs.nodes[rows]
+    labels = [nodes_at_depth(nodes, tree, depth) for depth in range(1, tree.max_depth + 1)]
+    within = nodes_at_depth(nodes, tree, min(options.within, tree.max_depth))
+    coarse = [node for node in torch.unique(within).tolist() if node >= 0]
+    several = [node for node in coarse if len(torch.unique(nodes[within == node])) > 1]
+    total, done = len(labels) + 1 + len(several), 0
+
+    def agreement(here: Tensor, truth: Tensor) -> tuple[float, float]:
+        nonlocal done
+        clusters = cluster(vectors[here], len(torch.unique(truth[here])), starts=options.starts, seed=seed)
+        done += 1
+        if inputs.progress is not None:
+            inputs.progress(f"clustering by {name}", done, total)
+        pair = (truth[here], clusters)
+        return float(normalized_mutual_information(*pair)), float(adjusted_mutual_information(*pair))
+
+    by_depth = [
+        agreement(truth >= 0, truth) if bool((truth >= 0).any()) else (math.nan, math.nan) for truth in labels
+    ]
+    same = torch.equal(labels[-1], nodes)
+    finest = by_depth[-1] if same else agreement(torch.ones_like(nodes, dtype=torch.bool), nodes)
+    inside = {tree.path_name(node): agreement(within == node, nodes) for node in several}
+    mean = [
+        math.nan if not inside else sum(pair[i] for pair in inside.values()) / len(inside) for i in (0, 1)
+    ]
+    return ProtocolResult(
+        "",
+        scores={"nmi": finest[0], "ami": finest[1], "nmi_within": mean[0], "ami_within": mean[1]},
+        by_depth={"nmi": [pair[0] for pair in by_depth], "ami": [pair[1] for pair in by_depth]},
+        by_node={
+            "nmi_within": {path: pair[0] for path, pair in inside.items()},
+            "ami_within": {path: pair[1] for path, pair in inside.items()},
+        },
+        counts={"coarse classes clustered by themselves": len(inside)},
+    )
+
+
+def comparable(reading: Reading) -> Tensor:
+    """``(n, d)`` vectors whose Euclidean distances rank pairs as the geometry does, where such are known.
+
+    On the sphere those are the normalised points. In the Poincaré ball they are the tangent vectors at its
+    centre, which keep the distances to the centre and no others.
+    """
+    if reading.geometry.name == "sphere":
+        return torch.nn.functional.normalize(reading.points, dim=1)
+    return reading.vectors
+
+
+def cluster(vectors: Tensor, clusters: int, *, starts: int, seed: int) -> Tensor:
+    """``(n,)`` cluster of each vector ``(n, d)``, by k-means."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    clusters = min(clusters, len(vectors))
+    if clusters <= 1:
+        return torch.zeros(len(vectors), dtype=torch.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        found = KMeans(clusters, n_init=starts, random_state=seed).fit_predict(vectors.numpy())
+    return torch.from_numpy(found).long()

@@ -1,0 +1,147 @@
+"""``few-samples``: how good the linear probe is when it learns from few samples, or from wrong labels."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.probe import fit_and_predict, standardized
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.samples import ranked_in_label
+from labeltree.metrics.sgd_probe import SGDProbe
+
+__all__ = ["FewSamplesOptions", "few_samples", "noisy_labels"]
+
+
+@dataclass(frozen=True)
+class FewSamplesOptions:
+    """What can be chosen.
+
+    Attributes:
+        roles: what is read: ``features``, ``embeddings`` or both.
+        per_class: numbers of training samples of every class; a class with fewer gives all it has.
+        shares: shares of every class's training samples, at least one; 1.0 is all of them.
+        totals: numbers of training samples drawn from all, whatever their classes.
+        noise: shares r of the labels that are drawn anew from all N classes, so that a label stays with
+            probability 1 − r(N−1)/N.
+        seeds: draws of samples and labels for every figure.
+        probe: ``logistic``, as in the standard evaluation, or ``sgd``, as in ``sgd-probe``.
+    """
+
+    roles: tuple[str, ...] = ("features",)
+    per_class: tuple[int, ...] = (1, 2, 5, 10, 20, 50)
+    shares: tuple[float, ...] = ()
+    totals: tuple[int, ...] = ()
+    noise: tuple[float, ...] = (0.0,)
+    seeds: int = 5
+    probe: Literal["logistic", "sgd"] = "logistic"
+
+    def __post_init__(self) -> None:
+        if not (self.per_class or self.shares or self.totals) or not self.noise:
+            raise ValueError("per_class, shares and totals are all empty, or noise is; name one number")
+        if min((*self.per_class, *self.totals, self.seeds)) < 1:
+            raise ValueError("per_class, totals and seeds must be at least 1")
+        if not all(0 < share <= 1 for share in self.shares) or not all(0 <= r <= 1 for r in self.noise):
+            raise ValueError(f"shares {self.shares} must lie in (0, 1], noise {self.noise} in [0, 1]")
+        if self.probe not in ("logistic", "sgd"):
+            raise ValueError(f"probe is '{self.probe}', expected logistic or sgd")
+
+
+@register(
+    "few-samples",
+    summary="linear probe learned from few samples, or from wrong labels; mean and sd over draws",
+    source="Ghanooni et al., Tables 3, 5, 6 (there the encoder learns from them too, here the probe alone)",
+    options=FewSamplesOptions,
+)
+def few_samples(inputs: Inputs, options: FewSamplesOptions) -> ProtocolResult:
+    """Learn from every draw, and test on all test samples with a finest label."""
+    if not len(inputs.learned) or not len(inputs.tested):
+        raise DataError("it needs training and test samples with finest labels")
+    parts = {
+        role: _of_reading(reading, inputs, options, role)
+        for role, reading in inputs.chosen(options.roles).items()
+    }
+    counts = {"training samples to draw from": len(inputs.learned), "draws": options.seeds}
+    notes = ["The encoder is the same throughout: only the probe learns from fewer samples or wrong labels."]
+    return ProtocolResult.joined("Linear probe from few samples", parts, counts=counts, notes=notes)
+
+
+def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, role: str) -> ProtocolResult:
+    part = ProtocolResult("")
+    test, truth = reading.vectors[inputs.tested], inputs.nodes[inputs.tested]
+    work = len(list(_sizes(options))) * len(options.noise) * options.seeds
+    done = 0
+    for noise in options.noise:
+        suffix = f"_noise_{noise:g}" if noise else ""
+        for kind, size in _sizes(options):
+            tops: list[float] = []
+            for draw in range(options.seeds):
+                seed = inputs.settings.seed + draw
+                rows = _drawn(inputs, kind, size, seed)
+                labels = noisy_labels(inputs.nodes[rows], noise, seed)
+                predicted = _predict(reading.vectors[rows], labels, test, inputs, options, seed)
+                tops.append(float((predicted == truth).double().mean()))
+                done += 1
+                if inputs.progress is not None:
+                    inputs.progress(f"probes from few samples, by {role}", done, work)
+            sd = statistics.stdev(tops) if len(tops) > 1 else math.nan
+            name = f"top1_{kind}_{size:g}{suffix}"
+            part.scores.update({name: statistics.fmean(tops), f"{name}_sd": sd})
+            for curve, value in (("top1", statistics.fmean(tops)), ("sd", sd)):
+                key = f"{curve}_by_{kind}{suffix}"
+                part.curves.setdefault(key, []).append(value)
+                part.axes.setdefault(key, []).append(float(size))
+    return part
+
+
+def _sizes(options: FewSamplesOptions) -> Iterator[tuple[str, float]]:
+    """What kind of size each is, and the size."""
+    yield from (("per_class", size) for size in options.per_class)
+    yield from (("share", share) for share in options.shares)
+    yield from (("total", size) for size in options.totals)
+
+
+def _drawn(inputs: Inputs, kind: str, size: float, seed: int) -> Tensor:
+    """Training rows of one draw. Larger draws of the same seed hold the smaller ones."""
+    rows = inputs.learned
+    if kind == "total":
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+        return rows[order[: int(size)].sort().values]
+    rank, count = ranked_in_label(inputs.nodes[rows], seed)
+    return rows[rank < (size if kind == "per_class" else (size * count).clamp_min(1))]
+
+
+def noisy_labels(labels: Tensor, rate: float, seed: int) -> Tensor:
+    """Labels of which each is drawn anew, from all that occur, with probability ``rate``.
+
+    A label stays with probability 1 − r(N−1)/N and becomes each other of the N with r/N (Ghanooni et al.,
+    Section 8.1).
+
+    Example:
+        >>> import torch
+        >>> noisy_labels(torch.tensor([3, 5, 9]), 0.0, 0).tolist()
+        [3, 5, 9]
+    """
+    generator = torch.Generator().manual_seed(seed)
+    classes = torch.unique(labels)
+    anew = torch.rand(len(labels), generator=generator) < rate
+    drawn = classes[torch.randint(len(classes), (len(labels),), generator=generator)]
+    return torch.where(anew, drawn, labels)
+
+
+def _predict(
+    train: Tensor, labels: Tensor, test: Tensor, inputs: Inputs, options: FewSamplesOptions, seed: int
+) -> Tensor:
+    if options.probe == "logistic":
+        return fit_and_predict(train, labels, test, inputs.settings)[0]
+    if inputs.settings.standardize:
+        train, test = standardized(train, test)
+    return SGDProbe(seed=seed).fit(train, labels).predict(test)

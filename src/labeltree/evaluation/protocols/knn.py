@@ -1,0 +1,85 @@
+"""``knn``: the class that the nearest training samples vote for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.retrieval import titled
+from labeltree.geometry import Geometry
+from labeltree.metrics.functional import nearest_neighbour_labels
+from labeltree.metrics.functional.nearest_neighbours import VoteWeights
+
+__all__ = ["KNNOptions", "knn", "vote_weights"]
+
+Weights = Literal["auto", "softmax", "distance", "uniform"]
+
+
+@dataclass(frozen=True)
+class KNNOptions:
+    """What can be chosen; see `labeltree.metrics.functional.nearest_neighbour_labels`.
+
+    Attributes:
+        roles: what is read: ``features``, ``embeddings`` or both.
+        ks: numbers of neighbours.
+        main_k: the one whose scores by depth, subtree and frequency are given.
+        weights: of the votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (its inverse),
+            ``uniform``; ``auto`` is softmax on the sphere, whose similarities have a scale, else distance.
+        temperature: of softmax.
+    """
+
+    roles: tuple[str, ...] = ("features", "embeddings")
+    ks: tuple[int, ...] = (1, 5, 20, 200)
+    main_k: int = 20
+    weights: Weights = "auto"
+    temperature: float = 0.07
+
+    def __post_init__(self) -> None:
+        if not self.ks or min(self.ks) < 1 or self.main_k < 1:
+            raise ValueError(f"ks and main_k must be integers above 0, got {self.ks} and {self.main_k}")
+        if self.weights not in ("auto", "softmax", "distance", "uniform"):
+            raise ValueError(f"weights is '{self.weights}', expected auto, softmax, distance or uniform")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+
+
+@register(
+    "knn",
+    summary="class that the k nearest training samples vote for",
+    source="weighted as in Wu et al. 2018, Section 3.4; none of the five papers reports it",
+    options=KNNOptions,
+)
+def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
+    """Classify the test samples by their nearest training samples, in the geometry of the representation."""
+    ks = sorted({*options.ks, options.main_k})
+    parts = {}
+    for role, reading in inputs.chosen(options.roles).items():
+        answers = nearest_neighbour_labels(
+            reading.points[inputs.samples.test],
+            reading.points[inputs.learned],
+            inputs.nodes[inputs.learned],
+            ks=ks,
+            weights=vote_weights(options.weights, reading.geometry),
+            temperature=options.temperature,
+            geometry=reading.geometry,
+            progress=titled(inputs.progress, f"k-NN on {role}"),
+        )
+        part = inputs.judge(answers[options.main_k])
+        found = {k: part if k == options.main_k else inputs.judge(answers[k]) for k in ks}
+        part.scores.update({f"top1_at_{k}": found[k].scores["top1"] for k in ks})
+        part.curves["top1"] = [found[k].scores["top1"] for k in ks]
+        part.curves["hierarchical_f1"] = [found[k].scores["hierarchical_f1"] for k in ks]
+        part.axes.update({name: [float(k) for k in ks] for name in part.curves})
+        parts[role] = part
+    notes = [f"Scores without a number of neighbours are those of {options.main_k}."]
+    if max(ks) > len(inputs.learned):
+        notes.append(f"There are {len(inputs.learned)} training samples: a larger k asks all of them.")
+    return ProtocolResult.joined("k nearest neighbours", parts, notes=notes)
+
+
+def vote_weights(weights: Weights, geometry: Geometry) -> VoteWeights:
+    """What ``auto`` means in a geometry."""
+    if weights != "auto":
+        return weights
+    return "softmax" if geometry.name == "sphere" else "distance"

@@ -1,0 +1,149 @@
+"""``query-gallery``: some samples look for their like among others, as in DeepFashion and SOP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.samples import share_of_labels, thin_out
+
+__all__ = ["QueryGalleryOptions", "query_gallery"]
+
+
+@dataclass(frozen=True)
+class QueryGalleryOptions:
+    """What can be chosen. The first of these that is there says which samples are queries:
+
+    1. ``listed``; 2. a split named ``queries`` with one named ``gallery``; 3. ``share``.
+
+    Attributes:
+        roles: what is read: ``features``, ``embeddings`` or both.
+        listed: a text file with a sample a line, its path or its instance id: the queries, whose gallery is
+            the rest of the evaluated split.
+        queries: name of a split.
+        gallery: name of a split.
+        share: of every class's samples in the evaluated split, drawn at random, at least one; the rest, at
+            least one too, is the gallery.
+        ks: of recall@k; () takes those of the settings.
+    """
+
+    roles: tuple[str, ...] = ("features", "embeddings")
+    listed: str = ""
+    queries: str = "query"
+    gallery: str = "gallery"
+    share: float = 0.2
+    ks: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share must lie between 0 and 1, got {self.share}")
+        if self.ks and min(self.ks) < 1:
+            raise ValueError(f"ks must be integers above 0, got {self.ks}")
+
+
+@register(
+    "query-gallery",
+    summary="retrieval of a gallery's samples by those of a query set",
+    source="Zhang et al. 2022, Section 4.4",
+    options=QueryGalleryOptions,
+)
+def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResult:
+    """Rank the gallery for every query; both with finest labels."""
+    queries, gallery, how = _sides(inputs, options)
+    notes = [how]
+    limit, seed = inputs.settings.max_retrieval_samples, inputs.settings.seed
+    sides = []
+    for rows, what in ((queries, "queries"), (gallery, "gallery samples")):
+        kept = thin_out(rows, inputs.nodes[rows], limit, seed)
+        if len(kept) < len(rows):
+            notes.append(f"{len(kept)} of {len(rows)} {what} were used, thinned evenly.")
+        sides.append(kept)
+    queries, gallery = sides
+    classes = torch.unique(inputs.nodes[gallery])
+    lost = int((~torch.isin(inputs.nodes[queries], classes)).sum())
+    if lost:
+        notes.append(
+            f"{lost} queries have no sample of their class in the gallery: 0 in recall, left out of MAP@R."
+        )
+    parts = {
+        role: inputs.judge_retrieval(
+            reading,
+            queries,
+            gallery,
+            ks=options.ks or inputs.settings.recall_ks,
+            progress=titled(inputs.progress, f"query to gallery by {role}"),
+        )
+        for role, reading in inputs.chosen(options.roles).items()
+    }
+    counts = {"queries": len(queries), "gallery": len(gallery), "queries without relevant": lost}
+    return ProtocolResult.joined("Retrieval of a gallery", parts, counts=counts, notes=notes)
+
+
+def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor, str]:
+    """Rows of the queries and of the gallery, and a sentence on how they were told apart."""
+    split, nodes = inputs.table.split, inputs.nodes
+    fine = (nodes > 0) & inputs.samples.finest[nodes.clamp_min(0)]
+    here = fine.clone()
+    if split is not None:
+        here &= torch.from_numpy(np.asarray(split == inputs.split))
+    known = set() if split is None else set(split.tolist())
+    if options.listed:
+        asked = here & _listed(inputs, options.listed)
+        how = f"The queries are the samples that '{Path(options.listed).name}' lists, the gallery the others."
+        sides = (asked, here & ~asked)
+    elif split is not None and {options.queries, options.gallery} <= known:
+        named = [torch.from_numpy(np.asarray(split == name)) for name in (options.queries, options.gallery)]
+        sides = (fine & named[0], fine & named[1])
+        how = f"The queries are split '{options.queries}', the gallery split '{options.gallery}'."
+    elif (options.queries, options.gallery) != ("query", "gallery"):
+        raise DataError(
+            f"there is no split '{options.queries}' or no split '{options.gallery}' for the gallery: "
+            f"the table has {sorted(known) or 'no splits'}"
+        )
+    else:
+        rows = here.nonzero().squeeze(1)
+        asked = torch.zeros_like(here)
+        asked[rows[share_of_labels(nodes[rows], options.share, inputs.settings.seed)]] = True
+        sides = (asked, here & ~asked)
+        how = (
+            f"The table does not say which samples are queries: {options.share:.0%} of every class were "
+            "drawn, the others are the gallery."
+        )
+    queries, gallery = (side.nonzero().squeeze(1) for side in sides)
+    if not len(queries) or not len(gallery):
+        raise DataError(
+            f"{len(queries)} queries and {len(gallery)} gallery samples have a finest label; both are needed"
+        )
+    return queries, gallery, how
+
+
+def _listed(inputs: Inputs, path: str) -> Tensor:
+    """``(n,)`` bool, the rows whose path or instance id stands in the file."""
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"cannot read the list of queries '{path}': {error.strerror or error}") from error
+    wanted = {line.strip() for line in lines if line.strip()}
+    table = inputs.table
+    ids = torch.arange(len(table)) if table.instances is None else table.instances
+    names = [[str(number) for number in ids.tolist()]]
+    if table.paths is not None:
+        names.append(table.paths.tolist())
+    lost = wanted - {name for column in names for name in column}
+    if lost:
+        some = ", ".join(repr(name) for name in sorted(lost)[:3])
+        raise DataError(
+            f"'{path}' lists {len(lost)} samples that are not in the table, such as {some}; a line is a path "
+            "or an instance id of the table"
+        )
+    found = np.zeros(len(table), dtype=bool)
+    for column in names:
+        found |= np.array([name in wanted for name in column])
+    return torch.from_numpy(found)

@@ -1,0 +1,107 @@
+"""``transfer``: what the same encoder is worth on another data set, with classes of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from labeltree.errors import DataError
+from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, Second, register
+from labeltree.evaluation.protocols.few_samples import FewSamplesOptions, few_samples
+from labeltree.evaluation.protocols.knn import KNNOptions, knn
+from labeltree.evaluation.protocols.standard import standard_probe
+from labeltree.evaluation.samples import choose_samples
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import load_taxonomy
+
+__all__ = ["TransferOptions", "transfer"]
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    """What can be chosen.
+
+    Attributes:
+        table: the other table's file, ``.npz`` or ``.parquet``, unless one is given beside the first.
+        taxonomy: the file of its taxonomy.
+        split: of the other table that is tested on; where it has no splits, it is halved.
+        roles: what is read: ``features``, ``embeddings`` or both.
+        ks: numbers of neighbours.
+        main_k: the one whose scores by depth and subtree are given.
+        totals: numbers of training samples that further probes learn from.
+        seeds: draws of those.
+    """
+
+    table: str = ""
+    taxonomy: str = ""
+    split: str = "test"
+    roles: tuple[str, ...] = ("features", "embeddings")
+    ks: tuple[int, ...] = (1, 5, 20)
+    main_k: int = 20
+    totals: tuple[int, ...] = ()
+    seeds: int = 5
+
+    def __post_init__(self) -> None:
+        if bool(self.table) != bool(self.taxonomy):
+            raise ValueError("table and taxonomy belong together; name both")
+        KNNOptions(ks=self.ks, main_k=self.main_k)
+        if self.totals:
+            FewSamplesOptions(totals=self.totals, seeds=self.seeds)
+
+
+@register(
+    "transfer",
+    summary="linear probe and k-NN on another data set, embedded by the same encoder",
+    source="Ghanooni et al., Section 8.2 and Table 6",
+    options=TransferOptions,
+)
+def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
+    """Learn and test classifiers on the other table alone."""
+    second = _second(inputs, options)
+    if inputs.table.geometry != second.table.geometry or (
+        inputs.table.embeddings.shape[1] != second.table.embeddings.shape[1]
+    ):
+        raise DataError(
+            f"'{second.name}' has embeddings of {second.table.embeddings.shape[1]} numbers "
+            f"({second.table.geometry}), this table {inputs.table.embeddings.shape[1]} "
+            f"({inputs.table.geometry}): they are not of one encoder"
+        )
+    ground = Ground.of(second.taxonomy)
+    table = ground.table(second.table)
+    samples = choose_samples(table, ground.tree, options.split, inputs.settings)
+    there = Inputs(
+        table, ground, samples, inputs.settings, options.split, progress=inputs.progress, name=second.name
+    )
+    if not len(there.learned):
+        raise DataError(f"'{second.name}' has no training samples with finest labels")
+    parts = {
+        "probe": ProtocolResult.joined(
+            "",
+            {role: standard_probe(there, reading) for role, reading in there.chosen(options.roles).items()},
+        ),
+        "knn": knn(there, KNNOptions(roles=options.roles, ks=options.ks, main_k=options.main_k)),
+    }
+    if options.totals:
+        fewer = FewSamplesOptions(
+            roles=options.roles, per_class=(), totals=options.totals, seeds=options.seeds
+        )
+        parts["probe_from"] = few_samples(there, fewer)
+    counts = {
+        "training samples there": len(samples.train),
+        "test samples there": len(samples.test),
+        "classes there": samples.counts["classes learned"],
+    }
+    title = f"Transfer to {second.name}"
+    return ProtocolResult.joined(title, parts, counts=counts, notes=[*ground.notes(), *samples.notes])
+
+
+def _second(inputs: Inputs, options: TransferOptions) -> Second:
+    if inputs.second is not None:
+        return inputs.second
+    if not options.table:
+        raise DataError(
+            "it needs the table of another data set: give its file and its taxonomy as the options table and "
+            "taxonomy"
+        )
+    taxonomy = load_taxonomy(options.taxonomy)
+    return Second(EmbeddingTable.load(options.table, taxonomy), taxonomy, options.table)

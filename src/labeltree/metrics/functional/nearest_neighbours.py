@@ -1,0 +1,123 @@
+"""The k-nearest-neighbour classifier, for several k from one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry import Geometry, Sphere
+from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
+from labeltree.metrics.ranking import Progress, ranked_chunks
+
+__all__ = ["VoteWeights", "nearest_neighbour_labels"]
+
+VoteWeights = Literal["softmax", "distance", "uniform"]
+
+# numbers of neighbours' points, and of votes, that are held at once: some 64 MB of float64
+_BLOCK = 2**23
+
+
+def nearest_neighbour_labels(
+    query_embeddings: Tensor,
+    key_embeddings: Tensor,
+    key_labels: Tensor,
+    *,
+    ks: Sequence[int] = (20,),
+    weights: VoteWeights = "softmax",
+    temperature: float = 0.07,
+    geometry: Geometry | None = None,
+    progress: Progress | None = None,
+) -> dict[int, Tensor]:
+    """The label that the k nearest items vote for.
+
+    Item i votes for its label with exp(s_i/τ) ("softmax", Section 3.4 of Wu et al. 2018, Unsupervised Feature
+    Learning via Non-Parametric Instance Discrimination), with 1/distance ("distance"; where some distances
+    are 0, those items alone vote) or with 1 ("uniform"). Items of equal similarity are taken in database
+    order; of labels with equal votes, the smaller wins.
+
+    Args:
+        query_embeddings: (n, d) points of the geometry.
+        key_embeddings: (m, d) database.
+        key_labels: (m,) integers, -1 for a missing label; those rows are not in the database.
+        ks: numbers of neighbours; one beyond the database asks all of it.
+        weights: of the votes.
+        temperature: τ, of "softmax".
+        geometry: ranks by its similarity; default `Sphere()`, the cosine.
+        progress: called as ``progress("ranking", done, total)``.
+
+    Returns:
+        k -> (n,) int64 labels.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, unknown weights,
+            a temperature that is not above 0, or a database without a label.
+
+    Example:
+        >>> import torch
+        >>> keys = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
+        >>> found = nearest_neighbour_labels(
+        ...     torch.tensor([[1.0, 0.1]]), keys, torch.tensor([4, 7, 7]), ks=(1, 3), weights="uniform"
+        ... )
+        >>> {k: labels.tolist() for k, labels in found.items()}
+        {1: [4], 3: [7]}
+
+    """
+    check_embeddings("query_embeddings", query_embeddings)
+    check_embeddings("key_embeddings", key_embeddings)
+    check_labels("key_labels", key_labels)
+    check_same_length("key_embeddings", key_embeddings, "key_labels", key_labels)
+    for k in ks:
+        check_positive("an entry of ks", k)
+    if weights not in get_args(VoteWeights):
+        raise ValueError(f"weights is {weights!r}; expected one of {', '.join(get_args(VoteWeights))}")
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature!r}; expected a number above 0")
+    known = key_labels >= 0
+    if not bool(known.any()):
+        raise ValueError(
+            "key_labels holds no label but -1 (missing); expected at least one item with a label"
+        )
+    queries, keys = query_embeddings.detach(), key_embeddings[known].detach()
+    classes, labels = torch.unique(key_labels[known].long(), return_inverse=True)
+    space = geometry or Sphere()
+    found = {k: torch.empty(len(queries), dtype=torch.int64, device=queries.device) for k in ks}
+    for start, order in ranked_chunks(
+        queries, keys, geometry=space, top=max(ks, default=1), progress=progress
+    ):
+        width = max(order.shape[1] * keys.shape[1], len(classes))
+        step = max(1, _BLOCK // max(width, 1))
+        for first in range(0, len(order), step):
+            near = order[first : first + step]
+            rows = slice(start + first, start + first + len(near))
+            power = _power(queries[rows], keys[near], weights, temperature, space)
+            _vote(found, rows, power, labels[near], classes)
+    return found
+
+
+def _power(
+    queries: Tensor, near: Tensor, weights: VoteWeights, temperature: float, geometry: Geometry
+) -> Tensor:
+    """(b, k) float64 weight of each neighbour's vote, by falling similarity; `near` is (b, k, d)."""
+    if weights == "uniform":
+        return torch.ones(near.shape[:2], dtype=torch.float64, device=near.device)
+    if weights == "softmax":
+        similarity = geometry.similarity(queries[:, None].double(), near.double())
+        return ((similarity - similarity[:, :1]) / temperature).exp()
+    distance = geometry.distance(queries[:, None].double(), near.double())
+    coincident = distance <= 0
+    inverse = 1.0 / distance.masked_fill(coincident, 1.0)
+    return torch.where(coincident.any(1, keepdim=True), coincident.double(), inverse)
+
+
+def _vote(found: dict[int, Tensor], rows: slice, power: Tensor, labels: Tensor, classes: Tensor) -> None:
+    """Count votes (b, k) for labels (b, k), nearest first, and note the winner at every k that is asked."""
+    votes = power.new_zeros(len(power), len(classes))
+    counted = 0
+    for k in sorted(found):
+        upto = min(k, power.shape[1])
+        votes.scatter_add_(1, labels[:, counted:upto], power[:, counted:upto])
+        counted = upto
+        found[k][rows] = classes[votes.argmax(dim=1)]
