@@ -8,8 +8,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry, Sphere
 from labeltree.losses.reduction import Reduction, reduce_terms
 from labeltree.losses.table import LossTable
-from labeltree.pairs import PairRelation, Similarity, bounded_sum, pair_statistics, term_logsumexp, weigh
-from labeltree.pairs.bounded_terms import bounded_terms
+from labeltree.pairs import PairRelation, Similarity, bounded_sum, bounded_terms, denominators, weigh
 
 __all__ = ["bounded_relation_loss"]
 
@@ -71,22 +70,12 @@ def bounded_relation_loss(
     )
     if small is not None:
         return reduce_terms(*small, table.term_weight, reduction, relation.shard)
-    statistics = pair_statistics(
-        embeddings,
-        embeddings,
-        relation,
-        geometry,
-        temperature,
-        similarity=similarity,
-        want=("count", "lse", "least"),
+    count, denominator, statistics = denominators(
+        embeddings, relation, geometry, temperature, table.member, want={"least"}, similarity=similarity
     )
-    count, lse, least = statistics.count, statistics.lse, statistics.least
-    assert count is not None
-    assert lse is not None
-    assert least is not None
+    assert statistics.least is not None
     share = weigh(count, table.share)
-    denominator = term_logsumexp(lse, table.member)
-    least_positive = torch.where(positive, least[:, None, :], torch.inf).min(-1).values
+    least_positive = torch.where(positive, statistics.least[:, None, :], torch.inf).min(-1).values
     bound = term_bounds(torch.where(share > 0, denominator - least_positive, -torch.inf))
     row = bounded_sum(
         embeddings,

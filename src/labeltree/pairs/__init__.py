@@ -1,9 +1,11 @@
 """Pairs of samples: their relation in the taxonomy, and statistics of their similarities by relation."""
 
 from labeltree.pairs.bounded import bounded_sum
+from labeltree.pairs.bounded_terms import bounded_terms
 from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
 from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks, own_rows, sum_over_ranks
 from labeltree.pairs.implementation import Implementation, Plan, implementation
+from labeltree.pairs.logsumexp import masked_logsumexp
 from labeltree.pairs.nearest import nearest_other, prototype_distances
 from labeltree.pairs.precision import as_kernels_take
 from labeltree.pairs.relation import LabelRows, PairRelation
@@ -11,7 +13,7 @@ from labeltree.pairs.similarity import Similarity, pair_similarity
 from labeltree.pairs.space import RelationSpace, Rho, relation_space
 from labeltree.pairs.statistics import pair_counts, pair_statistics
 from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
-from labeltree.pairs.terms import masked_logsumexp, relation_terms, term_logsumexp, weigh
+from labeltree.pairs.terms import denominators, relation_terms, term_logsumexp, weigh
 from labeltree.pairs.union import UnionBatch, union_batch
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "UnionBatch",
     "as_kernels_take",
     "bounded_sum",
+    "bounded_terms",
+    "denominators",
     "gather_embeddings",
     "gather_rows",
     "implementation",

@@ -39,7 +39,7 @@ class NodeCodes:
             refined: which numbering the codes have.
             compute: gives the codes `(m, m)` of m nodes with each other.
         """
-        kept: dict[bool, NodeCodes] = cls._kept[paths] if paths in cls._kept else {}
+        kept: dict[bool, NodeCodes] = cls._kept.get(paths, {})  # type: ignore[no-untyped-call]
         if refined not in kept and 0 < len(paths) <= _MOST_NODES:
             with torch.inference_mode(False):  # training goes on with what validation has kept
                 every = torch.arange(-1, len(paths), device=paths.device).roll(-1)

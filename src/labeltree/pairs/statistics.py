@@ -19,7 +19,7 @@ from labeltree.pairs.precision import at_least_single
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import statistics as streaming
-from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
+from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic, by_relation
 
 __all__ = ["pair_counts", "pair_statistics"]
 
@@ -52,8 +52,8 @@ def pair_statistics(
         scale: `(R,)` ω(r), the factor on s inside `lse`; None: 1.
         pair_weight: for `want="weighted"`: a function of (rows, cols) that gives the weights w_ik `(b, c)`
             of a tile, such as soft targets or the overlap of ratings.
-        want: the statistics to compute: `"count"`, `"sum"`, `"lse"`, `"least"`, `"least_index"`,
-            `"weighted"`.
+        want: the statistics to compute: `"count"`, `"sum"`, `"lse"`, `"lse_all"`, `"least"`,
+            `"least_index"`, `"weighted"`.
 
     Returns:
         The statistics asked for.
@@ -76,19 +76,31 @@ def pair_statistics(
         "similarity": similarity,
         "scale": scale,
         "pair_weight": pair_weight,
-        "want": want,
+        "want": by_relation(want),
     }
     with torch.autocast(queries.device.type, enabled=False):
         if plan.name == "triton" and kernels.supports(
-            queries, keys, relation, temperature, similarity, scale, want
+            queries, keys, relation, temperature, similarity, scale, by_relation(want)
         ):
-            return kernels.pair_statistics(
-                queries, keys, relation, float(temperature), scale=scale, want=want, tile=plan.tile
+            found = kernels.pair_statistics(
+                queries,
+                keys,
+                relation,
+                float(temperature),
+                scale=scale,
+                want=by_relation(want),
+                tile=plan.tile,
             )
-        queries, keys = at_least_single(queries, keys)
-        if plan.name == "dense":
-            return dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
-        return streaming.pair_statistics(queries, keys, relation, geometry, temperature, **options, plan=plan)
+        elif plan.name == "dense":
+            queries, keys = at_least_single(queries, keys)
+            found = dense.pair_statistics(queries, keys, relation, geometry, temperature, **options)
+        else:
+            queries, keys = at_least_single(queries, keys)
+            options["want"] = frozenset(want)
+            found = streaming.pair_statistics(
+                queries, keys, relation, geometry, temperature, **options, plan=plan
+            )
+        return found.over_all() if "lse_all" in want and found.lse_all is None else found
 
 
 def pair_counts(relation: PairRelation) -> Tensor:

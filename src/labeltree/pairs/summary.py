@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from labeltree.pairs.logsumexp import masked_logsumexp
 from labeltree.pairs.relation import Rows
 
-__all__ = ["PairStatistics", "PairWeight", "Statistic"]
+__all__ = ["PairStatistics", "PairWeight", "Statistic", "by_relation"]
 
-Statistic = Literal["count", "sum", "lse", "least", "least_index", "weighted"]
+Statistic = Literal["count", "sum", "lse", "lse_all", "least", "least_index", "weighted"]
 PairWeight = Callable[[Rows, Rows], Tensor]
+
+
+def by_relation(want: Collection[Statistic]) -> frozenset[Statistic]:
+    """What is wanted, `lse` in the place of `lse_all`: see `PairStatistics.over_all`."""
+    return frozenset("lse" if name == "lse_all" else name for name in want)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +33,7 @@ class PairStatistics:
         lse: `(n, R)` log Σ exp(ω(r)·s_ik); −∞ where there is no such key.
         least: `(n, R)` min s_ik; +∞ where there is no such key.
         least_index: `(n, R)` int64, the first key that attains it; −1 where there is none.
+        lse_all: `(n,)` log Σ exp(ω(r_ik)·s_ik) over all keys of whatever relation; −∞ where there are none.
         weight: `(n,)` Σ w_ik over all keys.
         weighted_sum: `(n,)` Σ w_ik·s_ik over all keys.
     """
@@ -37,3 +45,11 @@ class PairStatistics:
     least_index: Tensor | None = None
     weight: Tensor | None = None
     weighted_sum: Tensor | None = None
+    lse_all: Tensor | None = None
+
+    def over_all(self) -> PairStatistics:
+        """With `lse_all`, from `lse`."""
+        assert self.lse is not None
+        some = self.lse > -torch.inf
+        found = masked_logsumexp(self.lse, torch.ones_like(some[:1]))
+        return replace(self, lse_all=torch.where(some.any(1), found, -torch.inf))

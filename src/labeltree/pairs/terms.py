@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.pairs.implementation import asked
+from labeltree.pairs.implementation import asked, planned
+from labeltree.pairs.logsumexp import masked_logsumexp
 from labeltree.pairs.precision import full_precision
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.statistics import pair_statistics
+from labeltree.pairs.statistics import pair_counts, pair_statistics
 from labeltree.pairs.streaming import terms_tile
 from labeltree.pairs.streaming.tiles import TILE, blocks
+from labeltree.pairs.summary import PairStatistics, Statistic
 
-__all__ = ["masked_logsumexp", "relation_terms", "term_logsumexp", "weigh"]
+__all__ = ["denominators", "relation_terms", "term_logsumexp", "weigh"]
 
 _ROOM = 1 << 18  # entries of a table (rows, terms, relations): what a second-level cache holds
 
@@ -60,23 +63,60 @@ def relation_terms(
                 return terms_tile.relation_terms(
                     embeddings, relation, temperature, positive, share, member, scale
                 )
-    statistics = pair_statistics(
-        embeddings, embeddings, relation, geometry, temperature, similarity=similarity, scale=scale
+    count, denominator, statistics = denominators(
+        embeddings,
+        relation,
+        geometry,
+        temperature,
+        member,
+        want={"sum"},
+        scale=scale,
+        similarity=similarity,
     )
-    count, total, lse = statistics.count, statistics.sum, statistics.lse
-    assert count is not None
-    assert total is not None
-    assert lse is not None
-    if scale is not None:
-        total = total * scale
+    assert statistics.sum is not None
+    total = statistics.sum if scale is None else statistics.sum * scale
     attracted, shares = weigh(count, torch.cat([positive, share])).chunk(2, dim=1)
-    return attracted * term_logsumexp(lse, member) - weigh(total, positive), shares
+    return attracted * denominator - weigh(total, positive), shares
 
 
-def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
-    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 where nothing is left."""
-    found: Tensor = _MaskedLogSumExp.apply(x, mask)
-    return found
+def denominators(
+    embeddings: Tensor,
+    relation: PairRelation,
+    geometry: Geometry,
+    temperature: float | Tensor,
+    member: Tensor,
+    *,
+    want: AbstractSet[Statistic],
+    scale: Tensor | None = None,
+    similarity: Similarity = "cosine",
+) -> tuple[Tensor, Tensor, PairStatistics]:
+    """The counts `(n, R)`, LSE_it of `relation_terms` `(n, T)`, 0 without members, and what else is wanted.
+
+    Mostly every pair of a batch is a member of every term. Then relations need not be told apart.
+
+    Args:
+        embeddings: as in `relation_terms`.
+        relation: likewise.
+        geometry: likewise.
+        temperature: likewise.
+        member: likewise.
+        want: further statistics.
+        scale: as in `relation_terms`.
+        similarity: likewise.
+    """
+    options: dict[str, Any] = {"similarity": similarity, "scale": scale}
+    pairs = embeddings, embeddings, relation, geometry, temperature
+    if planned(embeddings.device, len(embeddings) ** 2).name == "streaming":
+        count = pair_counts(relation)  # a sum over subtrees
+        if bool((member | (count.sum(0) == 0)).all()):
+            statistics = pair_statistics(*pairs, **options, want=want | {"lse_all"})
+            assert statistics.lse_all is not None
+            lse = torch.where(statistics.lse_all > -torch.inf, statistics.lse_all, 0.0)
+            return count, lse[:, None].expand(-1, len(member)), statistics
+    statistics = pair_statistics(*pairs, **options, want=want | {"count", "lse"})
+    assert statistics.count is not None
+    assert statistics.lse is not None
+    return statistics.count, term_logsumexp(statistics.lse, member), statistics
 
 
 def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
@@ -105,23 +145,6 @@ def _product(statistic: Tensor, weights: Tensor) -> Tensor:
     wide = torch.float64 if statistic.is_cuda else weights.dtype
     with full_precision(statistic.device):
         return (statistic.to(wide) @ weights.T.to(wide)).to(weights.dtype)
-
-
-class _MaskedLogSumExp(torch.autograd.Function):
-    """Few operations, of which the backward can be differentiated, too."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
-        found = torch.where(mask, x, -torch.inf).logsumexp(-1)
-        found = found.masked_fill_(found == -torch.inf, 0.0)
-        ctx.save_for_backward(x, mask, found)
-        return found
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        x, mask, found = ctx.saved_tensors
-        share = torch.where(mask, x - found[..., None], -torch.inf).exp()
-        return (share * grad[..., None]).sum_to_size(x.shape), None
 
 
 class _Product(torch.autograd.Function):

@@ -30,11 +30,20 @@ class Exponentials:
         scale: `(R,)` ω, or None.
         dtype: of the exponentials, see `exponent_dtype`.
         keep: bytes of tiles to keep from `sums` for `add_gradient`.
+        together: sum over all relations, rather than by relation: what stands here for R is then 1.
     """
 
     def __init__(
-        self, grid: Grid, temperature: float, scale: Tensor | None, dtype: torch.dtype, keep: int
+        self,
+        grid: Grid,
+        temperature: float,
+        scale: Tensor | None,
+        dtype: torch.dtype,
+        keep: int,
+        *,
+        together: bool = False,
     ) -> None:
+        self.together = together
         self.grid, self.temperature, self.dtype = grid, temperature, dtype
         self.size = grid.order.relation.num_relations
         self.base = math.log2(math.e) / temperature
@@ -58,7 +67,8 @@ class Exponentials:
     def sums(self, *, lse: bool, least: bool) -> tuple[Tensor | None, Tensor | None]:
         """Σ exp(ω·s) float64, and the least cosine, +∞ where there is none: `(m, R)` of the grid's rows."""
         m = len(self.own)
-        total = self.u.new_zeros((self.size, m), dtype=torch.float64) if lse else None
+        size = 1 if self.together else self.size
+        total = self.u.new_zeros((size, m), dtype=torch.float64) if lse else None
         lowest = self.u.new_full((self.size, m), torch.inf) if least else None
         self._unscaled = least
         for tile in self.grid.tiles():
@@ -69,7 +79,7 @@ class Exponentials:
             if total is None:
                 continue
             values = self._exponentials(cosine, tile)
-            _add_up(total, values, tile)
+            _add_up(total, values, tile, self.together)
             if keep:
                 self._room -= values.nbytes
                 self._kept[tile.at] = values
@@ -92,7 +102,8 @@ class Exponentials:
                 values = self._exponentials(self._cosines(tile, keep=False), tile)
             if tile.codes is None:
                 omega = self._omega[tile.code] / self.temperature
-                row, col = (each_own[tile.code, rows] * omega)[:, None], each[tile.code, cols] * omega
+                at = 0 if self.together else tile.code
+                row, col = (each_own[at, rows] * omega)[:, None], each[at, cols] * omega
                 both = torch.add(row, col, out=scratch("slopes", tile.shape, row))
             elif common is not None and common_own is not None:
                 row, col = common_own[rows, None] / self.temperature, common[cols] / self.temperature
@@ -131,12 +142,13 @@ class Exponentials:
         return self.grid.mask(exponent.to(self.dtype).exp2_(), tile, 0.0)
 
 
-def _add_up(total: Tensor, values: Tensor, tile: Tile) -> None:
+def _add_up(total: Tensor, values: Tensor, tile: Tile, together: bool) -> None:
     """Add a tile's row sums to `total (R, m)`; for both sides, its column sums, too."""
-    if tile.codes is None:
-        total[tile.code, tile.rows] += values.sum(1)
+    if together or tile.codes is None:
+        at = 0 if together else tile.code
+        total[at, tile.rows] += values.sum(1)
         if tile.both:
-            total[tile.code, tile.cols] += values.sum(0)
+            total[at, tile.cols] += values.sum(0)
         return
     for place, part, codes in _columns(tile, tile.codes, values):
         total[:, place] += codes.column_sums(part)

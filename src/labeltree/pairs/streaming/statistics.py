@@ -12,7 +12,7 @@ from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.similarity import Similarity
 from labeltree.pairs.streaming import chunked, symmetric, weighted
 from labeltree.pairs.streaming.order import LabelOrder, order_of
-from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
+from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic, by_relation
 
 __all__ = ["pair_counts", "pair_statistics"]
 
@@ -35,6 +35,7 @@ def pair_statistics(
     few = symmetric.tile_of(plan)
     if alone and symmetric.fits(queries, relation, float(temperature), scale, want, few):
         return symmetric.pair_statistics(queries, relation, float(temperature), scale, want, plan)
+    want = by_relation(want)
     if alone and weighted.fits(queries, relation, float(temperature), scale, pair_weight, want):
         return weighted.pair_statistics(queries, relation, float(temperature), want, plan)
     return chunked.pair_statistics(

@@ -20,7 +20,7 @@ from labeltree.pairs.streaming.one_tile import OneTile
 from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.tiles import TILE, blocks
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows, working_dtype
-from labeltree.pairs.summary import PairStatistics, Statistic
+from labeltree.pairs.summary import PairStatistics, Statistic, by_relation
 
 __all__ = ["fits", "pair_statistics", "tile_of"]
 
@@ -36,7 +36,7 @@ def fits(
     few: int = 0,
 ) -> bool:
     """Whether this walk can compute what is wanted; `few` rows are one tile, of which less is asked."""
-    if not {"count", "sum", "lse", "least"}.issuperset(want):
+    if not {"count", "sum", "lse", "lse_all", "least"}.issuperset(want):
         return False
     if scale is not None and scale.requires_grad:
         return False
@@ -55,6 +55,7 @@ def pair_statistics(
     """As `labeltree.pairs.pair_statistics`, of a batch `z (n, d)` with itself."""
     tile = tile_of(plan)
     if len(z) <= tile and relation.shard is None:
+        want = by_relation(want)
         whole = OneTile(relation, temperature, scale, frozenset(want))
         total, lse, least = whole.statistics(z)
         return PairStatistics(
@@ -63,6 +64,8 @@ def pair_statistics(
             lse=lse if "lse" in want else None,
             least=least if "least" in want else None,
         )
+    together = "lse_all" in want and "lse" not in want
+    want = want if together else by_relation(want)
     grid = grid_of(relation, tile)
     keep = plan.keep if z.requires_grad and torch.is_grad_enabled() else 0
     work = _Work(grid, temperature, scale, frozenset(want), keep)
@@ -71,6 +74,7 @@ def pair_statistics(
         count=grid.order.unsorted(grid.order.sums.counts()) if "count" in want else None,
         sum=total if "sum" in want else None,
         lse=lse if "lse" in want else None,
+        lse_all=lse[:, 0] if together else None,
         least=least if "least" in want else None,
     )
 
@@ -94,16 +98,18 @@ class _Symmetric(torch.autograd.Function):
         # a small part of all tiles is not worth the memory
         few = 10 * work.keep < 2 * len(z) ** 2
         keep = 0 if few else work.keep
-        walk = Exponentials(work.grid, tau, work.scale, exponents, keep)
+        together = "lse_all" in work.want
+        walk = Exponentials(work.grid, tau, work.scale, exponents, keep, together=together)
         walk.see(u)
-        sums, least = walk.sums(lse="lse" in work.want, least="least" in work.want)
+        sums, least = walk.sums(lse=together or "lse" in work.want, least="least" in work.want)
         sums, least = order.from_ranks(sums), order.from_ranks(least)
         _ViewPairs(walk).complete(sums, least)
         nothing = u.new_empty((0, order.relation.num_relations))
-        total = order.unsorted(order.sums.sums(u).div_(tau)) if "sum" in work.want else nothing
         saved = None if sums is None else sums.to(exponents, copy=True)
         lse = nothing if sums is None else order.unsorted(sums.log_().to(u.dtype))
+        del sums  # float64: the largest table
         least = nothing if least is None else order.unsorted(least / tau)
+        total = order.unsorted(order.sums.sums(u).div_(tau)) if "sum" in work.want else nothing
         walk.forget()
         ctx.work, ctx.walk = work, walk
         ctx.set_materialize_grads(False)
@@ -149,6 +155,10 @@ def _slopes(walk: Exponentials, of_lse: Tensor, sums: Tensor) -> tuple[Tensor, T
     Some rows at a time: tables of all rows in float64 would be the largest thing that a backward holds.
     """
     order = walk.grid.order
+    if walk.together:
+        one = of_lse[order.order, 0] / sums[:, 0].double()
+        one = one.masked_fill_(sums[:, 0] == 0, 0.0).to(walk.dtype)
+        return one[None], one
     views = torch.zeros(walk.size, dtype=torch.bool, device=sums.device)
     views[order.twin_codes[1]] = True
     slope = torch.empty_like(sums.T, dtype=walk.dtype, memory_format=torch.contiguous_format)
@@ -175,6 +185,7 @@ class _ViewPairs:
         self.walk = walk
         self.i, self.k = order.twins
         self.codes = order.twin_codes[1]
+        self.sums_of = torch.zeros_like(self.codes) if walk.together else self.codes
 
     def complete(self, sums: Tensor | None, least: Tensor | None) -> None:
         """Add the pairs to the statistics."""
@@ -184,8 +195,8 @@ class _ViewPairs:
             rows, codes = torch.cat([i, k]), torch.cat([codes, codes])
             cosine = (u[i] * u[k]).sum(1)
             if sums is not None:
-                value = self._exponentials(cosine, pairs)
-                sums.index_put_((rows, codes), torch.cat([value, value]), accumulate=True)
+                value, of = self._exponentials(cosine, pairs), self.sums_of[pairs]
+                sums.index_put_((rows, torch.cat([of, of])), torch.cat([value, value]), accumulate=True)
             if least is not None:
                 flat = least.reshape(-1)
                 flat.scatter_reduce_(0, rows * self.walk.size + codes, torch.cat([cosine, cosine]), "amin")
@@ -195,12 +206,12 @@ class _ViewPairs:
         """Add the gradient of Σ slope·sums, `slope (R, n)`."""
         u, scale = self.walk.u, self.walk.scale
         for pairs in blocks(len(self.i), _BLOCK):
-            i, k, codes = self.i[pairs], self.k[pairs], self.codes[pairs]
+            i, k, of = self.i[pairs], self.k[pairs], self.sums_of[pairs]
             u_i, u_k = u[i], u[k]
             value = self._exponentials((u_i * u_k).sum(1), pairs)
-            weight = (value * (slope[codes, i] + slope[codes, k]) / self.walk.temperature).to(u.dtype)
+            weight = (value * (slope[of, i] + slope[of, k]) / self.walk.temperature).to(u.dtype)
             if scale is not None:
-                weight = weight * scale[codes]
+                weight = weight * scale[self.codes[pairs]]
             of_u.index_add_(0, i, weight[:, None] * u_k)
             of_u.index_add_(0, k, weight[:, None] * u_i)
 
