@@ -9,6 +9,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "train": "train an encoder whose embeddings respect a taxonomy",
     "evaluate": "measure how well embeddings respect a taxonomy, and write a report",
+    "compare": "which of several runs is better, by how much, how sure, and where on the tree",
     "embed": "write the embeddings of a trained run, of its own data or of others",
     "study": "run methods × settings × seeds, and write the tables they end in",
     "calibrate": "fit how a trained run answers: probabilities, and the depth at which it is sure",

@@ -9,7 +9,10 @@ import torch
 
 from labeltree.evaluation.aspect_result import aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
+from labeltree.evaluation.gathering import gather_outcomes
 from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.intervals import depth_intervals, score_intervals
+from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.own_answers import OwnAnswers, own_answers
 from labeltree.evaluation.probe import linear_probe
 from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
@@ -34,6 +37,7 @@ class Measured(NamedTuple):
     prototypes: PrototypeResult
     own: OwnAnswers | None
     aspect_notes: list[str]
+    outcomes: Outcomes
 
 
 def measure(
@@ -81,6 +85,18 @@ def measure(
     if own is not None:
         scores["predictions"] = own.scores
         by_depth["own"] = own.by_depth
+    outcomes = gather_outcomes(
+        table,
+        samples,
+        ground,
+        settings,
+        roles=roles,
+        probe=probe,
+        prototypes=prototypes,
+        own=own,
+        retrieval=retrieval,
+    )
+    bounds = score_intervals(outcomes, settings)
     aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
     if aspects:
         scores["aspects"] = aspect_means(aspects)
@@ -92,8 +108,13 @@ def measure(
         hp_curve={role: found.hp_curve for role, found in retrieval.items()},
         errors=probe.errors,
         aspects=aspects,
+        intervals={
+            role: {metric: bounds[role, metric] for metric in found if (role, metric) in bounds}
+            for role, found in scores.items()
+        },
+        depth_intervals=depth_intervals(bounds),
     )
-    return Measured(method, probe.gap, prototypes, own, aspect_notes)
+    return Measured(method, probe.gap, prototypes, own, aspect_notes, outcomes)
 
 
 def _same(a: Reading, b: Reading) -> bool:

@@ -41,7 +41,8 @@ class Outcomes:
         weights: metric → ``(n,)``; 1 for the metrics that are not in it.
         groups: ``(n,)`` which samples are no independent evidence (a patient's, an item's), −1 for one that
             stands alone; None where every sample does.
-        frequency: ``(n,)`` how many training samples the sample's class has; None where nothing was learned.
+        bands: ``(n,)`` how frequent each one's class is in training: 0 head, 1 middle, 2 tail, −1 not there;
+            None where all classes are alike.
         predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
             is no answer.
         whole: metrics whose columns mean nothing sample by sample, but only on the whole: they are left out
@@ -54,14 +55,14 @@ class Outcomes:
     values: dict[Key, Floats]
     weights: dict[Key, Floats] = field(default_factory=dict)
     groups: Integers | None = None
-    frequency: Integers | None = None
+    bands: Integers | None = None
     predicted: dict[str, Integers] = field(default_factory=dict)
     whole: frozenset[Key] = frozenset()
 
     def __post_init__(self) -> None:
         n = len(self.instances)
         columns: dict[str, NDArray[Any] | None] = {"nodes": self.nodes, "groups": self.groups}
-        columns |= {"frequency": self.frequency}
+        columns |= {"bands": self.bands}
         columns |= {str(key): column for key, column in (*self.values.items(), *self.weights.items())}
         columns |= dict(self.predicted)
         for name, column in columns.items():
@@ -98,7 +99,7 @@ class Outcomes:
             values=of(self.values),
             weights=of(self.weights),
             groups=None if self.groups is None else self.groups[index],
-            frequency=None if self.frequency is None else self.frequency[index],
+            bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
         )
 
@@ -135,7 +136,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
         raise ValueError("the outcomes are of several taxonomies; write those of each to a file of its own")
     for number, (name, outcomes) in enumerate(methods.items()):
         kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
-        kept |= {"groups": outcomes.groups, "frequency": outcomes.frequency}
+        kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
         kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
         for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
             kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
@@ -190,7 +191,7 @@ def _outcomes(
         values=keyed("values/"),
         weights=keyed("weights/"),
         groups=mine.get("groups"),
-        frequency=mine.get("frequency"),
+        bands=mine.get("bands"),
         predicted={
             name.removeprefix("predicted/"): column
             for name, column in mine.items()

@@ -21,11 +21,13 @@ class OwnAnswers:
         scores: by name, each beginning with ``own_``.
         by_depth: accuracy at depth 1 … L.
         silent: how many test samples it gave no answer for; they count as wrong.
+        predicted: ``(m,)`` the answer for each test sample, −1 where there is none.
     """
 
     scores: dict[str, float]
     by_depth: list[float]
     silent: int
+    predicted: Tensor
 
 
 def own_answers(
@@ -48,4 +50,4 @@ def own_answers(
     decided = samples.finest[target]
     scores, by_depth = classification_scores(predicted.clamp(min=0), target, decided, ground)
     found = {f"own_{name}": value for name, value in scores.items()}
-    return OwnAnswers(found, by_depth, int((predicted < 0).sum()))
+    return OwnAnswers(found, by_depth, int((predicted < 0).sum()), predicted)

@@ -13,7 +13,7 @@ from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.geometry import Geometry
-from labeltree.metrics.functional import class_prototypes, pair_violations, parent_metrics
+from labeltree.metrics.functional import class_prototypes, pair_violations, parent_metrics, parent_violations
 
 __all__ = ["PrototypeResult", "nearest_prototype", "prototype_scores"]
 
@@ -29,12 +29,16 @@ class PrototypeResult:
         by_depth: accuracy at depth 1 … L.
         judged: samples that the parent violations could be counted on.
         under_root: samples left out of them because their parent is the root.
+        predicted: ``(m,)`` the node that each test sample was given.
+        violated: ``(m,)`` float64, whether each test sample is a parent violation; NaN if it does not count.
     """
 
     scores: dict[str, float]
     by_depth: list[float]
     judged: int
     under_root: int
+    predicted: Tensor
+    violated: Tensor
 
 
 def prototype_scores(
@@ -55,6 +59,10 @@ def prototype_scores(
     scores, by_depth = classification_scores(predicted, target, decided, ground)
     tested = samples.test[decided]
     order = parent_metrics(points[tested], nodes[tested], ground.tree, prototypes, geometry=geometry)
+    violated = torch.full((len(target),), torch.nan, dtype=torch.float64)
+    violated[decided] = parent_violations(
+        points[tested], nodes[tested], ground.tree, prototypes, geometry=geometry, reduction="none"
+    )
     pairs = pair_violations(
         points[tested],
         ground.in_judge(nodes[tested]),
@@ -67,7 +75,9 @@ def prototype_scores(
     found["parent_violations"] = float(order["parent_violations"])
     found["parent_order_accuracy"] = float(order["parent_order_accuracy"])
     found["pair_violations"] = float(pairs)
-    return PrototypeResult(found, by_depth, int(order["samples"]), int(order["samples_root_parent"]))
+    return PrototypeResult(
+        found, by_depth, int(order["samples"]), int(order["samples_root_parent"]), predicted, violated
+    )
 
 
 def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geometry: Geometry) -> Tensor:

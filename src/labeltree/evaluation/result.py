@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from labeltree.errors import DataError
 from labeltree.evaluation.aspect_result import AspectResult
+from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.plain import curves, number, numbers, without_nan
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.settings import EvaluationSettings
@@ -16,6 +17,8 @@ from labeltree.evaluation.settings import EvaluationSettings
 __all__ = ["Confusion", "EvaluationResult", "MethodResult", "NodeErrors", "Representation", "TreeErrors"]
 
 FORMAT = 1
+
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,9 @@ class MethodResult:
         errors: where the linear probe errs.
         aspects: what was measured of each aspect, by its name; empty where there are none.
         protocols: what the further protocols that were asked for found, by their names.
+        intervals: role → metric → lower and upper end of its confidence interval, for the scores that are
+            means over samples; NaN where there is none, empty where none were computed.
+        depth_intervals: protocol → those of its accuracy at depth 1 … L.
     """
 
     name: str
@@ -140,6 +146,15 @@ class MethodResult:
     errors: TreeErrors
     aspects: dict[str, AspectResult] = field(default_factory=dict)
     protocols: dict[str, ProtocolResult] = field(default_factory=dict)
+    intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
+    depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
+
+    def interval(self, metric: str, role: str | None = None) -> Bounds:
+        """The ends of a metric's confidence interval, NaN where there is none; arguments as for `score`."""
+        given = self.intervals
+        wanted = [role] if role in given else list(given) if role in (None, "features") else []
+        found = [given[name][metric] for name in wanted if metric in given[name]]
+        return found[0] if found else (math.nan, math.nan)
 
     def score(self, metric: str, role: str | None = None) -> float:
         """The value of a metric, NaN where there is none.
@@ -168,6 +183,7 @@ class EvaluationResult:
         counts: how many samples were used for what, and how many left out.
         notes: sentences for people on what was read and what was left out.
         settings: the settings used.
+        outcomes: method → what came of every sample; kept in a file of its own, see `save_outcomes`.
     """
 
     name: str
@@ -176,6 +192,7 @@ class EvaluationResult:
     counts: dict[str, int]
     notes: list[str]
     settings: EvaluationSettings = field(default_factory=EvaluationSettings)
+    outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def main(self) -> MethodResult:
@@ -184,7 +201,8 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
-        content: dict[str, Any] = without_nan(asdict(self))
+        content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={})))
+        del content["outcomes"]
         return {"format": FORMAT, **content}
 
     @classmethod
@@ -201,7 +219,7 @@ class EvaluationResult:
             )
         try:
             settings = dict(content["settings"])
-            for several in ("recall_ks", "protocols"):
+            for several in ("recall_ks", "protocols", "frequency_bounds"):
                 settings[several] = tuple(settings.get(several, ()))
             return cls(
                 name=content["name"],
@@ -230,7 +248,20 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
         protocols={
             name: ProtocolResult.from_dict(item) for name, item in content.get("protocols", {}).items()
         },
+        intervals={
+            role: {metric: _bounds(ends) for metric, ends in item.items()}
+            for role, item in content.get("intervals", {}).items()
+        },
+        depth_intervals={
+            name: [_bounds(ends) for ends in item]
+            for name, item in content.get("depth_intervals", {}).items()
+        },
     )
+
+
+def _bounds(ends: Sequence[float | None]) -> Bounds:
+    low, high = ends
+    return number(low), number(high)
 
 
 def _tree_errors(content: Mapping[str, Any]) -> TreeErrors:

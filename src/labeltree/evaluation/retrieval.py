@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from labeltree.evaluation.ground import Ground
@@ -18,10 +19,18 @@ __all__ = ["RetrievalResult", "retrieval_scores", "titled"]
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """Scores of the rankings, and HP@1 … HP@K."""
+    """Scores of the rankings, and HP@1 … HP@K.
+
+    Attributes:
+        scores: by name.
+        hp_curve: the mean of every HP@k.
+        values: by name, ``(m,)`` float64 what each searched sample got as a query, NaN where it does not
+            count; of HP@k besides, as ``hp_at_k``.
+    """
 
     scores: dict[str, float]
     hp_curve: list[float]
+    values: dict[str, Tensor]
 
 
 def retrieval_scores(
@@ -41,13 +50,16 @@ def retrieval_scores(
         ks=settings.recall_ks,
         ahp_k=settings.hp_k,
         geometry=reading.geometry,
+        reduction="none",
         progress=progress,
     )
-    scores = {f"recall_at_{k}": float(found[f"recall@{k}"]) for k in settings.recall_ks}
-    scores["map_at_r"] = float(found["map@r"])
-    scores["mean_average_precision"] = float(found["map"])
-    scores["ahp"] = float(found[f"ahp@{settings.hp_k}"])
-    return RetrievalResult(scores, found["hp_curve"].tolist())
+    values = {f"recall_at_{k}": found[f"recall@{k}"] for k in settings.recall_ks}
+    values["map_at_r"] = found["map@r"]
+    values["mean_average_precision"] = found["map"]
+    values["ahp"] = found[f"ahp@{settings.hp_k}"]
+    scores = {name: float(torch.nanmean(value)) for name, value in values.items()}
+    values |= {f"hp_at_{k}": found[f"hp@{k}"] for k in settings.recall_ks}
+    return RetrievalResult(scores, found["hp_curve"].tolist(), values)
 
 
 def titled(progress: Progress | None, title: str) -> Progress | None:

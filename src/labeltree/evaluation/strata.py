@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.evaluation.frequency import GROUPS
 from labeltree.evaluation.outcomes import Outcomes
 
-__all__ = ["Stratum", "frequency_bands", "strata"]
-
-BANDS = ("head", "middle", "tail")
+__all__ = ["Stratum", "strata"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
     - ``subtree``: the samples labelled at or below a node, for every node but the root; if there are too
       many, those with the most samples.
     - ``depth``: the samples whose label lies at a depth, where there are several.
-    - ``frequency``: see `frequency_bands`.
+    - ``frequency``: the samples of frequent (``head``), less frequent and rare (``tail``) classes, where the
+      outcomes tell them apart.
 
     Args:
         outcomes: of one method.
@@ -62,25 +61,9 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
     ]
     if len(by_depth) > 1:
         found += [stratum for stratum in by_depth if stratum.rows.sum() >= min_samples]
-    bands = [] if outcomes.frequency is None else frequency_bands(outcomes.nodes, outcomes.frequency)
-    return found + [band for band in bands if band.rows.sum() >= min_samples]
-
-
-def frequency_bands(nodes: NDArray[Any], frequency: NDArray[Any]) -> list[Stratum]:
-    """Samples of classes with many (``head``), medium (``middle``) and few (``tail``) training samples.
-
-    A third of the classes is in each, ordered by their training samples; classes with equally many stay
-    together, in the band of the first of them. Without three bands that differ there are none.
-
-    Args:
-        nodes: ``(n,)`` classes of the samples.
-        frequency: ``(n,)`` how many training samples each one's class has.
-    """
-    classes, first = np.unique(nodes, return_index=True)
-    counts = -frequency[first]
-    rank = np.searchsorted(np.sort(counts), counts, side="left")  # equal counts share the first one's rank
-    band_of_class = np.minimum(rank * len(BANDS) // max(len(classes), 1), len(BANDS) - 1)
-    if len(np.unique(band_of_class)) < len(BANDS):
-        return []
-    band = band_of_class[np.searchsorted(classes, nodes)]
-    return [Stratum("frequency", name, -1, band == number) for number, name in enumerate(BANDS)]
+    if outcomes.bands is not None:
+        bands = [
+            Stratum("frequency", name, -1, outcomes.bands == number) for number, name in enumerate(GROUPS)
+        ]
+        found += [stratum for stratum in bands if stratum.rows.sum() >= min_samples]
+    return found

@@ -12,7 +12,14 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.errors import RunError
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, Ground, evaluate, translate
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    Ground,
+    evaluate,
+    save_outcomes,
+    translate,
+)
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
@@ -147,6 +154,7 @@ def _write(
     recipe: dict[str, object] | None,
 ) -> Evaluated:
     folder.write_json(folder.metrics, result.to_dict())
+    save_outcomes(folder.outcomes, result.outcomes)
     ground = Ground.of(taxonomy)
     write_report(
         result,

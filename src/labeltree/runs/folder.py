@@ -77,9 +77,34 @@ class RunFolder:
         return self.path / "metrics.json"
 
     @property
+    def outcomes(self) -> Path:
+        """What came of every sample in the evaluation."""
+        return self.path / "outcomes.npz"
+
+    @property
+    def comparison(self) -> Path:
+        """The result of a comparison of several runs."""
+        return self.path / "comparison.json"
+
+    @property
+    def comparison_text(self) -> Path:
+        """The same for people, as Markdown."""
+        return self.path / "comparison.md"
+
+    @property
     def report(self) -> Path:
         """The report for people: one HTML file that needs no network."""
         return self.path / "report.html"
+
+    @property
+    def decisions(self) -> Path:
+        """How the run answers: calibrated probabilities, and what is sure enough (JSON)."""
+        return self.path / "decisions.json"
+
+    @property
+    def classifier(self) -> Path:
+        """The classifier of those answers, where the model has none of its own (safetensors)."""
+        return self.path / "classifier.safetensors"
 
     def embeddings(self, name: str = "trained") -> Path:
         """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""
@@ -113,6 +138,11 @@ class RunFolder:
         """Write ``content`` as JSON, atomically; NaN and infinities become null."""
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", "utf-8")
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write ``text``, atomically."""
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, "utf-8")
 
     def write_history(self, rows: Sequence[Mapping[str, float | int]]) -> None:
         """Write the history, a row an epoch; columns in order of first appearance."""

@@ -1,0 +1,94 @@
+"""``labeltree compare``: which of several runs is better, by how much, how sure, and where on the tree."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+
+def run(arguments: list[str]) -> None:
+    """Compare what the arguments name; writes comparison.json and comparison.md."""
+    parser = argparse.ArgumentParser(
+        prog="labeltree compare",
+        description="Compare evaluated runs on the test samples that they have in common: every metric with "
+        "its interval, differences with p-values corrected for the number of tests, and where on the tree "
+        "they are largest. Embeddings tables are evaluated first and need --taxonomy.",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="folder of an evaluated run, or .npz/.parquet table; the first is the baseline",
+    )
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="NAME=RUN,RUN,...",
+        help="a method by name, with several runs of different seeds where there are some; repeatable",
+    )
+    parser.add_argument("--baseline", metavar="NAME", help="the method that the others are compared with")
+    parser.add_argument("--taxonomy", metavar="FILE", help="of the labels of embeddings tables")
+    parser.add_argument("--split", default="test", help="of embeddings tables (default test)")
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        metavar="METRIC",
+        help="only these, such as top1 ahp: fewer need less correction",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
+    parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default 2000)")
+    parser.add_argument("--permutations", type=int, default=10_000, help="of the tests (default 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="of both (default 0)")
+    parser.add_argument(
+        "--out", default="comparison", metavar="FOLDER", help="where to write (default ./comparison)"
+    )
+    options = parser.parse_args(arguments)
+    methods = _methods(options.runs, options.name)
+
+    from labeltree.evaluation.compared import compare_paths
+
+    done = compare_paths(
+        methods,
+        out=options.out,
+        taxonomy=options.taxonomy,
+        split=options.split,
+        baseline=options.baseline,
+        metrics=options.metrics,
+        confidence=options.confidence,
+        resamples=options.resamples,
+        permutations=options.permutations,
+        seed=options.seed,
+    )
+    print(done.text)
+    print(f"comparison: {done.json}\nas text:    {done.markdown}")
+
+
+def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:
+    """Name → paths: single runs by the last part of their path, where that tells them apart."""
+    last = Counter(_last(path) for path in runs)
+    methods: dict[str, list[str]] = {}
+    for path in runs:
+        name = _last(path) if last[_last(path)] == 1 else path
+        if name in methods:
+            raise ValueError(f"'{path}' is named twice; a run is compared with other runs")
+        methods[name] = [path]
+    for text in named:
+        name, equals, paths = text.partition("=")
+        listed = [path for path in paths.split(",") if path]
+        if not equals or not name or not listed:
+            raise ValueError(f"--name is '{text}'; expected NAME=RUN or NAME=RUN,RUN,...")
+        if name in methods:
+            raise ValueError(f"--name names '{name}' twice; give one of them another name")
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"--name '{text}' has a run twice: runs of a method must be independent")
+        methods[name] = listed
+    if len(methods) < 2:
+        raise ValueError("compare needs at least two runs or methods: labeltree compare RUN RUN")
+    return methods
+
+
+def _last(path: str) -> str:
+    place = Path(path)
+    return place.stem if place.suffix in (".npz", ".parquet") else place.resolve().name

@@ -1,0 +1,114 @@
+"""From run folders, or anybody's embeddings, to ``comparison.json`` and ``comparison.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeltree.errors import DataError, RunError
+from labeltree.evaluation.compare import compare
+from labeltree.evaluation.comparison import Comparison
+from labeltree.evaluation.comparison_text import comparison_text
+from labeltree.evaluation.evaluate import evaluate
+from labeltree.evaluation.outcomes import Outcomes, load_outcomes
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+
+__all__ = ["Compared", "compare_paths", "outcomes_at", "write_comparison"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, and where it was written."""
+
+    result: Comparison
+    text: str
+    json: Path
+    markdown: Path
+
+
+def compare_paths(
+    methods: Mapping[str, Sequence[str | Path]],
+    *,
+    out: str | Path,
+    taxonomy: str | Path | None = None,
+    split: str = "test",
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> Compared:
+    """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
+
+    Args:
+        methods: method → folders or tables of its runs.
+        out: the folder that ``comparison.json`` and ``comparison.md`` go to.
+        taxonomy: file with that of embeddings tables.
+        split: on which embeddings tables are evaluated.
+        baseline: as all that follows, see `compare`.
+        metrics: see there.
+        confidence: see there.
+        resamples: see there.
+        permutations: see there.
+        seed: see there.
+
+    Raises:
+        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version.
+        DataError: if a table cannot be read, or `compare` cannot compare.
+    """
+    judge = None if taxonomy is None else load_taxonomy(taxonomy)
+    result = compare(
+        {name: [outcomes_at(path, judge, split) for path in paths] for name, paths in methods.items()},
+        run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
+        baseline=baseline,
+        metrics=metrics,
+        confidence=confidence,
+        resamples=resamples,
+        permutations=permutations,
+        seed=seed,
+    )
+    return write_comparison(result, out)
+
+
+def write_comparison(result: Comparison, out: str | Path) -> Compared:
+    """Write a comparison into a folder, for programs and for people."""
+    folder, text = RunFolder(out), comparison_text(result)
+    folder.write_json(folder.comparison, result.to_dict())
+    folder.write_text(folder.comparison_text, text)
+    return Compared(result, text, folder.comparison, folder.comparison_text)
+
+
+def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: str = "test") -> Outcomes:
+    """The outcomes of the evaluated method of a folder; or those of an embeddings table, which is evaluated.
+
+    Args:
+        path: folder that ``labeltree evaluate`` wrote to, or an ``.npz`` or ``.parquet`` table.
+        taxonomy: of the labels of a table.
+        split: on which a table is evaluated.
+
+    Raises:
+        RunError: if a folder has no outcomes.
+        DataError: if there is no taxonomy for a table.
+    """
+    path = Path(path)
+    if path.is_file():
+        if taxonomy is None:
+            raise DataError(
+                f"'{path}' is an embeddings table: name the taxonomy of its labels, --taxonomy FILE"
+            )
+        table = EmbeddingTable.load(path, taxonomy)
+        result = evaluate(
+            table, taxonomy, name="table", split=split, settings=EvaluationSettings(resamples=0)
+        )
+        return result.outcomes["table"]
+    file = RunFolder(path).outcomes
+    if not file.is_file():
+        what = "" if path.is_dir() else ": the folder does not exist"
+        raise RunError(
+            f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {path}' first, then compare again"
+        )
+    return next(iter(load_outcomes(file).values()))
