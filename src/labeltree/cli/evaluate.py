@@ -39,7 +39,38 @@ def run(arguments: list[str]) -> None:
         default="sphere",
         help="compare features L2-normalised (sphere, the default) or as they are (euclidean)",
     )
+    parser.add_argument(
+        "--protocols",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="further protocols to run, or 'all'; their scores go into metrics.json too",
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME.OPTION=VALUE",
+        help="an option of a protocol, as in knn.ks=1,5; may be repeated",
+    )
+    parser.add_argument(
+        "--frequency-bounds",
+        nargs=2,
+        type=int,
+        default=(),
+        metavar=("FEW", "MANY"),
+        help="tail classes have at most FEW training samples, head classes more than MANY; by default a "
+        "third of the classes is in each",
+    )
+    parser.add_argument(
+        "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
+    )
     options = parser.parse_args(arguments)
+    if options.list_protocols:
+        from labeltree.evaluation import describe_protocols
+
+        print(describe_protocols())
+        return
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
     if options.embeddings is not None and options.taxonomy is None:
@@ -47,10 +78,15 @@ def run(arguments: list[str]) -> None:
     if options.embeddings is not None and options.beside:
         raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
-    from labeltree.evaluation import EvaluationSettings
+    from labeltree.evaluation import EvaluationSettings, parse_options, protocol_table
     from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
 
-    settings = EvaluationSettings(feature_geometry=options.feature_geometry)
+    settings = EvaluationSettings(
+        feature_geometry=options.feature_geometry,
+        protocols=tuple(options.protocols),
+        options=parse_options(options.option),
+        frequency_bounds=tuple(options.frequency_bounds),
+    )
     if options.run is not None:
         done = evaluate_run(
             options.run,
@@ -66,4 +102,6 @@ def run(arguments: list[str]) -> None:
             options.embeddings, options.taxonomy, out=out, split=options.split, settings=settings
         )
     print(done.headline)
+    if options.protocols:
+        print(f"\n{protocol_table(done.result)}")
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}")

@@ -22,6 +22,8 @@ from labeltree.evaluation.protocol import (
     list_protocols,
     register,
 )
+from labeltree.evaluation.protocol_options import describe_protocols, parse_options
+from labeltree.evaluation.protocol_table import protocol_table
 from labeltree.evaluation.reading import ROLES, Reading, read
 from labeltree.evaluation.result import (
     Confusion,
@@ -61,11 +63,14 @@ __all__ = [
     "aspect_means",
     "choose_samples",
     "compare",
+    "describe_protocols",
     "evaluate",
     "evaluate_aspects",
     "get_protocol",
     "list_protocols",
     "load_outcomes",
+    "parse_options",
+    "protocol_table",
     "read",
     "register",
     "save_outcomes",

@@ -111,7 +111,6 @@ def evaluate(
     found = {
         key: _run_protocols(
             entries,
-            key == name,
             Inputs(
                 entry,
                 ground,
@@ -121,6 +120,7 @@ def evaluate(
                 second if key == name else None,
                 _prefixed(progress, key),
                 key,
+                key == name,
             ),
         )
         for key, entry in tables.items()
@@ -174,14 +174,12 @@ def _choose(
         raise DataError(f"table '{name}': {error}") from error
 
 
-def _run_protocols(
-    entries: list[ProtocolEntry], evaluated: bool, inputs: Inputs
-) -> dict[str, ProtocolResult]:
+def _run_protocols(entries: list[ProtocolEntry], inputs: Inputs) -> dict[str, ProtocolResult]:
     """Run the protocols on one table; one asked for by name must be defined for the evaluated method."""
     results = {}
     for entry in entries:
         _log.info("protocol %s", entry.name)
-        strict = evaluated and entry.name in inputs.settings.protocols
+        strict = inputs.evaluated and entry.name in inputs.settings.protocols
         with torch.no_grad():
             results[entry.name] = run_protocol(entry, inputs, strict=strict)
     return results

@@ -49,6 +49,7 @@ class Inputs:
         second: another table, for protocols that need one.
         progress: called as ``progress(message, done, total)``.
         name: of the method.
+        evaluated: whether that is the evaluated method, and no baseline.
     """
 
     table: EmbeddingTable
@@ -59,6 +60,7 @@ class Inputs:
     second: Second | None = None
     progress: Progress | None = None
     name: str = ""
+    evaluated: bool = True
 
     @property
     def nodes(self) -> Tensor:

@@ -98,6 +98,8 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
 def _second(inputs: Inputs, options: TransferOptions) -> Second:
     if inputs.second is not None:
         return inputs.second
+    if not inputs.evaluated:
+        raise DataError("the other table is of the evaluated method's encoder")
     if not options.table:
         raise DataError(
             "it needs the table of another data set: give its file and its taxonomy as the options table and "
