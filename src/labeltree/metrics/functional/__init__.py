@@ -19,6 +19,7 @@ from labeltree.metrics.functional.hierarchical_retrieval import (
 )
 from labeltree.metrics.functional.nearest_neighbours import nearest_neighbour_labels
 from labeltree.metrics.functional.node_decisions import node_decision_metrics
+from labeltree.metrics.functional.node_groups import group_labels, group_probabilities
 from labeltree.metrics.functional.node_ranking import (
     node_auroc,
     node_average_precision,
@@ -44,6 +45,8 @@ __all__ = [
     "average_hierarchical_precision",
     "class_prototypes",
     "classification_metrics",
+    "group_labels",
+    "group_probabilities",
     "hierarchical_f1",
     "hierarchical_precision_at_k",
     "map_at_r",
