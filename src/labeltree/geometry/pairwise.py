@@ -53,24 +53,28 @@ class _PairwiseDistance(torch.autograd.Function):
         wide_x, wide_y = widen(x), widen(y)
         y_square = (wide_y * wide_y).sum(1)
         distance = torch.empty(len(x), len(y), dtype=dtype, device=x.device)
-        slope = torch.empty_like(distance)
-        share = torch.empty_like(distance) if x_factor is not None else None
+        differentiable = any(ctx.needs_input_grad)
+        slope = torch.empty_like(distance) if differentiable else None
+        share = torch.empty_like(distance) if differentiable and x_factor is not None else None
         for rows in _blocks(x, y):
             square = _squared_distances(wide_x[rows], wide_y, y_square, _CLOSE[dtype])
             # only |x − y|² cancels digits: from here on the answer's precision is enough
             z = square.to(dtype)
-            if x_factor is None or y_factor is None or share is None:
+            if x_factor is None or y_factor is None:
                 root = z.sqrt_()
-                torch.mul(root.reciprocal(), 0.5, out=slope[rows])
+                if slope is not None:
+                    torch.mul(root.reciprocal(), 0.5, out=slope[rows])
                 distance[rows] = root
             else:
                 factors = x_factor[rows].to(dtype)[:, None] * y_factor.to(dtype)
                 z *= factors
                 root = (z + 1.0).sqrt_() * z.sqrt()  # √(z(1 + z)), which could overflow
-                torch.div(factors, root, out=slope[rows])
-                torch.div(z, z + 1.0, out=share[rows]).sqrt_()
+                if slope is not None and share is not None:
+                    torch.div(factors, root, out=slope[rows])
+                    torch.div(z, z + 1.0, out=share[rows]).sqrt_()
                 distance[rows] = _log1p(z.add_(root).mul_(2.0))  # 2·asinh(√z)
-        slope.masked_fill_(distance == 0, 0.0)
+        if slope is not None:
+            slope.masked_fill_(distance == 0, 0.0)
         ctx.save_for_backward(x, y, x_factor, y_factor, slope, share)
         return distance
 
