@@ -15,6 +15,7 @@ from labeltree.evaluation.comparison import (
 from labeltree.evaluation.comparison_notes import comparison_notes
 from labeltree.evaluation.measuring import Measuring
 from labeltree.evaluation.outcomes import Key, Outcomes, larger_is_better
+from labeltree.evaluation.same_metrics import same_metrics
 from labeltree.evaluation.statistics import holm, number_groups
 from labeltree.evaluation.strata import strata
 
@@ -43,7 +44,8 @@ def compare(
     Every metric gets an interval, and every method but the baseline its difference with an interval and a
     p-value: from the bootstrap and the sign-flip test over groups of samples (`Bootstrap`, `sign_flip_test`);
     where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
-    all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise.
+    all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
+    metrics that are the same on these samples (`same_metrics`) count once.
 
     Args:
         methods: method → the outcomes of its run, or of each of its runs (seeds).
@@ -84,6 +86,7 @@ def compare(
     common, left_out = common_samples(listed)
     first = common[baseline][0]
     keys = _keys(common, metrics)
+    same = same_metrics(common, keys)
     how = Measuring(baseline, confidence, resamples, permutations, seed)
     whole = [
         MetricComparison(role, metric, larger_is_better(metric), samples, estimates, differences)
@@ -116,8 +119,9 @@ def compare(
         grouped=units is not None,
         left_out=left_out,
         confidence=confidence,
-        metrics=_corrected(whole),
-        strata=_corrected(parts),
+        tests=sum(len(entry.differences) for entry in whole if same[entry.role, entry.metric] == _key(entry)),
+        metrics=_corrected(whole, same),
+        strata=_corrected(parts, same),
     )
     return replace(result, notes=comparison_notes(result))
 
@@ -131,18 +135,33 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
     return [key for key in keys if metrics is None or key[1] in metrics]
 
 
-def _corrected(entries: list[Compared]) -> list[Compared]:
-    """The same with p-values corrected over all entries and methods."""
-    corrected = iter(holm([part.p for entry in entries for part in entry.differences.values()]).tolist())
+def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compared]:
+    """The same with p-values corrected over all entries and methods, metrics that are the same once."""
+    tests = {
+        (_place(entry), same[_key(entry)], name): part.p
+        for entry in reversed(entries)  # the first of those that are the same stays
+        for name, part in entry.differences.items()
+    }
+    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
     return [
         replace(
             entry,
             differences={
-                name: replace(part, corrected=next(corrected)) for name, part in entry.differences.items()
+                name: replace(part, corrected=corrected[_place(entry), same[_key(entry)], name])
+                for name, part in entry.differences.items()
             },
         )
         for entry in entries
     ]
+
+
+def _key(entry: MetricComparison | StratumComparison) -> Key:
+    return entry.role, entry.metric
+
+
+def _place(entry: MetricComparison | StratumComparison) -> tuple[str, str]:
+    """Which samples an entry is about."""
+    return (entry.kind, entry.name) if isinstance(entry, StratumComparison) else ("", "")
 
 
 def _numbers(count: int) -> list[str]:

@@ -122,6 +122,7 @@ class Comparison:
         grouped: whether the samples form groups.
         left_out: method → how many of its samples another run does not have.
         confidence: of all intervals.
+        tests: how many tests the corrected p-values of ``metrics`` are corrected for.
         metrics: one entry a metric.
         strata: metrics on parts of the samples.
         notes: sentences for people on what was compared, and on what the tests assume.
@@ -134,6 +135,7 @@ class Comparison:
     grouped: bool
     left_out: dict[str, int]
     confidence: float
+    tests: int
     metrics: list[MetricComparison]
     strata: list[StratumComparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

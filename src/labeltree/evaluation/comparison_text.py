@@ -23,7 +23,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
 
     Args:
         comparison: what to show.
-        parts: how many subtrees, of those with the largest differences; depths and frequencies are all shown.
+        parts: how many subtrees, the surest differences first; depths and frequencies are all shown.
     """
     lines = ["# Comparison", ""]
     for name, runs in comparison.methods.items():
@@ -44,8 +44,8 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     lines += ["", f"## Differences to {comparison.baseline}", ""]
     lines.append(
         f"Better is +, worse −, by the metric's own direction; * where the corrected p-value is below "
-        f"{_ALPHA:g}. Corrected are all {sum(len(e.differences) for e in comparison.metrics)} tests of this "
-        f"table together (Holm)."
+        f"{_ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm); metrics that "
+        f"are the same on these samples count once."
     )
     lines.append("")
     lines += _table(
@@ -75,7 +75,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
 def _strata(comparison: Comparison, entries: list[StratumComparison], most: int | None) -> list[str]:
     shown = entries
     if most is not None:
-        shown = sorted(entries, key=lambda e: -max(abs(part.value) for part in e.differences.values()))[:most]
+        shown = sorted(entries, key=_surest)[:most]
     return _table(
         ["where", "samples", "metric", comparison.baseline, "method", "difference", "", "p", "p corrected"],
         [
@@ -91,6 +91,13 @@ def _strata(comparison: Comparison, entries: list[StratumComparison], most: int 
             for name, part in entry.differences.items()
         ],
     )
+
+
+def _surest(entry: StratumComparison) -> tuple[float, float]:
+    """The least p-value first; among equal ones, what moved the most samples."""
+    parts = entry.differences.values()
+    chance = min(1.0 if math.isnan(part.p) else part.p for part in parts)
+    return chance, -max(abs(part.value) for part in parts) * math.sqrt(entry.samples)
 
 
 def _values(comparison: Comparison, entry: MetricComparison) -> list[str]:
