@@ -150,10 +150,10 @@ def test_colours_can_be_shown() -> None:
     assert oklch(0, 0, 0) == "#000000"
     for hue in range(0, 360, 30):
         assert re.fullmatch("#[0-9a-f]{6}", oklch(0.7, 0.4, hue))
-    red, green, _ = (int(nearness_colour(1.0)[i : i + 2], 16) for i in (1, 3, 5))
-    assert red > 1.5 * green
-    red, green, _ = (int(nearness_colour(0.0)[i : i + 2], 16) for i in (1, 3, 5))
-    assert green > 1.5 * red
+    red, _, blue = (int(nearness_colour(1.0)[i : i + 2], 16) for i in (1, 3, 5))
+    assert red > 1.5 * blue
+    red, _, blue = (int(nearness_colour(0.0)[i : i + 2], 16) for i in (1, 3, 5))
+    assert blue > 1.5 * red
 
 
 def test_names_that_several_nodes_share_get_their_parent() -> None:

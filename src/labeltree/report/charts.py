@@ -28,11 +28,12 @@ class Line:
 
 @dataclass(frozen=True)
 class DotRow:
-    """A row of a dot chart: a label, a smaller label and one value a method."""
+    """A row of a dot chart: a label, a smaller one, one value a method, perhaps the ends of its interval."""
 
     label: str
     detail: str
     values: Sequence[float]
+    bounds: Sequence[tuple[float, float]] = ()
 
 
 def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Markup:
@@ -92,7 +93,8 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
     gap = max(lane * len(methods), 34.0) + 22
     width, height = 860.0, top + gap * len(rows) + bottom
     drawing = Drawing(width, height, title)
-    known = [value for row in rows for value in row.values if math.isfinite(value)]
+    shown = [value for row in rows for value in (*row.values, *(low for low, _ in row.bounds))]
+    known = [value for value in shown if math.isfinite(value)]
     low = max(0.0, math.floor(10 * (min(known, default=0.0) - 0.03)) / 10)
     step = 0.2 if low < 0.5 else 0.1 if low < 0.8 else 0.05
 
@@ -114,11 +116,15 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
                 continue
             place = y + lane * (style - (len(row.values) - 1) / 2)
             drawing.raw(Markup("<g><title>{}</title>").format(methods[style]))
+            ends = row.bounds[style] if style < len(row.bounds) else (math.nan, math.nan)
+            if math.isfinite(ends[0]) and math.isfinite(ends[1]):
+                drawing.line(x_of(ends[0]), place, x_of(ends[1]), place, f"line m{style % 6} whisker")
             shape = METHOD_SHAPES[style % len(METHOD_SHAPES)]
             size = 6.5 if style == 0 else 5.2
             drawing.add("path", d=marker(shape, x_of(value), place, size), css=f"dot m{style % 6}")
             css = f"value m{style % 6}" + (" first" if style == 0 else "")
-            drawing.text(x_of(value) + 12, place + 4.5, f"{100 * value:.1f}%", css)
+            reach = max(12.0, x_of(ends[1]) - x_of(value) + 6) if math.isfinite(ends[1]) else 12.0
+            drawing.text(x_of(value) + reach, place + 4.5, f"{100 * value:.1f}%", css)
             drawing.raw(Markup("</g>"))
     return drawing.markup()
 

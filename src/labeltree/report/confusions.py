@@ -1,15 +1,42 @@
-"""The most frequent wrong pairs, in words."""
+"""The most frequent wrong pairs, in words and pictures, and what every node is most often taken for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from labeltree.evaluation import TreeErrors
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.evaluation import Reading, TreeErrors
+from labeltree.evaluation.outcomes import Outcomes
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import nearness_colour
+from labeltree.report.pictures import fetch, picture
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["ConfusionRow", "confusion_rows"]
+__all__ = [
+    "ConfusionRow",
+    "Example",
+    "WrongPair",
+    "confusion_rows",
+    "example_pictures",
+    "taken_for",
+    "wrong_pairs",
+]
+
+WrongPair = tuple[int, int, int]
+"""True node, predicted node, how many samples."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Pictures of a wrong pair: of the true class those most like the other, of the other typical ones."""
+
+    true: list[str]
+    predicted: list[str]
 
 
 @dataclass(frozen=True)
@@ -26,12 +53,18 @@ class ConfusionRow:
     steps: int
     most: int
     colour: str
+    example: Example | None = field(default=None, repr=False)
 
 
 def confusion_rows(
-    errors: TreeErrors, taxonomy: Taxonomy, names: NodeNames, *, limit: int = 12
+    errors: TreeErrors,
+    taxonomy: Taxonomy,
+    names: NodeNames,
+    examples: dict[tuple[int, int], Example] | None = None,
+    *,
+    limit: int = 12,
 ) -> list[ConfusionRow]:
-    """Describe the most frequent confusions."""
+    """Describe the most frequent confusions, with the pictures of `example_pictures`."""
     most = max(taxonomy.max_height, 1)
     return [
         ConfusionRow(
@@ -45,6 +78,102 @@ def confusion_rows(
             steps=entry.severity,
             most=most,
             colour=nearness_colour(entry.severity / most),
+            example=(examples or {}).get((entry.true_node, entry.predicted_node)),
         )
         for entry in errors.confusions[:limit]
     ]
+
+
+def wrong_pairs(errors: TreeErrors, outcomes: Outcomes | None = None) -> list[WrongPair]:
+    """All wrong pairs of the linear probe where the outcomes of the samples are at hand, else those kept."""
+    if outcomes is None or "probe" not in outcomes.predicted:
+        return [(entry.true_node, entry.predicted_node, entry.count) for entry in errors.confusions]
+    true, answers = torch.from_numpy(outcomes.nodes), torch.from_numpy(outcomes.predicted["probe"])
+    wrong = (answers > 0) & (answers != true)
+    pairs, counts = torch.unique(torch.stack([true[wrong], answers[wrong]], 1), dim=0, return_counts=True)
+    return [(a, b, count) for (a, b), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
+
+
+def taken_for(pairs: Sequence[WrongPair], taxonomy: Taxonomy) -> dict[int, tuple[int, int]]:
+    """What each node is most often taken for: node → (node, how often).
+
+    Of the samples at or below a node whose answer lies outside it, the answers are counted by the branch
+    that they lie in at the depth of the node; the most frequent is taken, of equal ones the first.
+    """
+    counts: dict[int, Counter[int]] = defaultdict(Counter)
+    paths = taxonomy.paths
+    for true, predicted, count in pairs:
+        ours, theirs = paths[true].tolist(), paths[predicted].tolist()
+        for depth, (node, answer) in enumerate(zip(ours, theirs, strict=True)):
+            if node <= 0 or (depth and node == ours[depth - 1]):
+                break  # below its label the path of a sample is padded
+            if node != answer:
+                counts[node][answer if answer > 0 else predicted] += count
+    return {node: min(found.items(), key=lambda item: (-item[1], item[0])) for node, found in counts.items()}
+
+
+def example_pictures(
+    errors: TreeErrors,
+    reading: Reading,
+    rows: Tensor,
+    nodes: Tensor,
+    instances: Tensor,
+    images: Callable[[Tensor], Tensor],
+    outcomes: Outcomes | None = None,
+    *,
+    limit: int = 12,
+    of_true: int = 3,
+    of_predicted: int = 2,
+) -> dict[tuple[int, int], Example]:
+    """Pictures for the most frequent confusions.
+
+    Of the true class, samples that were taken for the other, where the outcomes say which; else the samples
+    that lie nearest to the mean of the other class, for these are easily taken for it. Of the other class,
+    those nearest to its mean.
+
+    Args:
+        errors: gives the pairs.
+        reading: the representation that says what is near.
+        rows: ``(n,)`` rows to choose from.
+        nodes: labels of all rows of the table.
+        instances: of all rows of the table.
+        images: gives the images of instances.
+        outcomes: what the probe answered for every sample, if known.
+        limit: how many pairs.
+        of_true: pictures of the true class.
+        of_predicted: pictures of the other.
+    """
+    labels = nodes[rows]
+    answers = _answers(instances[rows], outcomes)
+    points, geometry = reading.points, reading.geometry
+    chosen: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+    for entry in errors.confusions[:limit]:
+        ours, theirs = rows[labels == entry.true_node], rows[labels == entry.predicted_node]
+        if answers is not None:
+            ours = rows[(labels == entry.true_node) & (answers == entry.predicted_node)]
+        if not len(ours) or not len(theirs):
+            continue
+        mean = geometry.mean(points[theirs].double())[None]
+        true, predicted = (
+            found[geometry.pairwise_distance(points[found].double(), mean)[:, 0].argsort(stable=True)]
+            for found in (ours, theirs)
+        )
+        pair = entry.true_node, entry.predicted_node
+        chosen[pair] = true[:of_true].tolist(), predicted[:of_predicted].tolist()
+    wanted = sorted({row for pair in chosen.values() for side in pair for row in side})
+    drawn = {row: picture(image, 64) for row, image in fetch(wanted, instances, images, "images").items()}
+    return {
+        pair: Example([drawn[row] for row in true], [drawn[row] for row in predicted])
+        for pair, (true, predicted) in chosen.items()
+    }
+
+
+def _answers(instances: Tensor, outcomes: Outcomes | None) -> Tensor | None:
+    """``(n,)`` what the probe answered for each instance, -1 where that is not known."""
+    if outcomes is None or "probe" not in outcomes.predicted or not len(outcomes):
+        return None
+    order = np.argsort(outcomes.instances, kind="stable")
+    ids = outcomes.instances[order]
+    place = np.searchsorted(ids, instances.numpy()).clip(max=len(ids) - 1)
+    found = np.where(ids[place] == instances.numpy(), outcomes.predicted["probe"][order][place], -1)
+    return torch.from_numpy(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from labeltree.evaluation import NodeErrors, TreeErrors
@@ -45,6 +45,8 @@ class ErrorRow:
         bubble: diameter of the node's mark, its area in proportion to the errors made here; 0 = no mark.
         samples: evaluated samples at or below.
         fates: what became of them, from those that stayed at or below the node to the worst mistakes.
+        severity: mean height of the branch that holds both answer and truth, of the mistakes; as text.
+        taken: what the node is most often taken for.
         here: share of all errors made at this node, as text; empty where it has no two children.
         inside: what is folded away, as text.
     """
@@ -58,6 +60,8 @@ class ErrorRow:
     bubble: int
     samples: int
     fates: list[Fate]
+    severity: str = ""
+    taken: str = ""
     here: str = ""
     inside: str = ""
 
@@ -81,6 +85,7 @@ class ErrorTree:
         taxonomy: the tree.
         colours: of its branches.
         names: of its nodes.
+        taken: what each node is most often taken for, as `taken_for` gives it.
         limit: about how many rows to show.
     """
 
@@ -90,6 +95,7 @@ class ErrorTree:
         taxonomy: Taxonomy,
         colours: TreeColours,
         names: NodeNames,
+        taken: Mapping[int, tuple[int, int]] | None = None,
         *,
         limit: int = 44,
     ) -> None:
@@ -97,6 +103,7 @@ class ErrorTree:
         self._taxonomy = taxonomy
         self._colours = colours
         self._names = names
+        self._taken = taken or {}
         self._found = {entry.node: entry for entry in errors.nodes}
         self._children = {
             node: [child for child in taxonomy.children(node) if child in self._found] for node in self._found
@@ -164,6 +171,8 @@ class ErrorTree:
             bubble=max(2 * round(size / 2), _SMALLEST_BUBBLE),
             samples=entry.samples,
             fates=self._fates([entry] if node else classes),  # the root's row sums up the classes
+            severity=self._severity(classes),
+            taken=self._names.short(self._taken[node][0]) if node in self._taken else "",
             here=_share(entry.errors_here, self._errors.errors) if len(children) > 1 else "",
             inside=self._folded(entry, len(classes)) if children and not stem else "",
         )
@@ -186,7 +195,15 @@ class ErrorTree:
             bubble=0,
             samples=sum(entry.samples for entry in entries),
             fates=self._fates(entries),
+            severity=self._severity([leaf for node in nodes for leaf in self._classes(node)]),
         )
+
+    def _severity(self, classes: list[NodeErrors]) -> str:
+        """Mean steps of the mistakes of classes; a dash without mistakes."""
+        fates = self._fates(classes)
+        lost = [(fate.steps, fate.share) for fate in fates if fate.steps]
+        wrong = sum(share for _, share in lost)
+        return f"{sum(steps * share for steps, share in lost) / wrong:.1f}" if wrong else "–"
 
     def _fates(self, entries: list[NodeErrors]) -> list[Fate]:
         """How many samples of the nodes stayed there, and how tall the branch was that held the others."""

@@ -10,7 +10,7 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.charts import DotRow, Line, clip, dot_chart, line_chart, sparkline
 from labeltree.report.names import NodeNames
 from labeltree.report.wording import percent, plural
@@ -40,6 +40,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
                 if not last
                 else plural(len(found), "class", "classes") + f": {detail}",
                 values,
+                [_bounds(method, depth) for method in result.methods.values()],
             )
         )
     classifiers = {
@@ -54,6 +55,11 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
     ]
     chart = dot_chart(rows, list(result.methods), title="Accuracy of every method at every depth of the tree")
     return {"chart": chart, "rows": table_rows, "depths": list(range(1, taxonomy.max_depth + 1))}
+
+
+def _bounds(method: MethodResult, depth: int) -> tuple[float, float]:
+    given = method.depth_intervals.get("probe", [])
+    return given[depth - 1] if depth <= len(given) else (math.nan, math.nan)
 
 
 def _as_many_as_fit(names: list[str], limit: int) -> str:

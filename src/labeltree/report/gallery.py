@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import nearness_colour
-from labeltree.report.pictures import picture
+from labeltree.report.pictures import fetch, picture
 from labeltree.report.retrieval_rows import Search
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -32,6 +32,12 @@ class Card:
     colour: str
     sign: str
     words: str
+    steps: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Style of the frame: ``own`` class, ``near`` (shares the smallest branch) or ``far``."""
+        return ("own", "near", "far")[min(self.steps, 2)]
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ def search_rows(
             colour=nearness_colour(steps / max(taxonomy.max_height, 1)),
             sign="✓" if node == wanted else f"{steps}\u2009↑",
             words=words,
+            steps=steps,
         )
 
     rows = []
@@ -114,11 +121,8 @@ def _shown(
     """The sample of every row that is a query or a result."""
     if samples is None or not searches:
         return {}
-    rows = torch.tensor(sorted({row for s in searches for row in (s.query, *s.results.tolist())}))
-    found = samples(rows if table.instances is None else table.instances[rows])
-    if len(found) != len(rows):
-        raise ValueError(f"{what} gave {len(found)} {what} for {len(rows)} instances; expected as many")
-    return dict(zip(rows.tolist(), found, strict=True))
+    rows = sorted({row for s in searches for row in (s.query, *s.results.tolist())})
+    return fetch(rows, table.instances, samples, what)
 
 
 def _shortened(text: str) -> str:

@@ -48,7 +48,7 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     sentences = [
         f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's "
         f"output names exactly the right class for {percent(top1)}, "
-        f"give or take {_margin(top1, errors.samples):.1f} points."
+        f"give or take {_give_or_take(main, errors.samples):.1f} points."
     ]
     others = [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
     if others:
@@ -108,6 +108,12 @@ def _first(by_depth: dict[str, list[float]]) -> float:
 
 def _others(methods: list[MethodResult], score: Callable[[MethodResult], float]) -> list[tuple[str, str]]:
     return [(method.name, percent(score(method))) for method in methods]
+
+
+def _give_or_take(main: MethodResult, count: int) -> float:
+    """How sure the share of right answers is, in points: its interval, or that of independent samples."""
+    top1, (low, high) = main.score("top1"), main.interval("top1")
+    return _margin(top1, count) if math.isnan(low) else 100 * max(high - top1, top1 - low)
 
 
 def _margin(share: float, samples: int) -> float:

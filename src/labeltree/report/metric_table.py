@@ -13,10 +13,11 @@ __all__ = ["TableCell", "TableGroup", "TableRow", "metric_table", "table_cells"]
 
 @dataclass(frozen=True)
 class TableCell:
-    """A number, and whether it is the best of its row."""
+    """A number, whether it is the best of its row, and the ends of its confidence interval as text."""
 
     text: str
     best: bool
+    interval: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,26 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
 
 def _cells(result: EvaluationResult, measure: Measure) -> list[TableCell]:
     values = [method.score(measure.metric, measure.role or None) for method in result.methods.values()]
-    return table_cells(values, larger_is_better=measure.larger_is_better, share=measure.share)
+    bounds = [method.interval(measure.metric, measure.role or None) for method in result.methods.values()]
+    return table_cells(values, bounds, larger_is_better=measure.larger_is_better, share=measure.share)
 
 
-def table_cells(values: list[float], *, larger_is_better: bool = True, share: bool = True) -> list[TableCell]:
-    """The cells of a row, the best marked where several are known."""
+def table_cells(
+    values: list[float],
+    bounds: list[tuple[float, float]] | None = None,
+    *,
+    larger_is_better: bool = True,
+    share: bool = True,
+) -> list[TableCell]:
+    """The cells of a row, the best marked where several are known, with the ends of their intervals."""
     texts = [format_score(value, share=share) for value in values]
     known = [value for value in values if not math.isnan(value)]
     best = "" if len(known) < 2 else format_score((max if larger_is_better else min)(known), share=share)
-    return [TableCell(text, text == best) for text in texts]
+    ends = [
+        "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
+        for low, high in bounds or [(math.nan, math.nan)] * len(values)
+    ]
+    return [TableCell(text, text == best, end) for text, end in zip(texts, ends, strict=True)]
 
 
 def _reads(result: EvaluationResult, measure: Measure) -> str:

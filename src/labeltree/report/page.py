@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from markupsafe import Markup
 from torch import Tensor
 
@@ -15,7 +16,9 @@ from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
 from labeltree.report.aspect_table import aspect_table
 from labeltree.report.charts import METHOD_SHAPES
-from labeltree.report.confusions import confusion_rows
+from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
+from labeltree.report.disk import draw_disk
+from labeltree.report.disk_layout import lay_out
 from labeltree.report.error_tree import ErrorTree
 from labeltree.report.figures import curve_figure, depth_figure, history_figures
 from labeltree.report.gallery import search_legend, search_rows
@@ -24,13 +27,18 @@ from labeltree.report.metric_table import metric_table
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import TreeColours
 from labeltree.report.projection import draw_plane, project
+from labeltree.report.protocol_tables import protocol_blocks
 from labeltree.report.retrieval_rows import choose_searches
 from labeltree.report.svg import legend_mark
-from labeltree.report.wording import percent
+from labeltree.report.template import policy, read_script, template
+from labeltree.report.tree_data import json_in_page, tree_data
+from labeltree.report.versions import versions
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["render_report", "write_report"]
+
+_DISK_POINTS = 600
 
 
 def write_report(
@@ -85,7 +93,9 @@ def render_report(
     """The report as a string of HTML: the same for the same input.
 
     Args:
-        result: of `labeltree.evaluation.evaluate`.
+        result: of `labeltree.evaluation.evaluate`. Its outcomes, if it has them, tell what every branch and
+            class is taken for, and which samples show a confusion; without, both go by the most frequent
+            confusions that the result keeps.
         table: the table that was evaluated.
         taxonomy: the one it was evaluated with.
         images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; without, searches show names.
@@ -99,8 +109,7 @@ def render_report(
     Raises:
         DataError: if the table is not the one that the result comes from.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+    script = read_script()
     sample = "image" if images is not None else "text" if texts is not None else "sample"
     samples = f"{sample}s"
     split = "test" if result.split == "half" else result.split
@@ -117,15 +126,19 @@ def render_report(
     searches = choose_searches(features, table.nodes, chosen.search, taxonomy)
     shown = thin_out(chosen.search, table.nodes[chosen.search], max_points, result.settings.seed)
     plane = project(embeddings, shown, table.nodes[shown], method=projection, seed=result.settings.seed)
-    environment = Environment(
-        loader=PackageLoader("labeltree.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = percent
-    return environment.get_template("report.html").render(
+    errors, outcomes = result.main.errors, result.outcomes.get(result.name)
+    taken = taken_for(wrong_pairs(errors, outcomes), taxonomy)
+    examples = {}
+    if images is not None:
+        ids = torch.arange(len(table)) if table.instances is None else table.instances
+        examples = example_pictures(errors, features, chosen.test, table.nodes, ids, images, outcomes)
+    disk = None
+    if embeddings.representation.geometry == "poincare":
+        some = thin_out(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
+        disk = lay_out(embeddings, chosen.search, some, table.nodes, taxonomy)
+    return template("report.html").render(
+        script=script,
+        policy=policy(script),
         title=title,
         sample=sample,
         samples=samples,
@@ -133,17 +146,26 @@ def render_report(
         sentences=headline(result, samples),
         tiles=tiles(result, samples),
         methods=list(result.methods),
+        has_intervals=any(m.intervals for m in result.methods.values()),
+        confidence=result.settings.confidence,
         groups=metric_table(result, sample, samples),
         aspects=aspect_table(result, sample, samples),
         depth=depth_figure(result, taxonomy, table.nodes[chosen.test]),
-        errors=result.main.errors,
-        error_rows=ErrorTree(result.main.errors, taxonomy, colours, names).rows(),
+        errors=errors,
+        error_rows=ErrorTree(errors, taxonomy, colours, names, taken).rows(),
+        tree_data=json_in_page(tree_data(errors, taxonomy, colours, names, taken, samples)),
         guide_width=min(34, 300 // (taxonomy.max_depth + 1)),
-        whole_tree=len(result.main.errors.nodes),
-        confusions=confusion_rows(result.main.errors, taxonomy, names),
+        whole_tree=len(errors.nodes),
+        confusions=confusion_rows(errors, taxonomy, names, examples),
+        confused=outcomes is not None and "probe" in outcomes.predicted,
+        protocols=protocol_blocks(result),
         curve=curve_figure(result),
         plane=draw_plane(plane, taxonomy, colours, title=f"Map of {len(shown)} {samples} by {plane.method}"),
         plane_method=plane.method,
+        disk=disk,
+        disk_chart=None
+        if disk is None
+        else draw_disk(disk, taxonomy, colours, names, title="The tree in the Poincaré disk"),
         plane_count=len(shown),
         plane_reads=embeddings.representation,
         branches=colours.branches,
@@ -161,6 +183,7 @@ def render_report(
         counts=result.counts,
         settings=list(_flat(_plain_settings(result))),
         recipe=list(_flat(recipe or {})),
+        versions=versions(),
         split="half of each class, the table has no splits" if result.split == "half" else result.split,
     )
 

@@ -14,8 +14,20 @@ __all__ = ["BRANCH_LIMIT", "SHAPES", "TreeColours", "nearness_colour", "oklch"]
 BRANCH_LIMIT = 10
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 _GREY = ("#8b8f98",)
-# hues of equal lightness that stay apart for most people, most different first
-_HUES = (255.0, 45.0, 160.0, 330.0, 95.0, 205.0, 20.0, 290.0, 125.0, 230.0)
+# Okabe and Ito's colours for all kinds of colour vision as (lightness, chroma, hue) of OKLCH, most different
+# first; the lighter ones are darkened until they show on white
+_TONES = (
+    (0.55, 0.13, 244.0),  # blue
+    (0.68, 0.15, 70.0),  # orange
+    (0.60, 0.13, 165.0),  # bluish green
+    (0.66, 0.13, 346.0),  # reddish purple
+    (0.69, 0.12, 236.0),  # sky blue
+    (0.57, 0.17, 42.0),  # vermillion
+    (0.70, 0.14, 100.0),  # yellow
+    (0.54, 0.13, 300.0),
+    (0.74, 0.10, 190.0),
+    (0.50, 0.08, 60.0),
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class TreeColours:
         largest = sorted(children, key=lambda node: (-sizes[node], node))[:BRANCH_LIMIT]
         shown = [node for node in children if node in largest and sizes[node]]
         self.branches = [
-            Branch(node, taxonomy.names[node], oklch(0.64, 0.15, _HUES[i]), SHAPES[i % len(SHAPES)])
+            Branch(node, taxonomy.names[node], oklch(*_TONES[i]), SHAPES[i % len(SHAPES)])
             for i, node in enumerate(shown)
         ]
         self.others = sum(1 for node in children if sizes[node]) - len(shown)
@@ -73,8 +85,9 @@ class TreeColours:
         if node == branch.node or size <= 1:
             return branch.colour
         place = (node - branch.node - 1) / max(size - 1, 1)
-        hue = _HUES[self._place[branch.node]] + 26 * (place - 0.5)
-        return oklch(0.46 + 0.32 * place, 0.16 - 0.04 * abs(2 * place - 1), hue)
+        lightness, chroma, hue = _TONES[self._place[branch.node]]
+        lightness = min(max(lightness + 0.20 * (place - 0.5), 0.50), 0.78)
+        return oklch(lightness, chroma - 0.03 * abs(2 * place - 1), hue + 16 * (place - 0.5))
 
     def shape(self, node: int) -> str:
         """The marker of a node's branch, so that colour is not the only sign."""
@@ -83,11 +96,11 @@ class TreeColours:
 
 
 def nearness_colour(dissimilarity: float) -> str:
-    """Green for 0, through yellow and orange to red for 1."""
+    """Blue for 0; from light orange to dark red, ever darker, for what is wrong by more and more."""
     if dissimilarity <= 0:
-        return oklch(0.62, 0.16, 150.0)
+        return oklch(0.58, 0.13, 244.0)
     place = min(dissimilarity, 1.0)
-    return oklch(0.80 - 0.22 * place, 0.14 + 0.05 * place, 105.0 - 80.0 * place)
+    return oklch(0.82 - 0.30 * place, 0.13 + 0.04 * place, 82.0 - 54.0 * place)
 
 
 def oklch(lightness: float, chroma: float, hue: float) -> str:

@@ -1,14 +1,39 @@
-"""Images inside the page itself, as data."""
+"""Samples to show: fetched by instance, images as data inside the page itself."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Sequence
 from io import BytesIO
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["picture"]
+__all__ = ["fetch", "picture"]
+
+
+def fetch(
+    rows: Sequence[int], instances: Tensor | None, samples: Callable[[Tensor], Any], what: str
+) -> dict[int, Any]:
+    """The samples of rows of a table, in one call.
+
+    Args:
+        rows: of the table.
+        instances: of all rows of the table; None where a row's instance is its number.
+        samples: gives the samples of ``(m,)`` instances.
+        what: they are called.
+
+    Raises:
+        ValueError: if there are not as many as asked for.
+    """
+    if not rows:
+        return {}
+    wanted = torch.tensor(rows)
+    found = samples(wanted if instances is None else instances[wanted])
+    if len(found) != len(rows):
+        raise ValueError(f"{what} gave {len(found)} {what} for {len(rows)} instances; expected as many")
+    return dict(zip(rows, found, strict=True))
 
 
 def picture(image: Tensor, largest: int = 160) -> str:

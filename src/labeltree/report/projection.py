@@ -110,7 +110,9 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
         shape = colours.shape(node)
         name = " › ".join(taxonomy.path(node))
         drawing.raw(
-            Markup('<g class="points" fill="{}"><title>{}</title>').format(colours.colour(node), name)
+            Markup('<g class="points" fill="{}" data-name="{}"><title>{}</title>').format(
+                colours.colour(node), name, name
+            )
         )
         for i in rows:
             drawing.add("path", d=marker(shape, float(x[i]), float(y[i]), radius))

@@ -1,0 +1,123 @@
+"""The numbers of named protocols: a block a protocol, in it a table a kind of number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.report.wording import plural
+
+__all__ = ["NumberTable", "ProtocolBlock", "protocol_blocks"]
+
+_MOST_NODES = 40
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """A table of numbers as text: ``rows`` have a name and a cell a column."""
+
+    title: str
+    first: str
+    columns: list[str]
+    rows: list[tuple[str, list[str]]]
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class ProtocolBlock:
+    """What one protocol found."""
+
+    name: str
+    title: str
+    tables: list[NumberTable]
+    counts: str
+    notes: list[str]
+
+
+def protocol_blocks(result: EvaluationResult) -> list[ProtocolBlock]:
+    """All protocols that were run, in the order of the methods; an empty list without any."""
+    names = list(dict.fromkeys(name for method in result.methods.values() for name in method.protocols))
+    return [_block(name, result) for name in names]
+
+
+def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
+    found = {key: m.protocols[name] for key, m in result.methods.items() if name in m.protocols}
+    first = next(iter(found.values()))
+    tables = [
+        _scores(found),
+        *_lists(found, "by_depth"),
+        *_lists(found, "curves"),
+        *_nodes(found),
+    ]
+    return ProtocolBlock(
+        name,
+        first.title or name.replace("_", " "),
+        [table for table in tables if table.rows],
+        ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in first.counts.items()),
+        list(dict.fromkeys(note for item in found.values() for note in item.notes)),
+    )
+
+
+def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
+    names = _union(item.scores for item in found.values())
+    rows = [(_words(n), [_cell(item.scores.get(n, math.nan)) for item in found.values()]) for n in names]
+    return NumberTable("", "Measure", list(found), rows)
+
+
+def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
+    """A table a curve: a row a method, a column a depth or a place on the curve's axis."""
+    tables = []
+    for name in _union(getattr(item, kind) for item in found.values()):
+        lines = {key: getattr(item, kind).get(name, []) for key, item in found.items()}
+        longest = max(len(values) for values in lines.values())
+        if kind == "by_depth":
+            columns = [f"Depth {depth}" for depth in range(1, longest + 1)]
+        else:
+            axis = next((item.axes[name] for item in found.values() if name in item.axes), [])
+            columns = [f"{axis[i]:g}" if i < len(axis) else str(i + 1) for i in range(longest)]
+        keep = _spread_out(longest, 12)
+        rows = [
+            (key, [_cell(values[i]) if i < len(values) else "–" for i in keep])
+            for key, values in lines.items()
+            if values
+        ]
+        tables.append(NumberTable(_words(name), "Method", [columns[i] for i in keep], rows))
+    return tables
+
+
+def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
+    """A folded table a measure of nodes: those where the first method has the least."""
+    tables = []
+    for name in _union(item.by_node for item in found.values()):
+        values = {key: item.by_node.get(name, {}) for key, item in found.items()}
+        paths = _union(values.values())
+        first = next(iter(values.values()))
+        known = [path for path in paths if not math.isnan(first.get(path, math.nan))]
+        least = sorted(known, key=lambda path: first[path])[:_MOST_NODES]
+        rows = [(p, [_cell(line.get(p, math.nan)) for line in values.values()]) for p in least]
+        what = plural(len(known), "branch or class", "branches and classes")
+        less = f"the {len(least)} least of {what}" if len(least) < len(known) else what
+        tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows, True))
+    return tables
+
+
+def _union(parts: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(name for part in parts for name in part))
+
+
+def _spread_out(length: int, most: int) -> list[int]:
+    """At most ``most`` places of a list, first and last among them."""
+    if length <= most:
+        return list(range(length))
+    return sorted({round(i * (length - 1) / (most - 1)) for i in range(most)})
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace(".", ": ", 1)
+
+
+def _cell(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
