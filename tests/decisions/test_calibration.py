@@ -30,7 +30,7 @@ def nll(log_p: torch.Tensor, labels: torch.Tensor, classes: ClassNodes) -> float
 
 
 def too_sure(classes: ClassNodes, factor: float, n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores `factor` times too sharp, and labels drawn from what they should have been; every sixth coarse."""
+    """Scores `factor` times too sharp, and labels from what they should have been; every sixth is coarse."""
     p = random_probabilities(n, len(classes), 3)
     places = torch.multinomial(p, 1, generator=torch.Generator().manual_seed(4))[:, 0]
     labels = classes.nodes[places]

@@ -117,6 +117,22 @@ class Term(nn.Module):
         """The nodes ``(n, A)`` that the loss would answer for every aspect; None if it does not answer."""
         return self._answer("predict_aspects", offered) if self.of_aspects else None
 
+    @property
+    def answers(self) -> bool:
+        """Whether the loss has answers of its own about the samples' labels."""
+        return not self.of_aspects and getattr(self.loss, "predict", None) is not None
+
+    def class_scores(self, offered: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
+        """The loss's classes ``(C,)`` and their logits ``(n, C)``; None if it answers without a softmax."""
+        classes, logits = getattr(self.loss, "classes", None), getattr(self.loss, "logits", None)
+        if not self.answers or not isinstance(classes, Tensor):
+            return None
+        if self.classifier is not None:
+            return classes, self.classifier(offered[self._reads])
+        if not callable(logits):
+            return None
+        return classes, logits(**self._feed(_asked(self.name, logits), offered))
+
     def _answer(self, method: str, offered: Mapping[str, Any]) -> Tensor | None:
         answer = getattr(self.loss, method, None)
         if answer is None:

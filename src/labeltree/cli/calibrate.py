@@ -1,0 +1,67 @@
+"""``labeltree calibrate``: how a trained run answers, fitted and written to its folder."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def run(arguments: list[str]) -> None:
+    """Fit the decisions that the arguments ask for, and print what they are worth."""
+    from labeltree.decisions import CALIBRATIONS
+    from labeltree.training.scores import CLASSIFIERS
+
+    parser = argparse.ArgumentParser(
+        prog="labeltree calibrate",
+        description="Fit how a run answers: probabilities that mean what they say, and scores from which "
+        "every coverage can be promised. Writes decisions.json, which 'labeltree predict' reads.",
+    )
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument(
+        "--data", help="labelled samples to calibrate on; default: the run's validation samples"
+    )
+    parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
+    parser.add_argument(
+        "--classifier",
+        choices=CLASSIFIERS,
+        default="auto",
+        help="what gives classes their scores: the run's own classifier, a linear probe on its features, or "
+        "the nearest class mean of its embeddings (default: its own, if it has one, else the probe)",
+    )
+    parser.add_argument(
+        "--calibration",
+        choices=CALIBRATIONS,
+        default="temperature",
+        help="what makes scores probabilities: one temperature, a slope and an offset a class, or a "
+        "temperature a depth (default: temperature)",
+    )
+    parser.add_argument(
+        "--descent",
+        choices=["child", "leaf"],
+        default="child",
+        help="answers lie on the path to the most probable child at every depth (default), or on that to the "
+        "most probable leaf",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of which samples fit the probabilities")
+    options = parser.parse_args(arguments)
+    if options.data_path is not None and options.data is None:
+        parser.error("--data-path says where the data set of --data lies; name one")
+
+    from labeltree.decisions.shown import calibration_text
+    from labeltree.runs import RunFolder
+    from labeltree.training.decide import calibrate_run
+    from labeltree.training.embed import load_run
+    from labeltree.training.other_samples import open_other
+
+    source = None
+    if options.data is not None:
+        source = open_other(load_run(options.run), options.data, data_path=options.data_path)
+    decider = calibrate_run(
+        options.run,
+        classifier=options.classifier,
+        calibration=options.calibration,
+        descent=options.descent,
+        source=source,
+        seed=options.seed,
+    )
+    print(calibration_text(decider.rule, decider.record), end="")
+    print(f"decisions: {RunFolder(options.run).decisions}")

@@ -1,0 +1,107 @@
+"""``labeltree predict``: answers for images or texts, each at the depth where a run is sure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def run(arguments: list[str]) -> None:
+    """Answer for the samples that the arguments name, and print the answers."""
+    options = _parser().parse_args(arguments)
+    given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
+    if sum(given) != 1:
+        raise ValueError(
+            "name what to answer for: image files, --text, --data or --split, and one of them only"
+        )
+
+    from labeltree.decisions import Promise
+    from labeltree.training.answering import Request, answer
+
+    promise = Promise(options.coverage, options.method, options.confidence, options.counted)
+    request = Request(
+        images=tuple(options.images),
+        texts=tuple(options.text),
+        data=options.data,
+        data_path=options.data_path,
+        split=options.split,
+        labelled=options.labelled or options.split is not None,
+    )
+    found = answer(
+        options.run,
+        request,
+        promise,
+        by_depth=options.by_depth,
+        cost=options.cost,
+        coarse=options.coarse_cost,
+        top=options.top,
+    )
+    text = found.text(options.format)
+    if options.out is None:
+        sys.stdout.write(text)
+    else:
+        from labeltree.atomic import atomic_write
+
+        with atomic_write(options.out) as temporary:
+            temporary.write_text(text, "utf-8")
+    print(found.sentence(), file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="labeltree predict",
+        description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' "
+        "where dog or wolf is a toss-up. The first time, the run is calibrated on its validation samples; "
+        "see 'labeltree calibrate'.",
+    )
+    parser.add_argument("run", help="the run folder")
+    parser.add_argument("images", nargs="*", help="image files")
+    parser.add_argument("--text", action="append", default=[], help="a text; may be given several times")
+    parser.add_argument("--data", help="a data set, a folder or a table instead")
+    parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
+    parser.add_argument("--labelled", action="store_true", help="with --data: compare with its labels")
+    parser.add_argument(
+        "--split", choices=["train", "val", "test"], help="samples of the run's own data instead"
+    )
+    parser.add_argument(
+        "--coverage", type=float, default=0.9, help="the share of answers that hold the truth (default 0.9)"
+    )
+    parser.add_argument(
+        "--method",
+        choices=["conformal", "threshold"],
+        default="conformal",
+        help="with a guarantee for new samples (default), or as on the calibration samples",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        help="reach the coverage in this share of all draws of calibration samples",
+    )
+    parser.add_argument(
+        "--by-depth",
+        type=int,
+        metavar="DEPTH",
+        help="reach it within every node at this depth (1 = coarsest)",
+    )
+    parser.add_argument(
+        "--counted",
+        choices=["sample", "group"],
+        default="sample",
+        help="with groups of samples: the answer of one of a group holds the truth, or those of all do",
+    )
+    parser.add_argument(
+        "--cost",
+        metavar="tree|edges|FILE",
+        help="answer at least expected cost instead: by the height of the LCA, by edges, or by a CSV of "
+        "answers × truths",
+    )
+    parser.add_argument(
+        "--coarse-cost",
+        type=float,
+        metavar="SHARE",
+        help="with --cost tree or edges: what a right but coarse answer costs, relative to a wrong one",
+    )
+    parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
+    parser.add_argument("--format", choices=["table", "csv", "json"], default="table")
+    parser.add_argument("--out", metavar="FILE", help="write there instead of printing")
+    return parser

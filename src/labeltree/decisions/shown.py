@@ -1,0 +1,117 @@
+"""Answers as rows: for people, for spreadsheets, for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from torch import Tensor
+
+from labeltree.decisions.answers import Answers, holds_truth
+from labeltree.decisions.conformal import Promise, samples_needed
+from labeltree.decisions.rule import DecisionRule
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["Format", "answer_rows", "calibration_text", "show_rows"]
+
+Format = Literal["table", "csv", "json"]
+
+_WIDEST = 60
+
+
+def answer_rows(
+    answers: Answers, samples: Sequence[str], taxonomy: AnyTaxonomy, labels: Tensor | None = None
+) -> list[dict[str, Any]]:
+    """A dictionary a sample: `sample`, `answer` (a path; `/` says nothing), `probability`, `cut`, `guesses`.
+
+    Args:
+        answers: of n samples.
+        samples: what to call them.
+        taxonomy: of the nodes.
+        labels: (n,) the truth, -1 where it is missing; adds `label` and `holds`.
+    """
+    rows: list[dict[str, Any]] = []
+    for place, sample in enumerate(samples):
+        row: dict[str, Any] = {
+            "sample": sample,
+            "answer": taxonomy.path_name(int(answers.nodes[place])),
+            "probability": round(float(answers.probabilities[place]), 6),
+            "cut": bool(answers.cut[place]),
+            "guesses": [
+                {"class": taxonomy.path_name(int(node)), "probability": round(float(p), 6)}
+                for node, p in zip(answers.guesses[place], answers.guess_probabilities[place], strict=True)
+            ],
+        }
+        if answers.costs is not None:
+            row["expected_cost"] = round(float(answers.costs[place]), 6)
+        if labels is not None:
+            known = int(labels[place]) >= 0
+            row["label"] = taxonomy.path_name(int(labels[place])) if known else None
+            held = holds_truth(answers.nodes[place : place + 1], labels[place : place + 1], taxonomy)
+            row["holds"] = bool(held[0]) if known else None
+        rows.append(row)
+    return rows
+
+
+def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
+    """The rows as text that ends in a line break: an aligned table, CSV, or JSON."""
+    if form == "json":
+        return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
+    guesses = max((len(row["guesses"]) for row in rows), default=0)
+    flat = [_flat(row, guesses) for row in rows]
+    if form == "csv":
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(flat[0]) if flat else ["sample", "answer"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+        return out.getvalue()
+    return _aligned(rows)
+
+
+def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
+    """What a calibration found, as lines: its samples, the error of probabilities by depth, thresholds."""
+    counts = ", ".join(f"{count} {name}" for name, count in rule.counts.items() if count)
+    lines = [f"classifier: {record['classifier']}; {record['calibrated_on']}: {counts}"]
+    before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
+    lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}"]
+    for depth, values in enumerate(zip(after["accuracy"], before["error"], after["error"], strict=True), 1):
+        lines.append(f"{depth:<8}{values[0]:>10.4f}{values[1]:>20.4f}{values[2]:>10.4f}")
+    lines += ["", "a node is answered if its probability exceeds"]
+    for coverage in (0.8, 0.9, 0.95, 0.99):
+        promise = Promise(coverage)
+        enough = rule.fitted.num_groups >= samples_needed(promise)
+        at = f"{float(rule.bars(promise)[0]):.4f}" if enough else f"needs {samples_needed(promise)} samples"
+        lines.append(f"  {at} for a coverage of {coverage:g}")
+    return "\n".join(lines) + "\n"
+
+
+def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
+    flat = {key: value for key, value in row.items() if key != "guesses"}
+    for number in range(guesses):
+        guess = row["guesses"][number]
+        flat[f"guess_{number + 1}"] = guess["class"]
+        flat[f"guess_{number + 1}_probability"] = guess["probability"]
+    return flat
+
+
+def _aligned(rows: Sequence[dict[str, Any]]) -> str:
+    """Columns padded to the same width; a cut answer ends in `/…`."""
+    lines = [["sample", "answer", "p", "guesses"]]
+    for row in rows:
+        answer = row["answer"] + ("…" if row["answer"] == "/" else "/…") * row["cut"]
+        said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
+        lines.append([_short(row["sample"]), answer, f"{row['probability']:.3f}", said])
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    shown = (
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[3]]).rstrip()
+        for line in lines
+    )
+    return "\n".join(shown) + "\n"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else f"…{text[1 - _WIDEST :]}"

@@ -1,0 +1,165 @@
+"""What ``labeltree predict`` does: samples in, answers of a run out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.decisions import Answers, Promise, TreeCost, read_costs
+from labeltree.decisions.shown import Format, answer_rows, show_rows
+from labeltree.decisions.summary import answer_scores
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.decide import Decider, open_decider
+from labeltree.training.named_samples import open_images, open_texts
+from labeltree.training.other_samples import open_other
+
+__all__ = ["Answered", "Request", "answer"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to answer for: one of image files, texts, other data, or a split of the run's own.
+
+    Attributes:
+        images: files.
+        texts: texts.
+        data: a folder, a table or a data set.
+        data_path: folder of a data set that has a name.
+        split: of the run's own data.
+        labelled: whether the answers are compared with labels.
+    """
+
+    images: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    data: str | None = None
+    data_path: str | None = None
+    split: str | None = None
+    labelled: bool = False
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answers for named samples.
+
+    Attributes:
+        samples: what they are called.
+        answers: of the run.
+        taxonomy: of the answers.
+        asked: what was asked of them, in words.
+        labels: (n,) the truth, where it is compared with.
+        judged: (n,) bool, which labels decide about the answers.
+    """
+
+    samples: list[str]
+    answers: Answers
+    taxonomy: Taxonomy
+    asked: str
+    labels: Tensor | None = None
+    judged: Tensor | None = None
+
+    def text(self, form: Format) -> str:
+        """The answers as a table, CSV or JSON."""
+        return show_rows(answer_rows(self.answers, self.samples, self.taxonomy, self.labels), form)
+
+    def sentence(self) -> str:
+        """One sentence: how many were cut, and, where labels are known, how many hold the truth."""
+        cut, n = int(self.answers.cut.sum()), len(self.answers)
+        said = f"{n} answers ({self.asked}), {cut} of them coarser than the classes"
+        if self.labels is None or self.judged is None or not bool(self.judged.any()):
+            return said
+        scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
+        return (
+            f"{said}; of {int(self.judged.sum())} with a label, {scores['coverage']:.2%} hold the truth, at "
+            f"a mean depth of {scores['depth']:.2f} (labels: {scores['true_depth']:.2f})"
+        )
+
+
+def answer(
+    run: str | Path,
+    request: Request,
+    promise: Promise,
+    *,
+    by_depth: int | None = None,
+    cost: str | None = None,
+    coarse: float | None = None,
+    top: int = 3,
+) -> Answered:
+    """Answer for the samples of a request.
+
+    Args:
+        run: the run folder; it is calibrated first where it is not yet.
+        request: which samples.
+        promise: what is asked of the answers.
+        by_depth: keep it within every node at this depth.
+        cost: answer at least expected cost instead: `tree`, `edges`, or a CSV file.
+        coarse: with `tree` or `edges`, what a right but coarse answer costs.
+        top: how many classes to name beside.
+
+    Raises:
+        LabeltreeError: if the run, the samples or the costs are not what they should be.
+        ValueError: if what is asked makes no sense.
+    """
+    if top < 0:
+        raise ValueError(f"top is {top}; expected at least 0")
+    decider = open_decider(run)
+    rule = decider.rule
+    # all that can be wrong with what is asked, before the samples are read
+    if cost is None:
+        if coarse is not None:
+            raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
+        rule.bars(promise, by_depth)
+        asked = f"coverage {promise.coverage:g}, {promise.method}"
+        price: TreeCost | Tensor | None = None
+    else:
+        price = _cost(decider, cost, coarse)
+        asked = f"least expected cost by {cost}"
+    source = _open(decider, request)
+    table, scores = decider.embed(source)
+    answers = (
+        rule.answer(scores, promise, by_depth=by_depth, top=top)
+        if price is None
+        else rule.cheapest(scores, price, top)
+    )
+    labels = table.nodes if request.labelled else None
+    return Answered(
+        _names(source),
+        answers,
+        source.taxonomy,
+        asked,
+        labels,
+        None if labels is None else rule.classes.judges(labels),
+    )
+
+
+def _open(decider: Decider, request: Request) -> Source:
+    if request.images:
+        return open_images(decider.trainee, request.images)
+    if request.texts:
+        return open_texts(decider.trainee, request.texts)
+    if request.data is not None:
+        return open_other(
+            decider.trainee, request.data, data_path=request.data_path, unlabelled=not request.labelled
+        )
+    return decider.trainee.source.of_split(request.split or "test")
+
+
+def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:
+    if cost in ("tree", "edges"):
+        return TreeCost("height" if cost == "tree" else "edges", coarse)
+    if coarse is not None:
+        raise ValueError("coarse-cost goes with cost 'tree' or 'edges': a file says itself what answers cost")
+    return read_costs(cost, decider.rule.classes)
+
+
+def _names(source: Source) -> list[str]:
+    """What to call the samples: their files, their texts, or their places in the data set."""
+    every = torch.arange(len(source))
+    return (
+        source.paths(every)
+        or (source.read(every) if source.texts is not None else [])
+        or [f"{source.name} {instance}" for instance in source.instances.tolist()]
+    )
