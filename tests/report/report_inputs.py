@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.evaluation import EvaluationResult, MethodResult, Representation, tree_errors
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -50,3 +51,25 @@ def large_ragged_tree(branches: int = 14, leaves: int = 300) -> Taxonomy:
         name = "other" if i % 10 == 0 else f"a class with a rather long and winding name, number {i}"
         paths.append((f"main branch {i % branches}", *middle, name))
     return Taxonomy.from_paths(dict.fromkeys(paths))
+
+
+def large_result(classes: int = 10_000) -> tuple[EvaluationResult, EmbeddingTable, Taxonomy]:
+    """Ten branches of twenty groups of classes, two samples a class, a third of them mistaken at random."""
+    paths = [(f"branch {i % 10}", f"group {i % 200}", f"class {i}") for i in range(classes)]
+    taxonomy = Taxonomy.from_paths(paths)
+    nodes = taxonomy.leaves.repeat(2)
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(taxonomy.num_nodes, 4, generator=generator)[taxonomy.ancestors[nodes]].sum(1)
+    table = EmbeddingTable(vectors, nodes, np.full(len(nodes), "test"))
+    other = taxonomy.leaves[torch.randint(len(taxonomy.leaves), (len(nodes),), generator=generator)]
+    wrong = torch.rand(len(nodes), generator=generator) < 1 / 3
+    method = MethodResult(
+        "random",
+        {"embeddings": Representation("embeddings", 4, "sphere")},
+        {"embeddings": {"top1": 2 / 3, "recall_at_1": 0.1}},
+        {"probe": [0.7, 0.68, 2 / 3]},
+        {"embeddings": [0.3, 0.2, 0.1]},
+        tree_errors(torch.where(wrong, other, nodes), nodes, taxonomy),
+    )
+    counts = {"samples": len(table), "test samples": len(nodes) // 2, "classes tested": classes}
+    return EvaluationResult("random", "test", {"random": method}, counts, []), table, taxonomy

@@ -52,7 +52,7 @@
     const { nodes, data } = tree(source);
     const grid = box.querySelector("[role=treegrid]"), body = box.querySelector(".window");
     const field = box.querySelector("input[type=search]"), order = box.querySelector("select");
-    const found = box.querySelector(".found"), detail = box.querySelector(".detail");
+    const found = box.querySelector(".found"), detail = box.querySelector(".telling");
     const open = new Set(), most = Math.max(...nodes.map((node) => node.here), 1);
     let rows = [], active = nodes[0], query = "", matches = [], shown = null, ROW = 34;
 

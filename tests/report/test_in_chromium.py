@@ -1,0 +1,244 @@
+"""The page in a browser without a network: no complaint, no empty panel, and all that can be used works."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from report_inputs import SMALL, large_result, random_table
+from torch import Tensor
+
+from labeltree.evaluation import EvaluationSettings, ProtocolResult, evaluate
+from labeltree.report import render_report
+from labeltree.taxonomy import Taxonomy
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+if CHROMIUM is None:
+    pytest.skip("no chromium on this machine: install it to test the report in it", allow_module_level=True)
+sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it drives chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Any]:
+    """Opens a file as ``show(path, scheme)``; afterwards nothing may have been fetched or complained of."""
+    asked: list[str] = []
+    said: list[str] = []
+    contexts = []
+
+    def opened(path: Path, scheme: str = "light", **options: Any) -> Any:
+        context = browser.new_context(color_scheme=scheme, offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def grey(instances: Tensor) -> Tensor:
+    return (instances % 251)[:, None, None, None].expand(-1, 3, 8, 8).to(torch.uint8)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hyperbolic run of six classes with everything that a page can have."""
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = replace(random_table(taxonomy, 16, noise=1.0), geometry="poincare")
+    table = replace(table, embeddings=table.space.embed(table.embeddings))
+    result = evaluate(table, taxonomy, name="hwc", baselines={"other": table}, settings=EvaluationSettings())
+    asked = ProtocolResult(
+        "Nearest neighbours", {"top1": 0.5}, {"accuracy": [0.7, 0.6]}, {"top1": {"/": 0.5}}
+    )
+    result = replace(
+        result, methods={k: replace(m, protocols={"knn": asked}) for k, m in result.methods.items()}
+    )
+    history = [{"epoch": e, "train_loss": 1 / e, "val_pair_violations": 0.4 / e} for e in range(1, 6)]
+    path = tmp_path_factory.mktemp("small") / "report.html"
+    recipe = {"objective": "hwc+lam", "optimizer": {"lr": 0.003}}
+    html = render_report(
+        result, table, taxonomy, images=grey, projection="PCA", history=history, recipe=recipe
+    )
+    path.write_text(html, "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten thousand classes under 210 branches."""
+    result, table, taxonomy = large_result()
+    path = tmp_path_factory.mktemp("large") / "report.html"
+    path.write_text(render_report(result, table, taxonomy, images=grey, projection="PCA"), "utf-8")
+    return path
+
+
+PANELS = ["errors", "search", "depth", "curve", "map", "disk", "numbers", "protocols", "training", "notes"]
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_panel_shows_something(show: Any, small: Path, scheme: str, javascript: bool) -> None:
+    page = show(small, scheme, java_script_enabled=javascript)
+    sections = page.locator("main > section")
+    assert [section.get_attribute("id") for section in sections.all()] == PANELS
+    for section in sections.all():
+        box = section.bounding_box()
+        assert box["height"] > 120
+        assert len(section.inner_text()) > 100
+        for chart in section.locator("svg.chart").all():
+            assert chart.locator("path, circle").count() > 0
+    trees = {name: page.locator(f"#errors {name}").is_visible() for name in ("#explorer", ".tree.static")}
+    assert trees == {"#explorer": javascript, ".tree.static": not javascript}
+    assert background(page) == {"light": "rgb(251, 251, 249)", "dark": "rgb(20, 23, 28)"}[scheme]
+    if javascript:
+        assert page.evaluate(
+            "[...document.images].every((image) => image.complete && image.naturalWidth > 0)"
+        )
+
+
+def background(page: Any) -> str:
+    return str(page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_background(show: Any, small: Path, scheme: str) -> None:
+    page = show(small, scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    seen, faint = page.evaluate(
+        """() => {
+          const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+          const light = (text) => channels(text).slice(0, 3).map((c) => c / 255)
+            .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+            .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+          const behind = (element) => {
+            for (let one = element; one; one = one.parentElement) {
+              const colour = getComputedStyle(one).backgroundColor;
+              if (channels(colour)[3] !== 0) return colour;
+            }
+            return "rgb(255, 255, 255)";
+          };
+          const found = [];
+          let seen = 0;
+          const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          while (texts.nextNode()) {
+            const element = texts.currentNode.parentElement;
+            if (!texts.currentNode.data.trim() || !element.getClientRects().length) continue;
+            if (element.closest(".steps, script, option, title")) continue;
+            const style = getComputedStyle(element);
+            seen++;
+            const [a, b] = [light(element.closest("svg") ? style.fill : style.color), light(behind(element))];
+            const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            if (contrast < 4.5) found.push([texts.currentNode.data.trim(), contrast]);
+          }
+          return [seen, found];
+        }"""
+    )
+    assert seen > 300
+    assert faint == []
+
+
+def test_the_theme_can_be_chosen(show: Any, small: Path) -> None:
+    page = show(small, "light")
+    light = background(page)
+    page.locator("#theme-dark").check(force=True)
+    assert background(page) != light
+    page.locator("#theme-light").check(force=True)
+    assert background(page) == light
+    page.emulate_media(color_scheme="dark")
+    assert background(page) == light
+
+
+def test_the_tree_is_used_by_keys(show: Any, small: Path) -> None:
+    page = show(small)
+    grid = page.get_by_role("treegrid")
+    assert grid.locator("[role=row]").count() == 11
+    grid.focus()
+
+    def at() -> Any:
+        return page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
+
+    assert at().locator(".label").inner_text() == "All classes"
+    page.keyboard.press("ArrowDown")
+    assert at().locator(".label").inner_text() == "apparel"
+    assert at().get_attribute("aria-expanded") == "true"
+    page.keyboard.press("ArrowLeft")
+    assert at().get_attribute("aria-expanded") == "false"
+    assert grid.locator("[role=row]").count() == 7
+    page.keyboard.press("Enter")
+    assert grid.locator("[role=row]").count() == 11
+    page.keyboard.press("End")
+    assert at().get_attribute("aria-level") == "4"
+    assert "footwear › closed › sneaker" in page.locator(".telling").inner_text()
+    page.keyboard.press("/")
+    page.keyboard.type("SHI")
+    assert page.locator(".found").inner_text() == "1 found"
+    assert grid.locator(".label").all_inner_texts() == ["All classes", "apparel", "tops", "shirt"]
+    page.keyboard.press("Escape")
+    assert grid.locator("[role=row]").count() == 11
+    page.keyboard.type("nothing like it")
+    assert page.locator(".found").inner_text() == "0 found"
+
+
+def test_what_the_tree_says_is_what_the_result_says(show: Any, small: Path) -> None:
+    page = show(small)
+    drawn = page.locator("#explorer [role=row]").all_inner_texts()
+    listed = page.locator(".tree.static .row:not(.head)").evaluate_all(
+        "(rows) => rows.map((r) => r.textContent)"
+    )
+    assert [words(text.replace("▾", "")) for text in drawn] == [words(text) for text in listed]
+
+
+def words(text: str) -> str:
+    return "".join(text.split())
+
+
+def test_ten_thousand_classes_stay_quick_to_draw(show: Any, large: Path) -> None:
+    assert large.stat().st_size < 5_000_000
+    page = show(large)
+    grid = page.get_by_role("treegrid")
+    page.get_by_role("button", name="Unfold all").click()
+    assert grid.get_attribute("aria-rowcount") == "10212"
+    assert page.locator("#explorer [role=row]").count() < 80
+    grid.focus()
+    page.keyboard.press("End")
+    assert page.locator("#explorer .row.active").get_attribute("aria-rowindex") == "10212"
+    assert page.locator("#explorer [role=row]").count() < 80
+    page.get_by_role("searchbox").fill("class 7777")
+    assert page.locator(".found").inner_text() == "1 found"
+    assert "class 7777" in page.locator(".telling").inner_text()
+    assert page.evaluate("document.querySelectorAll('*').length") < 8000
+
+
+def test_names_show_where_the_mouse_is(show: Any, small: Path) -> None:
+    page = show(small)
+    page.locator("#disk g.mean").last.hover(force=True)
+    tip = page.locator("#disk .tip")
+    assert tip.is_visible()
+    assert tip.inner_text() == page.locator("#disk .lit").first.get_attribute("data-name")
+
+
+def test_it_fits_a_telephone_and_paper(show: Any, small: Path) -> None:
+    page = show(small, viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.emulate_media(media="print")
+    assert page.locator(".tree.static").is_visible()
+    assert not page.locator("#explorer").is_visible()
