@@ -82,7 +82,7 @@ class Measuring:
     ) -> list[Difference]:
         sums = bootstrap.sums
         contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
-        found = bootstrap.interval(contrast, confidence=self.confidence)
+        found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
         low, high = found.low, found.high
         exact = np.full_like(low, np.nan)
         if len(runs) == len(base) == 1:

@@ -90,7 +90,9 @@ class Bootstrap:
         ``bca`` is Efron's bias-corrected and accelerated interval (1987, Eq. 2.3): second-order accurate, it
         stays within the metric's range and follows the skewness of shares near 0 and 1, where the percentile
         interval is off and a studentised one leaves the range. Its acceleration comes from the jackknife over
-        groups, in closed form. Both intervals are widened for few groups as Hesterberg (2015, Section 5.2)
+        groups, in closed form. ``percentile`` suits differences: they are hardly skewed, and where two runs
+        differ in a few samples only, of one sign, the correction of the bias would rule out 0 too soon. Both
+        intervals are widened for few groups as Hesterberg (2015, Section 5.2)
         does: normal quantiles become √(G/(G−1)) times those of t with G − 1 degrees of freedom.
 
         Where all groups agree on 0 or on 1, no resampling says how sure that is: the exact binomial interval

@@ -1,0 +1,213 @@
+"""Comparisons: the same samples, the right numbers, honest tests, and where on the tree methods differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from labeltree.errors import DataError
+from labeltree.evaluation import Comparison, Outcomes, compare
+from labeltree.evaluation.comparison_text import comparison_text
+from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
+from labeltree.taxonomy import Taxonomy
+
+TOP1, SEVERITY, AHP = ("features", "top1"), ("features", "mistake_severity"), ("embeddings", "ahp")
+
+
+@pytest.fixture(scope="module")
+def tree() -> Taxonomy:
+    return Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("moss",)])
+
+
+def _run(tree: Taxonomy, seed: int, share: float, *, n: int = 160, worse_at: int = -1) -> Outcomes:
+    """Right with some probability, and less so for one node's samples."""
+    rng = np.random.default_rng(seed)
+    nodes = tree.leaves.numpy()[np.arange(n) % 4]
+    right = (rng.random(n) < np.where(nodes == worse_at, 0.1, share)).astype(float)
+    severity = np.where(right > 0, np.nan, rng.integers(1, 3, size=n))
+    values = {TOP1: right, ("features", "accuracy_at_depth_2"): right, SEVERITY: severity}
+    return Outcomes(np.arange(n) + 50, nodes, tree, {**values, AHP: rng.random(n)})
+
+
+def test_numbers_are_those_of_the_statistics(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    result = compare({"a": a, "b": b}, resamples=200, permutations=300, seed=4)
+    keys = list(a.values)
+    stacked = np.stack([np.stack([run.values[key] for key in keys], axis=1) for run in (a, b)], axis=1)
+    sums = GroupSums.of(stacked)
+    bootstrap = Bootstrap(sums, resamples=200, seed=4)
+    alone = bootstrap.interval([0, 1])
+    differences = bootstrap.interval([-1, 1], method="percentile")
+    p = sign_flip_test(sums.runs([1, 0]), permutations=300, seed=4)
+    for k, entry in enumerate(result.metrics):
+        assert (entry.role, entry.metric) == keys[k]
+        mine, part = entry.estimates["b"], entry.differences["b"]
+        assert mine.value == pytest.approx(np.nanmean(b.values[keys[k]]), rel=1e-12)
+        assert (mine.low, mine.high) == pytest.approx((alone.low[k], alone.high[k]), rel=1e-12)
+        assert part.value == pytest.approx(mine.value - entry.estimates["a"].value, rel=1e-9)
+        assert (part.low, part.high) == pytest.approx((differences.low[k], differences.high[k]), rel=1e-9)
+        assert part.p == p[k]
+        assert part.test == "sign flips"
+        assert entry.samples == (~np.isnan(a.values[keys[k]])).sum()
+    assert result.metric("top1").differences["b"].mcnemar == mcnemar(b.values[TOP1], a.values[TOP1])
+    assert math.isnan(result.metric("ahp").differences["b"].mcnemar)
+    assert not result.metric("mistake_severity").larger_is_better
+    assert result.metric("ahp", "embeddings").larger_is_better
+
+
+def test_metrics_that_are_the_same_are_corrected_for_once(tree: Taxonomy) -> None:
+    result = compare({"a": _run(tree, 1, 0.6), "b": _run(tree, 2, 0.8)}, resamples=20, permutations=99)
+    parts = {entry.metric: entry.differences["b"] for entry in result.metrics}
+    assert result.tests == 3
+    expected = holm([parts[name].p for name in ("top1", "mistake_severity", "ahp")])
+    found = [parts[name].corrected for name in ("top1", "mistake_severity", "ahp")]
+    assert found == expected.tolist()
+    assert parts["accuracy_at_depth_2"].corrected == parts["top1"].corrected
+
+
+def test_only_common_samples_are_compared_in_one_order(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    shuffled = b.rows(np.random.default_rng(0).permutation(160)[:140])
+    result = compare({"a": a, "b": shuffled}, resamples=20, permutations=20)
+    assert result.samples == 140
+    assert result.left_out == {"a": 20, "b": 0}
+    common = np.isin(a.instances, shuffled.instances)
+    expected = b.values[TOP1][common].mean() - a.values[TOP1][common].mean()
+    assert result.metric("top1").differences["b"].value == pytest.approx(expected)
+    assert result.metric("top1").differences["b"].mcnemar == mcnemar(
+        b.values[TOP1][common], a.values[TOP1][common]
+    )
+    assert any("20 samples of 'a'" in note for note in result.notes)
+
+
+def test_rows_of_one_sample_are_matched_by_their_order(tree: Taxonomy) -> None:
+    a = _run(tree, 1, 0.6)
+    twice = a.rows(np.repeat(np.arange(40), 2))
+    twice.values[TOP1][:] = np.arange(80) % 2
+    result = compare({"a": twice, "b": twice.rows(np.arange(80))}, resamples=20, permutations=20)
+    assert result.samples == 80
+    assert result.groups == 40
+    assert result.grouped
+    assert result.metric("top1").differences["b"].value == 0
+
+
+def test_what_cannot_be_compared_is_refused(tree: Taxonomy) -> None:
+    a = _run(tree, 1, 0.6)
+    with pytest.raises(DataError, match="no test sample in common"):
+        compare({"a": a, "b": replace(a, instances=a.instances + 1000)})
+    with pytest.raises(DataError, match=r"160 samples have other labels in 'b' than in 'a', one .* 50"):
+        compare({"a": a, "b": replace(a, nodes=np.roll(a.nodes, 1))})
+    with pytest.raises(DataError, match="different taxonomies"):
+        compare({"a": a, "b": replace(a, taxonomy=Taxonomy.from_paths(list("uvwxyz")))})
+    with pytest.raises(ValueError, match="baseline is 'c'"):
+        compare({"a": a, "b": a}, baseline="c")
+    with pytest.raises(ValueError, match="metrics names 'top2'"):
+        compare({"a": a, "b": a}, metrics=["top2"])
+    with pytest.raises(ValueError, match="at least one"):
+        compare({})
+
+
+def test_groups_of_one_run_hold_for_all(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    groups = np.arange(160) // 5
+    result = compare({"a": a, "b": replace(b, groups=groups)}, resamples=200, permutations=200)
+    assert (result.groups, result.grouped) == (32, True)
+    part = result.metric("top1").differences["b"]
+    assert math.isnan(part.mcnemar), "it takes samples as independent"
+    sums = GroupSums.of(np.stack([a.values[TOP1], b.values[TOP1]], axis=1)[:, :, None], groups)
+    expected = Bootstrap(sums, resamples=200).interval([-1, 1], method="percentile")
+    assert part.low == pytest.approx(expected.low[0], rel=1e-9)
+
+
+def test_a_metric_that_one_method_lacks_has_no_difference(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    own = replace(b, values={**b.values, ("predictions", "own_top1"): b.values[TOP1]})
+    result = compare({"a": a, "b": own}, resamples=20, permutations=20)
+    entry = result.metric("own_top1")
+    assert list(entry.estimates) == ["b"]
+    assert entry.differences == {}
+    assert "own top1" in comparison_text(result)
+
+
+def test_strata_are_the_metrics_of_their_samples(tree: Taxonomy) -> None:
+    cat = int(tree.encode(["animal/cat"])[0])
+    a, b = _run(tree, 1, 0.8), _run(tree, 2, 0.8, worse_at=cat)
+    bands = np.where(a.nodes == cat, 2, np.where(a.nodes == int(tree.encode(["moss"])[0]), 0, 1))
+    result = compare({"a": replace(a, bands=bands), "b": b}, resamples=100, permutations=400)
+    rows = {
+        ("subtree", "animal"): tree.ancestors.numpy()[a.nodes][:, 1] == int(tree.encode(["animal"])[0]),
+        ("subtree", "animal/cat"): a.nodes == cat,
+        ("subtree", "moss"): a.nodes == int(tree.encode(["moss"])[0]),
+        ("depth", "depth 1"): a.nodes == int(tree.encode(["moss"])[0]),
+        ("depth", "depth 2"): a.nodes != int(tree.encode(["moss"])[0]),
+        ("frequency", "tail"): a.nodes == cat,
+    }
+    found = {(entry.kind, entry.name): entry for entry in result.strata if entry.metric == "top1"}
+    assert set(found) > set(rows)
+    for place, mask in rows.items():
+        entry = found[place]
+        assert entry.samples == mask.sum()
+        for name, run in (("a", a), ("b", b)):
+            assert entry.estimates[name].value == pytest.approx(run.values[TOP1][mask].mean())
+        expected = b.values[TOP1][mask].mean() - a.values[TOP1][mask].mean()
+        assert entry.differences["b"].value == pytest.approx(expected)
+    surest = min(result.strata, key=lambda entry: entry.differences["b"].p)
+    assert found["subtree", "animal/cat"].differences["b"].corrected < 0.05
+    assert surest.differences["b"].value < 0
+    assert found["subtree", "moss"].differences["b"].corrected > 0.05
+
+
+def test_small_parts_and_metrics_of_the_whole_are_left_out(tree: Taxonomy) -> None:
+    a = replace(_run(tree, 1, 0.8), whole=frozenset([TOP1]))
+    assert compare({"a": a, "b": a}, resamples=9, permutations=9).strata == []
+    b = _run(tree, 1, 0.8)
+    kept = compare({"a": b, "b": b}, resamples=9, permutations=9, min_samples=41).strata
+    assert {entry.name for entry in kept} == {"animal", "depth 2"}
+
+
+def test_several_runs_add_the_variance_of_runs(tree: Taxonomy) -> None:
+    runs = {name: [_run(tree, 10 * place + seed, share) for seed in range(4)]
+            for place, (name, share) in enumerate((("a", 0.5), ("b", 0.9)))}  # fmt: skip
+    result = compare(runs, run_names={"a": list("wxyz")}, resamples=200, permutations=50)
+    assert result.methods == {"a": ["w", "x", "y", "z"], "b": ["1", "2", "3", "4"]}
+    entry = result.metric("top1")
+    values = [float(run.values[TOP1].mean()) for run in runs["b"]]
+    assert entry.estimates["b"].runs == pytest.approx(values)
+    assert entry.estimates["b"].value == pytest.approx(np.mean(values))
+    assert entry.estimates["b"].sd == pytest.approx(np.std(values, ddof=1))
+    assert entry.differences["b"].test == "runs and samples"
+    assert entry.differences["b"].p < 0.001
+    single = compare({name: run[0] for name, run in runs.items()}, resamples=200, permutations=50)
+    assert math.isnan(single.metric("top1").estimates["b"].sd)
+    assert any("independent runs" in note for note in result.notes)
+    assert any("one run" in note for note in single.notes)
+
+
+def test_comparisons_are_written_and_read(tree: Taxonomy) -> None:
+    a, b, c = _run(tree, 1, 0.6), _run(tree, 2, 0.8), _run(tree, 3, 0.8)
+    result = compare({"a": a, "b": [b, c]}, baseline="b", resamples=30, permutations=30)
+    content = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    again = Comparison.from_dict(content)
+    assert again.to_dict() == result.to_dict()
+    assert math.isnan(again.metric("top1").estimates["a"].sd)
+    with pytest.raises(DataError, match="format is 7"):
+        Comparison.from_dict({**content, "format": 7})
+    del content["metrics"][0]["estimates"]
+    with pytest.raises(DataError, match="incomplete"):
+        Comparison.from_dict(content)
+
+
+def test_the_text_has_all_tables(tree: Taxonomy) -> None:
+    cat = int(tree.encode(["animal/cat"])[0])
+    a, b = _run(tree, 1, 0.8), _run(tree, 2, 0.8, worse_at=cat)
+    text = comparison_text(compare({"first": a, "second": b}, resamples=100, permutations=400))
+    assert "**first** (baseline)" in text
+    assert "## Where on the tree they differ most" in text
+    assert "## By the depth of the label" in text
+    assert next(line for line in text.splitlines() if "animal/cat" in line).count("−*") == 1
+    widths = {len(line) for line in text.splitlines() if line.startswith("| features")}
+    assert len(widths) == 2, "columns of a table are equally wide"
