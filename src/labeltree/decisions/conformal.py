@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from torch import Tensor
 
+from labeltree.decisions.grouping import group_codes
 from labeltree.decisions.paths import Paths
 from labeltree.errors import DataError
 from labeltree.metrics.checks import check_nodes, check_same_length
@@ -152,7 +153,7 @@ def _by_group(
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]], int]:
     """Scores, ascending, what each counts, and the number of groups."""
     values = scores.detach().double().numpy()
-    codes = np.arange(len(values)) if groups is None else _codes(groups)
+    codes = group_codes(groups, len(values)).numpy()
     count = int(codes.max()) + 1
     if promise.counted == "group":
         largest = np.full(count, -np.inf)
@@ -160,15 +161,6 @@ def _by_group(
         values, codes = largest, np.arange(count)
     order = np.argsort(values, kind="stable")
     return values[order], (1.0 / np.bincount(codes))[codes[order]], count
-
-
-def _codes(groups: Tensor) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Numbers 0, 1, … of the groups of samples; each -1 is a group of its own."""
-    given = groups.numpy().copy()
-    alone = given < 0
-    given[alone] = int(given.max(initial=0)) + 1 + np.arange(int(alone.sum()))
-    codes: np.ndarray[tuple[int], np.dtype[np.int64]] = np.unique(given, return_inverse=True)[1]
-    return codes
 
 
 def _rank(count: int, share: Fraction, promise: Promise) -> int:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.conformal import Promise, samples_needed, threshold
+from labeltree.decisions.grouping import count_groups
 from labeltree.metrics.checks import check_tree
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -38,29 +39,26 @@ def thresholds_by_category(
     Returns:
         threshold by category, the threshold of all categories without samples, and which were pooled.
     """
+
+    def held_by(rows: Tensor) -> int:
+        return count_groups(None if groups is None else groups[rows], int(rows.sum()))
+
     by_size: list[tuple[int, int]] = []
     for category in torch.unique(categories).tolist():
         rows = categories == category
-        by_size.append((_count(rows, groups), category))
+        by_size.append((held_by(rows), category))
     by_size.sort()
     needed, pooled, held = samples_needed(promise), list[int](), 0
     for size, category in by_size:
         if size < needed or (pooled and held < needed):
             pooled.append(category)
-            held = _count(torch.isin(categories, torch.tensor(pooled)), groups)
+            held = held_by(torch.isin(categories, torch.tensor(pooled)))
     found: dict[int, float] = {}
     for _, category in by_size:
         rows = torch.isin(categories, torch.tensor(pooled)) if category in pooled else categories == category
         found[category] = threshold(scores[rows], promise, None if groups is None else groups[rows])
     rest = found[pooled[0]] if pooled else max(found.values(), default=math.inf)
     return found, rest, sorted(pooled)
-
-
-def _count(rows: Tensor, groups: Tensor | None) -> int:
-    if groups is None:
-        return int(rows.sum())
-    mine = groups[rows]
-    return int((mine < 0).sum()) + len(torch.unique(mine[mine >= 0]))
 
 
 def bars_of(thresholds: Mapping[int, float], rest: float, depth: int, taxonomy: AnyTaxonomy) -> Tensor:

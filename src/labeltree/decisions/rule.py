@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +12,7 @@ from labeltree.decisions.calibrators import Calibration, Calibrator, fit_calibra
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, threshold
 from labeltree.decisions.costs import TreeCost, cheapest
+from labeltree.decisions.grouping import count_groups, share_of_groups
 from labeltree.decisions.mondrian import bars_of, categories_of, thresholds_by_category
 from labeltree.decisions.paths import Descent, find_paths
 from labeltree.errors import DataError
@@ -40,10 +40,7 @@ class Fitted:
     @property
     def num_groups(self) -> int:
         """How many groups there are, a sample without one being its own."""
-        if self.groups is None:
-            return len(self.scores)
-        alone = self.groups < 0
-        return int(alone.sum()) + len(torch.unique(self.groups[~alone]))
+        return count_groups(self.groups, len(self))
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,7 @@ def fit_rule(
     known = labels >= 0
     fits = torch.zeros(len(labels), dtype=torch.bool)
     if calibration != "none":
-        fits = _part(known, groups, share, seed)
+        fits = share_of_groups(known, groups, share, seed)
         if not bool((usable & ~fits).any()):
             raise DataError(
                 f"of {int(known.sum())} calibration samples none would be left for thresholds once a part "
@@ -193,15 +190,3 @@ def fit_rule(
         None if groups is None else groups[rest],
     )
     return DecisionRule(classes, calibrator, descent, fitted, counts)
-
-
-def _part(known: Tensor, groups: Tensor | None, share: float, seed: int) -> Tensor:
-    """(n,) bool: a share of the groups, drawn by the seed."""
-    names = torch.arange(len(known)) if groups is None else groups.clone()
-    alone = names < 0
-    names[alone] = int(names.max()) + 1 + torch.arange(int(alone.sum())) if len(names) else names[alone]
-    _, codes = torch.unique(names, return_inverse=True)
-    present = torch.unique(codes[known])
-    order = torch.randperm(len(present), generator=torch.Generator().manual_seed(seed))
-    drawn = present[order[: math.floor(share * len(present))]]
-    return torch.isin(codes, drawn)
