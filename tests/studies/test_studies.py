@@ -10,8 +10,8 @@ import yaml
 
 from labeltree.studies.beside import baselines
 from labeltree.studies.execute import execute
-from labeltree.studies.plan import StudyError, read_study
 from labeltree.studies.output import study_table
+from labeltree.studies.plan import StudyError, read_study
 from labeltree.training.reading import RecipeError
 
 

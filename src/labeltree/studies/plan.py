@@ -34,7 +34,8 @@ class Method:
 
     Attributes:
         name: as the table shows it.
-        settings: what this method changes in the shared recipe; keys may be dotted (``hwc.alpha``).
+        settings: what this method changes in the shared recipe; keys may be dotted (``hwc.alpha``). In the
+            file they may come from a ``recipe``, a path from the study's folder, and be changed further.
         trials: further settings, one dictionary a trial; the best on validation is used for all seeds.
         family: the method of the file that this is a point of; without a grid, its name.
         point: where in the grid: (axis, label) pairs; empty where the method is in none.
@@ -156,7 +157,9 @@ def read_study(path: str | Path) -> Study:
         content = yaml.safe_load(Path(path).read_text("utf-8"))
         axes = tuple(read_axes(content.pop("grid", None) or {}))
         methods = [
-            method for name, entry in content.pop("methods").items() for method in _methods(name, entry, axes)
+            method
+            for name, entry in content.pop("methods").items()
+            for method in _methods(name, entry or {}, axes, Path(path).parent)
         ]
         paper = tuple(read_paper(content.pop("paper", None) or [], [method.name for method in methods]))
         content["baselines"] = tuple(content.get("baselines", Study.baselines))
@@ -168,12 +171,15 @@ def read_study(path: str | Path) -> Study:
     return study
 
 
-def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...]) -> list[Method]:
+def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: Path) -> list[Method]:
     """One method of the file, at every point of the axes that it varies along."""
-    if unknown := set(entry or {}) - {"settings", "trials", "grid"}:
-        raise ValueError(f"method '{name}' has '{min(unknown)}'; a method has settings, trials and grid")
-    entry = entry or {}
-    settings, trials = dict(entry.get("settings") or {}), list(entry.get("trials") or [{}])
+    if unknown := set(entry) - {"recipe", "settings", "trials", "grid"}:
+        raise ValueError(
+            f"method '{name}' has '{min(unknown)}'; it may have recipe, settings, trials and grid"
+        )
+    settings = _of_recipe(folder / entry["recipe"]) if "recipe" in entry else {}
+    settings |= entry.get("settings") or {}
+    trials = list(entry.get("trials") or [{}])
     chosen = entry.get("grid", True)
     wanted = [axis.name for axis in axes] if chosen is True else list(chosen or ())
     if strange := set(wanted) - {axis.name for axis in axes}:
@@ -191,6 +197,16 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...]) -> list[M
         )
         for point, more in grid_points(own)
     ]
+
+
+def _of_recipe(path: Path) -> dict[str, Any]:
+    """The settings of a recipe file, dotted."""
+    import yaml
+
+    flat: dict[str, Any] = {}
+    for key, value in yaml.safe_load(path.read_text("utf-8")).items():
+        flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, dict) else {key: value}
+    return flat
 
 
 def _check(study: Study) -> None:

@@ -23,7 +23,7 @@ def welch(first: Sequence[float], second: Sequence[float]) -> float:
 
     Example:
         >>> round(welch([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]), 4)
-        0.2847
+        0.2846
     """
     if len(first) < 2 or len(second) < 2:
         return math.nan
