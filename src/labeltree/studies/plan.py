@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class Study:
         """The recipe of one run."""
         settings = self.settings(method, trial, seed)
         objective = str(settings.get("objective", Recipe.objective))
-        return RecipeParser(objective).recipe(settings=_nested(settings))
+        return _parser(objective).recipe(settings=_nested(settings))
 
     def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
         """Names all that a run depends on and, where it is measured, how; stored results are found by it."""
@@ -127,6 +128,12 @@ class Study:
                 raise StudyError(f"no method is called '{pattern}'; there are {', '.join(families)}")
             found += [method for method in fits if method not in found]
         return [method for method in self.methods if method in found]
+
+
+@cache
+def _parser(objective: str) -> RecipeParser:
+    """Building one takes longer than reading many recipes with it."""
+    return RecipeParser(objective)
 
 
 def slug(name: str) -> str:
