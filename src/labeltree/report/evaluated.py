@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
     Ground,
+    MethodResult,
     evaluate,
     save_outcomes,
     translate,
@@ -171,22 +173,31 @@ def _write(
 
 
 def headline(result: EvaluationResult) -> str:
-    """The main numbers of every method as a plain-text table."""
+    """The main numbers of every method with their confidence intervals, as a plain-text table."""
     shown = [
         (metric, role)
         for metric, role in HEADLINE
         if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
     ]
-    names = [f"{metric.replace('_', ' ')}" for metric, _ in shown]
-    width = max(len(name) for name in result.methods)
-    lines = [" " * width + "  " + "  ".join(names)]
+    columns = [["", *(metric.replace("_", " ") for metric, _ in shown)]]
     for name, method in result.methods.items():
-        cells = [
-            f"{method.score(metric, role):>{len(title)}.4f}"
-            for (metric, role), title in zip(shown, names, strict=True)
-        ]
-        lines.append(f"{name:<{width}}  " + "  ".join(cells))
+        columns.append([name, *(_with_interval(method, metric, role) for metric, role in shown)])
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+    if any(method.intervals for method in result.methods.values()):
+        lines.append(
+            f"in brackets: {result.settings.confidence:.0%} confidence intervals over the test samples"
+        )
     return "\n".join(lines)
+
+
+def _with_interval(method: MethodResult, metric: str, role: str) -> str:
+    low, high = method.interval(metric, role)
+    ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+    return f"{method.score(metric, role):.4f}{ends}"
 
 
 def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:

@@ -1,0 +1,107 @@
+"""``labeltree compare``: tables and evaluated folders in, a comparison out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.evaluation import Comparison, evaluate, save_outcomes
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A taxonomy and four tables of the same samples, of which ``good`` is the best by far."""
+    place = tmp_path_factory.mktemp("compare")
+    tree = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "elm")])
+    tree.save(place / "tree.json")
+    nodes = tree.leaves.repeat(50)
+    split = np.where(np.arange(len(nodes)) % 5 < 3, "train", "test")
+    for seed, (name, noise) in enumerate((("plain", 1.6), ("good", 0.2), ("good-2", 0.25), ("good-3", 0.3))):
+        generator = torch.Generator().manual_seed(seed)
+        points = torch.eye(tree.num_nodes)[nodes] + noise * torch.randn(
+            len(nodes), tree.num_nodes, generator=generator
+        )
+        EmbeddingTable(points, nodes, split).save(place / f"{name}.npz")
+    return place
+
+
+def _call(*words: str | Path) -> int:
+    return main(["compare", "--resamples", "99", "--permutations", "999", *map(str, words)])
+
+
+def test_tables_are_evaluated_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "tables"
+    assert (
+        _call(folder / "plain.npz", folder / "good.npz", "--taxonomy", folder / "tree.json", "--out", out)
+        == 0
+    )
+    result = Comparison.from_dict(json.loads((out / "comparison.json").read_text()))
+    assert result.baseline == "plain"
+    assert result.samples == 80
+    part = result.metric("top1").differences["good"]
+    assert part.value > 0.3
+    assert part.corrected < 0.05
+    printed = capsys.readouterr().out
+    assert (out / "comparison.md").read_text().strip() in printed
+    assert "Where on the tree they differ most" in printed
+
+
+def test_evaluated_folders_are_compared_as_they_are(folder: Path) -> None:
+    tree = Taxonomy.from_file(folder / "tree.json")
+    for name in ("plain", "good"):
+        done = evaluate(EmbeddingTable.load(folder / f"{name}.npz", tree), tree, name=name)
+        save_outcomes(RunFolder(folder / name).outcomes, done.outcomes)
+        RunFolder(folder / name).write_json(RunFolder(folder / name).metrics, done.to_dict())
+    out = folder / "folders"
+    names = ["--name", f"ours={folder / 'good'}", "--baseline", "ours", "--metrics", "top1", "ahp"]
+    assert _call(folder / "plain", *names, "--out", out) == 0
+    result = Comparison.from_dict(json.loads((out / "comparison.json").read_text()))
+    scores = json.loads((folder / "plain" / "metrics.json").read_text())["methods"]["plain"]
+    assert {entry.metric for entry in result.metrics} == {"top1", "ahp"}
+    found = result.metric("top1").estimates["plain"]
+    assert found.value == pytest.approx(scores["scores"]["embeddings"]["top1"], rel=1e-12)
+    assert list(result.metric("top1").differences) == ["plain"]
+
+
+def test_several_seeds_are_one_method(folder: Path) -> None:
+    out = folder / "seeds"
+    runs = ",".join(str(folder / f"{name}.npz") for name in ("good", "good-2", "good-3"))
+    words = [folder / "plain.npz", "--name", f"ours={runs}", "--taxonomy", folder / "tree.json", "--out", out]
+    assert _call(*words) == 0
+    result = Comparison.from_dict(json.loads((out / "comparison.json").read_text()))
+    assert len(result.methods["ours"]) == 3
+    assert len(result.metric("top1").estimates["ours"].runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{0}/plain.npz"], "at least two runs"),
+        (["{0}/plain.npz", "{0}/good.npz"], "name the taxonomy of its labels, --taxonomy FILE"),
+        (["{0}/plain.npz", "{0}/nothing", "--taxonomy", "{0}/tree.json"], "the folder does not exist"),
+        (["{0}/plain.npz", "{0}", "--taxonomy", "{0}/tree.json"], "run 'labeltree evaluate"),
+        (["{0}/plain.npz", "{0}/plain.npz"], "named twice"),
+        (["a", "--name", "b"], "expected NAME=RUN"),
+        (["--name", "b=x,x", "--name", "c=y"], "has a run twice"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _call(*(word.format(folder) for word in words), "--out", folder / "never") == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "never").exists()
+
+
+def test_help_loads_nothing_heavy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--help"]) == 0
+    assert "--baseline" in capsys.readouterr().out
+    assert "labeltree.cli.compare" in sys.modules
