@@ -40,6 +40,7 @@ from labeltree.data.datasets import (
 from labeltree.data.fetching.pretrained import fetch_weights
 from labeltree.data.fetching.word_vectors import glove_file
 from labeltree.data.fetching.wordnet import fetch_wordnet, wordnet_folder
+from labeltree.data.folds import hold_out_fold, make_folds
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.opening import open_source
 from labeltree.data.progress import ProgressLine
@@ -101,7 +102,9 @@ __all__ = [
     "imagenet_32_taxonomy",
     "imagenet_graph",
     "imagenet_taxonomy",
+    "hold_out_fold",
     "list_datasets",
+    "make_folds",
     "make_splits",
     "odir_graph",
     "odir_taxonomy",
