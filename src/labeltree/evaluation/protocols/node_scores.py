@@ -1,0 +1,216 @@
+"""``node-scores``: every node of the taxonomy as a test of its own, as clinical studies report one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.class_probabilities import probe_probabilities
+from labeltree.evaluation.folds import leak_notes, table_folds
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.reading import Reading
+from labeltree.metrics.functional import (
+    node_decision_metrics,
+    node_metrics_at,
+    node_ranking_metrics,
+    node_thresholds,
+)
+from labeltree.metrics.functional.node_scores import Below
+from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.naming import some
+
+__all__ = ["NodeScoresOptions", "node_scores_protocol"]
+
+RATES = ("sensitivity", "specificity", "ppv", "npv", "balanced_accuracy")
+_HELD_OUT = 5  # without validation samples, one fold of so many
+
+
+@dataclass(frozen=True)
+class NodeScoresOptions:
+    """What can be chosen.
+
+    Attributes:
+        roles: what the probe reads: ``features``, ``embeddings`` or both.
+        sensitivity: the operating point of every node is the greatest threshold that reaches this sensitivity
+            on the validation samples; None chooses it by Youden's index.
+    """
+
+    roles: tuple[str, ...] = ("features",)
+    sensitivity: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sensitivity is not None and not 0 < self.sensitivity <= 1:
+            raise ValueError(f"sensitivity is {self.sensitivity}, expected a share above 0 and at most 1")
+
+
+@register(
+    "node-scores",
+    summary="AUROC, sensitivity, specificity, predictive values of every node, inner ones too",
+    source="Hanley & McNeil 1982; Youden 1950; none of the five papers reports it",
+    options=NodeScoresOptions,
+)
+def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> ProtocolResult:
+    """Score every node by the linear probe's probabilities, at its decision and at an operating point.
+
+    Names: ``auroc``, ``average_precision``; ``decision_…`` where the most probable class decides, ``point_…``
+    at the operating point, ``own_…`` by the model's own answers; by node also ``point_threshold``, and how
+    many ``positives`` and ``negatives`` there are. Scores are means over the nodes below the root that have
+    both, each counting once.
+    """
+    taxonomy, notes = inputs.ground.judge, list[str]()
+    learn, validate = _validation(inputs, notes)
+    if not len(learn):
+        raise DataError("no training sample has a finest label, so that no class can be learned")
+    parts = {
+        role: _of_reading(reading, inputs, options, learn, validate, notes)
+        for role, reading in inputs.chosen(options.roles).items()
+    }
+    notes += leak_notes(inputs.table, learn, inputs.samples.test)
+    own = inputs.table.predictions
+    target = inputs.nodes[inputs.samples.test]
+    if own is not None and bool((own[inputs.samples.test] >= 0).any()):
+        answers = own[inputs.samples.test].clamp_min(0)  # no answer says nothing, as the root does
+        judge = inputs.ground.in_judge
+        rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
+        part = _result({f"own_{name}": rates[name] for name in RATES}, _Nodes.of(rates, taxonomy))
+        parts["predictions"] = part
+    chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
+    notes.append(
+        f"Operating points were chosen by {chosen} on {len(validate)} validation samples, and are judged on "
+        f"{len(target)} test samples. PPV and NPV hold where the nodes are as frequent as here."
+    )
+    counts = {"validation samples": len(validate), "test samples": len(target)}
+    return ProtocolResult.joined("Every node against the rest", parts, counts=counts, notes=notes)
+
+
+def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
+    """Rows to learn from, and rows to choose operating points on."""
+    table, learned = inputs.table, inputs.learned
+    if table.split is not None and inputs.split not in ("val", "train"):
+        rows = torch.from_numpy(np.flatnonzero(table.split == "val"))
+        rows = rows[table.nodes[rows] > 0]
+        if len(rows):
+            return learned, rows
+    fold = table_folds(table, inputs.samples.train, inputs.ground, _HELD_OUT, inputs.settings.seed)
+    held_out = inputs.samples.train[fold == 0]
+    notes.append(
+        f"There are no validation samples: one training sample in {_HELD_OUT} was held out to choose the "
+        "operating points, and the probe learned from the others."
+    )
+    return learned[~torch.isin(learned, held_out)], held_out
+
+
+def _of_reading(
+    reading: Reading,
+    inputs: Inputs,
+    options: NodeScoresOptions,
+    learn: Tensor,
+    validate: Tensor,
+    notes: list[str],
+) -> ProtocolResult:
+    judge, rows = inputs.ground.judge, torch.cat([validate, inputs.samples.test])
+    vectors, labels = reading.vectors, inputs.nodes
+    probe = probe_probabilities(vectors[learn], labels[learn], vectors[rows], inputs.settings)
+    if probe.gap:
+        notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
+    classes, target = inputs.ground.in_judge(probe.classes), inputs.ground.in_judge(labels[rows])
+    first, test = slice(0, len(validate)), slice(len(validate), None)
+    thresholds = node_thresholds(
+        probe.values[first], target[first], judge, classes=classes, sensitivity=options.sensitivity
+    )
+    decided = node_decision_metrics(inputs.ground.in_judge(probe.predicted[test]), target[test], judge)
+    nodes = _Nodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
+    found = node_ranking_metrics(probe.values[test], target[test], judge, classes=classes)
+    found = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in found.items()}
+    at = node_metrics_at(thresholds, probe.values[test], target[test], judge, classes=classes)
+    found |= {f"decision_{name}": decided[name] for name in RATES}
+    found |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
+    result = _result(found, nodes)
+    result.by_node["point_threshold"] = nodes.named(thresholds)
+    result.by_node["positives"] = nodes.named(nodes.positives.double())
+    result.by_node["negatives"] = nodes.named(nodes.negatives.double())
+    notes.extend(sentence for sentence in nodes.undefined() if sentence not in notes)
+    return result
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes below the root, by what can be said of them.
+
+    Attributes:
+        taxonomy: of the nodes.
+        positives: ``(N,)`` test samples at or below each.
+        negatives: ``(N,)`` test samples that are not.
+        told: ``(N,)`` bool, some learned classes lie at or below it and some do not.
+        shown: ``(N,)`` bool, it has test samples or learned classes.
+    """
+
+    taxonomy: AnyTaxonomy
+    positives: Tensor
+    negatives: Tensor
+    told: Tensor
+    shown: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        rates: Mapping[str, Tensor],
+        taxonomy: AnyTaxonomy,
+        classes: Tensor | None = None,
+        num_classes: int = 0,
+    ) -> _Nodes:
+        """From rates with their counts, and how many of the learned classes lie at or below each node."""
+        positives = rates["true_positives"] + rates["false_negatives"]
+        negatives = rates["false_positives"] + rates["true_negatives"]
+        below_root = torch.arange(taxonomy.num_nodes) > 0
+        if classes is None:
+            return cls(taxonomy, positives, negatives, below_root, below_root & (positives > 0))
+        told = below_root & (classes > 0) & (classes < num_classes)
+        return cls(taxonomy, positives, negatives, told, below_root & ((positives > 0) | (classes > 0)))
+
+    @property
+    def counted(self) -> Tensor:
+        """``(N,)`` bool, it has samples of both kinds and counts in the means."""
+        return self.shown & (self.positives > 0) & (self.negatives > 0)
+
+    def named(self, values: Tensor) -> dict[str, float]:
+        """The numbers ``(N,)`` of the nodes that are shown, by path name."""
+        nodes = self.shown.nonzero().squeeze(1).tolist()
+        return {self.taxonomy.path_name(node): float(values[node]) for node in nodes}
+
+    def undefined(self) -> list[str]:
+        """Sentences on the nodes that have no AUROC."""
+        kinds = (
+            ("have no test sample", self.positives == 0),
+            ("have all test samples", (self.positives > 0) & (self.negatives == 0)),
+            ("have all learned classes, or none,", self.counted & ~self.told),
+        )
+        found = []
+        for what, mask in kinds:
+            names = [self.taxonomy.path_name(v) for v in (self.shown & mask).nonzero().squeeze(1).tolist()]
+            if names:
+                found.append(
+                    f"Nodes that {what} at or below them have no AUROC (NaN): {some(names, 3)}. They are in "
+                    "no mean of it."
+                )
+        return found
+
+
+def _result(values: Mapping[str, Tensor], nodes: _Nodes) -> ProtocolResult:
+    """Numbers ``(N,)`` by name: their means, their means by depth, and each by node."""
+    counted = {name: column.masked_fill(~nodes.counted, torch.nan) for name, column in values.items()}
+    depths = [nodes.taxonomy.depth == depth for depth in range(1, nodes.taxonomy.max_depth + 1)]
+    return ProtocolResult(
+        "",
+        scores={name: float(torch.nanmean(column)) for name, column in counted.items()},
+        by_depth={
+            name: [float(torch.nanmean(column[depth])) for depth in depths]
+            for name, column in counted.items()
+        },
+        by_node={name: nodes.named(column) for name, column in values.items()},
+    )
