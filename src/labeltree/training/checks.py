@@ -23,7 +23,12 @@ def check_recipe(recipe: Recipe) -> None:
     check_ranges(recipe)
     if recipe.coarsen is not None and recipe.train_taxonomy is not None:
         raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
+    if recipe.fold is not None:
+        from labeltree.data.folds import fold_number
+
+        fold_number(recipe.fold)
     optimizer = recipe.optimizer
+    check_idle(recipe, ["test"], recipe.fold is not None, "while fold chooses the test samples")
     check_idle(recipe, ["projection"], recipe.train_taxonomy is None, "without train_taxonomy")
     check_idle(recipe, ["inner"], recipe.inner_share == 0, "while inner_share is 0")
     if recipe.views not in ("auto", "word-deletion"):

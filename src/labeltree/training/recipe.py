@@ -76,6 +76,8 @@ class Recipe:
         test_limit: test on at most this many, drawn likewise.
         val: share of the training samples that is held out for validation.
         test: share held out for the test, where the data set has no test split of its own.
+        fold: for cross-validation, ``2/5``: test on the second of five folds, which never part a group. All
+            folds of a seed are of one division; samples that the data set holds for the test are left out.
         seed: of weights, splits, batches and views.
         head: the projection head.
         optimizer: how weights move.
@@ -137,6 +139,7 @@ class Recipe:
     test_limit: int | None = None
     val: float = 0.1
     test: float = 0.2
+    fold: str | None = None
     seed: int = 0
     head: HeadRecipe = field(default_factory=HeadRecipe)
     optimizer: OptimizerRecipe = field(default_factory=OptimizerRecipe)

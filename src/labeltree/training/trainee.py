@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import lightning as L
 import torch
 
-from labeltree.data import Source, make_splits, open_source
+from labeltree.data import Source, hold_out_fold, make_splits, open_source
 from labeltree.data.progress import Progress
 from labeltree.models import (
     AdaptedEncoder,
@@ -58,6 +58,8 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
         progress=progress,
         **recipe.table.columns,
     )
+    if recipe.fold is not None:
+        source = hold_out_fold(source, recipe.fold, recipe.seed)
     return make_splits(
         source,
         val=recipe.val,
