@@ -60,7 +60,8 @@ def _check_scores(result: EvaluationResult) -> None:
             assert found[role, metric] == pytest.approx(value, abs=1e-12, nan_ok=True), metric
             low, high = result.main.interval(metric, role)
             assert low <= value <= high or np.isnan(value), metric
-    assert left_out == {"pair_violations"}
+    assert not left_out
+    assert ("embeddings", "pair_violations") in result.outcomes["mine"].whole
     for name, prefix, role in (("probe", "", "features"), ("prototypes", "prototype_", "embeddings")):
         for depth, value in enumerate(result.main.by_depth[name], start=1):
             assert found[role, f"{prefix}accuracy_at_depth_{depth}"] == pytest.approx(value, abs=1e-12)

@@ -111,3 +111,55 @@ def test_bad_arguments_are_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             functional.pair_violations(points, nodes, TAXONOMY, **options)
+
+
+def weighted(points: Tensor, nodes: Tensor, weights: list[float]) -> float:
+    """The share of comparisons where a comparison weighs as much as its four rows multiplied."""
+    pairs = []
+    for i, j in combinations([row for row, node in enumerate(nodes.tolist()) if node >= 0], 2):
+        lca = TREE.lca(int(nodes[i]), int(nodes[j]))
+        if lca not in (int(nodes[i]), int(nodes[j])) or lca in TREE.leaves:
+            distance = -score("euclidean", points[i].tolist(), points[j].tolist())
+            pairs.append((weights[i] * weights[j], TREE.depth(lca), distance))
+    violating = comparable = 0.0
+    for weight_a, depth_a, distance_a in pairs:
+        for weight_b, depth_b, distance_b in pairs:
+            if depth_a > depth_b:
+                comparable += weight_a * weight_b
+                violating += weight_a * weight_b * (distance_a > distance_b)
+    return violating / comparable
+
+
+def test_pseudo_values_are_the_derivatives_by_the_weights_of_the_samples() -> None:
+    points, nodes = sample(12, 3)
+    found = functional.pair_violations(points, nodes, TAXONOMY, Euclidean(), reduction="none")
+    share = functional.pair_violations(points, nodes, TAXONOMY, Euclidean())
+    assert torch.equal(found.isnan(), nodes < 0)
+    assert found.nanmean().item() == pytest.approx(share.item(), rel=1e-12)
+    labelled = int((nodes >= 0).sum())
+    step = 1e-5
+    for row in (nodes >= 0).nonzero().squeeze(1).tolist():
+        ends = [
+            weighted(points, nodes, [1 + side * step * (i == row) for i in range(12)]) for side in (1, -1)
+        ]
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert found[row].item() == pytest.approx(share.item() + labelled * slope, abs=1e-6)
+
+
+def test_their_spread_is_that_of_the_share() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shares, errors = [], []
+    for _ in range(150):
+        nodes = TAXONOMY.leaves[torch.randint(len(TAXONOMY.leaves), (60,), generator=generator)]
+        points = torch.nn.functional.one_hot(nodes, TAXONOMY.num_nodes).double()
+        points += 0.5 * torch.randn(points.shape, generator=generator, dtype=torch.float64)
+        values = functional.pair_violations(points, nodes, TAXONOMY, Euclidean(), reduction="none")
+        shares.append(values.mean())
+        errors.append(values.std() / 60**0.5)
+    assert torch.stack(errors).mean().item() == pytest.approx(torch.stack(shares).std().item(), rel=0.2)
+
+
+def test_pseudo_values_are_of_comparisons() -> None:
+    points, nodes = sample(5, 0)
+    with pytest.raises(ValueError, match="reading 'triplets'"):
+        functional.pair_violations(points, nodes, TAXONOMY, reading="triplets", reduction="none")

@@ -79,10 +79,13 @@ def gather_outcomes(
     violated = _placed(prototypes.violated, tested, len(nodes))
     values["embeddings", "parent_violations"] = violated
     values["embeddings", "parent_order_accuracy"] = 1 - violated
+    pairs: Key = ("embeddings", "pair_violations")
+    values[pairs] = _placed(prototypes.pair_values, tested, len(nodes))
     for role, ranked in retrieval.items():
         values |= {(role, m): _placed(v, searched, len(nodes)) for m, v in ranked.values.items()}
     frequency = class_frequency(table, samples, ground.tree.num_nodes, settings.frequency_bounds)
     return Outcomes(
+        whole=frozenset([pairs]),
         instances=(everything if table.instances is None else table.instances[everything]).numpy(),
         nodes=nodes.numpy(),
         taxonomy=ground.tree,

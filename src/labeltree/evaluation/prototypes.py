@@ -31,6 +31,7 @@ class PrototypeResult:
         under_root: samples left out of them because their parent is the root.
         predicted: ``(m,)`` the node that each test sample was given.
         violated: ``(m,)`` float64, whether each test sample is a parent violation; NaN if it does not count.
+        pair_values: ``(m,)`` float64, pseudo-values of the pair violations, see `pair_violations`.
     """
 
     scores: dict[str, float]
@@ -39,6 +40,7 @@ class PrototypeResult:
     under_root: int
     predicted: Tensor
     violated: Tensor
+    pair_values: Tensor
 
 
 def prototype_scores(
@@ -63,20 +65,32 @@ def prototype_scores(
     violated[decided] = parent_violations(
         points[tested], nodes[tested], ground.tree, prototypes, geometry=geometry, reduction="none"
     )
-    pairs = pair_violations(
-        points[tested],
-        ground.in_judge(nodes[tested]),
-        ground.judge,
-        geometry,
-        max_pairs=settings.max_pairs,
-        seed=settings.seed,
+    labels = ground.in_judge(nodes[tested])
+    pairs, pair_values = (
+        pair_violations(
+            points[tested],
+            labels,
+            ground.judge,
+            geometry,
+            max_pairs=settings.max_pairs,
+            seed=settings.seed,
+            reduction=reduction,
+        )
+        for reduction in ("mean", "none")
     )
+    pair_values = torch.full_like(violated, torch.nan).masked_scatter_(decided, pair_values)
     found = {f"prototype_{name}": value for name, value in scores.items()}
     found["parent_violations"] = float(order["parent_violations"])
     found["parent_order_accuracy"] = float(order["parent_order_accuracy"])
     found["pair_violations"] = float(pairs)
     return PrototypeResult(
-        found, by_depth, int(order["samples"]), int(order["samples_root_parent"]), predicted, violated
+        found,
+        by_depth,
+        int(order["samples"]),
+        int(order["samples_root_parent"]),
+        predicted,
+        violated,
+        pair_values,
     )
 
 

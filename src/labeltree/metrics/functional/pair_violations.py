@@ -7,6 +7,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_positive, check_same_length
+from labeltree.metrics.reduction import check_reduction, spread
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["pair_violations"]
@@ -25,6 +26,7 @@ def pair_violations(
     ties: str = "ignore",
     max_pairs: int = 1_000_000,
     seed: int = 0,
+    reduction: str = "mean",
 ) -> Tensor:
     """Share of violations of the hierarchy among pairs of samples (Zhang et al. 2022, supplement E and Table
     4).
@@ -52,13 +54,16 @@ def pair_violations(
         max_pairs: with more pairs than this, so many are drawn at random (for "triplets": as many samples,
             each with all its pairs).
         seed: of that draw.
+        reduction: "mean", or "none" for (n,) pseudo-values, NaN where a sample has no label, whose mean is
+            the share of "comparisons" and whose spread is that of the share: θ + n·∂θ/∂w_i, with the weights
+            w = 1 of the samples (the infinitesimal jackknife). One of them alone says nothing.
 
     Returns:
-        float64 scalar; NaN if nothing is comparable.
+        float64 scalar; NaN if nothing is comparable; or (n,) with `reduction="none"`.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, labels outside the taxonomy,
-            an unknown reading or rule for ties.
+            an unknown reading or rule for ties, or pseudo-values of another reading than "comparisons".
 
     Example:
         >>> import torch
@@ -79,6 +84,9 @@ def pair_violations(
         raise ValueError(f"reading is {reading!r}; expected one of {', '.join(map(repr, _READINGS))}")
     if ties not in ("ignore", "count"):
         raise ValueError(f"ties is {ties!r}; expected 'ignore' or 'count'")
+    check_reduction(reduction)
+    if reduction == "none" and reading != "comparisons":
+        raise ValueError(f"reduction is 'none' with reading {reading!r}; expected reading 'comparisons'")
     labelled = nodes >= 0
     points, nodes = embeddings[labelled].detach().double(), nodes[labelled].long()
     geometry, tied = geometry or Sphere(), ties == "count"
@@ -96,6 +104,10 @@ def pair_violations(
             violating, comparable = violating + found[0], comparable + found[1]
         return _share(violating, comparable, points)
     first, second = (side.to(nodes.device) for side in _choose_pairs(count, max_pairs, generator))
+    if reduction == "none":
+        decided, distance, depth = _decided(points, nodes, first, second, taxonomy, geometry)
+        values = _pseudo_values(first[decided], second[decided], distance, depth, count, tied)
+        return spread(values, labelled)
     distance, depth = _measure(points, nodes, first, second, taxonomy, geometry)
     if reading == "comparisons":
         return _share(*_count_comparisons(distance, depth, tied), points)
@@ -116,6 +128,13 @@ def _measure(
     points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: AnyTaxonomy, geometry: Geometry
 ) -> tuple[Tensor, Tensor]:
     """Distances and LCA depths (p,) of the pairs whose LCA depth is decided."""
+    return _decided(points, nodes, first, second, taxonomy, geometry)[1:]
+
+
+def _decided(
+    points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: AnyTaxonomy, geometry: Geometry
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Which pairs have a decided LCA depth, and their distances and depths."""
     u, v = nodes[first], nodes[second]
     lca = taxonomy.lca(u, v)
     decided = taxonomy.is_leaf.to(lca.device)[lca] | ((lca != u) & (lca != v))
@@ -125,7 +144,7 @@ def _measure(
         for i, j in zip(torch.split(first, _CHUNK_PAIRS), torch.split(second, _CHUNK_PAIRS), strict=True)
     ]
     distance = torch.cat(parts) if parts else points.new_empty(0)
-    return distance, taxonomy.depth.to(lca.device)[lca[decided]]
+    return decided, distance, taxonomy.depth.to(lca.device)[lca[decided]]
 
 
 def _count_comparisons(distance: Tensor, depth: Tensor, tied: bool) -> tuple[int, int]:
@@ -137,6 +156,27 @@ def _count_comparisons(distance: Tensor, depth: Tensor, tied: bool) -> tuple[int
         violating += int(torch.searchsorted(shallower, deeper, right=tied).sum())
         comparable += len(shallower) * len(deeper)
     return violating, comparable
+
+
+def _pseudo_values(
+    first: Tensor, second: Tensor, distance: Tensor, depth: Tensor, count: int, tied: bool
+) -> Tensor:
+    """(count,) pseudo-values of the share: each pair's comparisons go to both of its samples."""
+    violating, comparable = torch.zeros_like(distance), torch.zeros_like(distance)
+    for level in torch.unique(depth).tolist():
+        here = depth == level
+        own = distance[here].contiguous()
+        shallower = distance[depth < level].sort().values
+        deeper = distance[depth > level].sort().values
+        violating[here] += torch.searchsorted(shallower, own, right=tied)
+        violating[here] += len(deeper) - torch.searchsorted(deeper, own, right=not tied)
+        comparable[here] += len(shallower) + len(deeper)
+    total = comparable.sum() / 2
+    share = violating.sum() / 2 / total
+    gained = (violating - share * comparable) / total
+    derivative = torch.zeros(count, dtype=torch.float64, device=distance.device)
+    derivative.index_add_(0, first, gained).index_add_(0, second, gained)
+    return share + count * derivative
 
 
 def _count_pairs(distance: Tensor, depth: Tensor, tied: bool, *, finer_only: bool) -> tuple[int, int]:
