@@ -1,0 +1,313 @@
+"""Protocols `node-scores`, `per-group` and `k-fold`, against their parts put together by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from labelled_vectors import tree_vectors
+from sklearn.metrics import roc_auc_score
+
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, Ground, choose_samples, evaluate
+from labeltree.evaluation.class_probabilities import probe_probabilities
+from labeltree.evaluation.folds import row_groups, table_folds
+from labeltree.evaluation.probe import fit_and_predict
+from labeltree.evaluation.protocol import Inputs, ProtocolResult, get_protocol, run_protocol
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
+
+
+@pytest.fixture(scope="module")
+def clinic(taxonomy: Taxonomy) -> EmbeddingTable:
+    """Patients with four images each, of one leaf and in one split; vectors that overlap."""
+    patients = torch.arange(120)
+    leaf = taxonomy.leaves[patients % taxonomy.num_leaves]
+    side = np.array(["train", "val", "test"])[(patients.numpy() // taxonomy.num_leaves) % 3]
+    nodes, groups = leaf.repeat_interleave(4), patients.repeat_interleave(4)
+    return EmbeddingTable(
+        embeddings=tree_vectors(taxonomy, nodes, 5, 0.7, 3),
+        nodes=nodes,
+        split=np.repeat(side, 4),
+        groups=groups * 10,
+    )
+
+
+def run(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy, **options: Any) -> ProtocolResult:
+    chosen: Mapping[str, Any] = {name: options}
+    settings = EvaluationSettings(options=chosen)
+    ground = Ground.of(taxonomy)
+    table = ground.table(table)
+    samples = choose_samples(table, ground.tree, "test", settings)
+    return run_protocol(get_protocol(name), Inputs(table, ground, samples, settings))
+
+
+def of_split(table: EmbeddingTable, split: str) -> torch.Tensor:
+    return torch.from_numpy(np.flatnonzero(table.split == split))
+
+
+def below(taxonomy: Taxonomy, name: str) -> list[int]:
+    node = taxonomy.find(name)
+    return [leaf for leaf in taxonomy.leaves.tolist() if node in [*taxonomy.ancestors_of(leaf), leaf]]
+
+
+@pytest.mark.parametrize("name", ["animal", "animal/mammal", "animal/mammal/dog", "plant/moss"])
+def test_node_scores_are_those_of_the_probe(clinic: EmbeddingTable, taxonomy: Taxonomy, name: str) -> None:
+    result = run("node-scores", clinic, taxonomy)
+    train, test, val = (of_split(clinic, split) for split in ("train", "test", "val"))
+    rows = torch.cat([val, test])
+    probe = probe_probabilities(
+        clinic.embeddings[train], clinic.nodes[train], clinic.embeddings[rows], EvaluationSettings()
+    )
+    leaves = torch.tensor(below(taxonomy, name))
+    score = probe.values[:, torch.isin(probe.classes, leaves)].sum(1)
+    truth = torch.isin(clinic.nodes[rows], leaves)
+    of_val, of_test = slice(0, len(val)), slice(len(val), None)
+
+    found = {key.removeprefix("embeddings."): column[name] for key, column in result.by_node.items()}
+    assert found["auroc"] == pytest.approx(roc_auc_score(truth[of_test], score[of_test]), abs=1e-9)
+    said = torch.isin(probe.predicted[of_test], leaves)
+    assert found["decision_sensitivity"] == pytest.approx(float(said[truth[of_test]].double().mean()))
+    threshold = found["point_threshold"]
+    best = max(
+        float((score[of_val] >= t)[truth[of_val]].double().mean())
+        - float((score[of_val] >= t)[~truth[of_val]].double().mean())
+        for t in score[of_val].tolist()
+    )
+    at = score[of_val] >= threshold - 1e-12
+    assert float(at[truth[of_val]].double().mean() - at[~truth[of_val]].double().mean()) == pytest.approx(
+        best
+    )
+    at = score[of_test] >= threshold - 1e-12
+    assert found["point_specificity"] == pytest.approx(float((~at)[~truth[of_test]].double().mean()))
+    assert (found["positives"], found["negatives"]) == (
+        int(truth[of_test].sum()),
+        int((~truth[of_test]).sum()),
+    )
+
+
+def test_means_of_node_scores_count_every_node_once(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    result = run("node-scores", clinic, taxonomy)
+    by_node = result.by_node["embeddings.auroc"]
+    assert set(by_node) == {taxonomy.path_name(node) for node in range(1, taxonomy.num_nodes)}
+    assert result.scores["embeddings.auroc"] == pytest.approx(statistics.fmean(by_node.values()))
+    coarsest = [by_node["animal"], by_node["plant"]]
+    assert result.by_depth["embeddings.auroc"][0] == pytest.approx(statistics.fmean(coarsest))
+    assert "embeddings.point_threshold" not in result.scores
+
+
+def test_operating_points_do_not_see_the_test_samples(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    plain = run("node-scores", clinic, taxonomy, sensitivity=0.9)
+    nodes = clinic.nodes.clone()
+    test = of_split(clinic, "test")
+    nodes[test] = nodes[test].flip(0)
+    other = run("node-scores", replace(clinic, nodes=nodes), taxonomy, sensitivity=0.9)
+    column = "embeddings.point_threshold"
+    assert plain.by_node[column] == other.by_node[column]
+    assert plain.by_node["embeddings.auroc"] != other.by_node["embeddings.auroc"]
+
+
+def test_without_validation_samples_whole_training_groups_are_held_out(
+    clinic: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    assert clinic.split is not None
+    table = replace(clinic, split=np.where(clinic.split == "val", "train", clinic.split))
+    result = run("node-scores", table, taxonomy)
+    assert any("no validation samples" in note for note in result.notes)
+    held_out = result.counts["validation samples"]
+    assert held_out % 4 == 0
+    assert held_out == pytest.approx(64, abs=8)
+    assert not any("groups that the probe learned from" in note for note in result.notes)
+
+
+def test_nodes_that_nothing_can_be_said_of_are_nan_and_named(
+    clinic: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    nodes, animal = clinic.nodes.clone(), torch.tensor(below(taxonomy, "animal"))
+    nodes[~torch.isin(nodes, animal)] = -1  # nobody is a plant
+    worm = taxonomy.find("animal/worm")
+    nodes[(nodes == worm) & torch.from_numpy(clinic.split == "test")] = -1
+    result = run("node-scores", replace(clinic, nodes=nodes), taxonomy)
+    auroc = result.by_node["embeddings.auroc"]
+    assert math.isnan(auroc["animal"])
+    assert math.isnan(auroc["animal/worm"])
+    assert "plant" not in auroc
+    assert not math.isnan(result.scores["embeddings.auroc"])
+    notes = " ".join(result.notes)
+    assert "Nodes that have all test samples at or below them have no AUROC (NaN): 'animal'" in notes
+    assert "Nodes that have no test sample at or below them have no AUROC (NaN): 'animal/worm'" in notes
+
+
+def test_own_answers_are_judged_at_every_node(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    predictions = clinic.nodes.clone()
+    test = of_split(clinic, "test")
+    dog = taxonomy.find("animal/mammal/dog")
+    dogs = test[clinic.nodes[test] == dog]
+    predictions[dogs[0]] = taxonomy.find("animal/mammal")
+    predictions[dogs[1]] = -1
+    result = run("node-scores", replace(clinic, predictions=predictions), taxonomy)
+    sensitivity = result.by_node["predictions.own_sensitivity"]
+    assert sensitivity["animal/mammal/dog"] == pytest.approx(1 - 2 / len(dogs))
+    assert sensitivity["animal/mammal"] == pytest.approx(1 - 1 / (2 * len(dogs)))
+    assert result.scores["predictions.own_specificity"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["node-scores", "per-group", "k-fold"])
+def test_on_a_dag_and_back_from_json(name: str) -> None:
+    dag = TaxonomyDAG.from_edges(
+        [
+            ("vehicle", "thing"),
+            ("golf", "thing"),
+            ("car", "vehicle"),
+            ("van", "vehicle"),
+            ("cart", "vehicle"),
+            ("cart", "golf"),
+            ("ball", "golf"),
+        ]
+    )
+    nodes = dag.leaves.repeat(30).sort().values
+    vectors = torch.randn(len(nodes), 4, generator=torch.Generator().manual_seed(0)) + nodes[:, None] % 3
+    table = EmbeddingTable(
+        vectors,
+        nodes,
+        np.resize(np.repeat(["train", "val", "test"], 2), len(nodes)),
+        groups=torch.arange(len(nodes)) // 2,
+    )
+    found = evaluate(table, dag, protocols=[name])
+    result = found.main.protocols[name]
+    again = EvaluationResult.from_dict(json.loads(json.dumps(found.to_dict()))).main.protocols[name]
+    assert again.scores == pytest.approx(result.scores, nan_ok=True)
+    if name == "node-scores":
+        positives = result.by_node["embeddings.positives"]
+        assert positives["golf"] == positives["vehicle/cart"] + positives["golf/ball"]
+        assert positives["vehicle"] == sum(positives[f"vehicle/{leaf}"] for leaf in ("cart", "car", "van"))
+
+
+def test_per_group_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    result = run("per-group", clinic, taxonomy)
+    train, test = of_split(clinic, "train"), of_split(clinic, "test")
+    probe = probe_probabilities(
+        clinic.embeddings[train], clinic.nodes[train], clinic.embeddings[test], EvaluationSettings()
+    )
+    assert clinic.groups is not None
+    right: dict[str, list[bool]] = {"mean": [], "vote": [], "max": []}
+    for patient in clinic.groups[test].unique():
+        mine = clinic.groups[test] == patient
+        label = int(clinic.nodes[test][mine][0])
+        rows = probe.values[mine]
+        right["mean"].append(int(probe.classes[rows.mean(0).argmax()]) == label)
+        right["max"].append(int(probe.classes[rows.max(0).values.argmax()]) == label)
+        votes = torch.bincount(rows.argmax(1), minlength=len(probe.classes)).double()
+        right["vote"].append(int(probe.classes[(votes + 0.1 * rows.mean(0)).argmax()]) == label)
+    for name, answers in right.items():
+        assert result.scores[f"{name}.top1"] == pytest.approx(statistics.fmean(answers))
+    sample = (probe.predicted == clinic.nodes[test]).double().mean()
+    assert result.scores["sample.top1"] == pytest.approx(float(sample))
+    assert result.scores["mean.top1"] > result.scores["sample.top1"]
+    assert result.counts == {"test samples": len(test), "groups": 40}
+
+
+def test_groups_with_contradictory_labels_are_an_error(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    nodes, test = clinic.nodes.clone(), of_split(clinic, "test")
+    nodes[test[0]] = taxonomy.find("plant/moss")
+    assert clinic.groups is not None
+    name = int(clinic.groups[test[0]])
+    with pytest.raises(DataError, match=f"protocol 'per-group': group {name} has samples labelled"):
+        run("per-group", replace(clinic, nodes=nodes), taxonomy)
+    coarse = clinic.nodes.clone()
+    coarse[test[0]] = taxonomy.parent[coarse[test[0]]]  # coarser than the others is no contradiction
+    assert run("per-group", replace(clinic, nodes=coarse), taxonomy).counts["groups"] == 40
+
+
+def test_per_group_needs_groups(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    with pytest.raises(DataError, match=r"no two test samples are in one group: give .* 'groups'"):
+        run("per-group", replace(clinic, groups=None), taxonomy)
+    views = replace(clinic, groups=None, instances=clinic.groups)
+    assert run("per-group", views, taxonomy).counts["groups"] == 40
+
+
+def test_patients_on_both_sides_are_noted(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    torn = replace(clinic, split=np.resize(["train", "val", "test", "test"], len(clinic)))
+    notes = " ".join(run("per-group", torn, taxonomy).notes)
+    assert "240 of 240 test samples are of groups that the probe learned from" in notes
+    assert "learned from too" not in " ".join(run("per-group", clinic, taxonomy).notes)
+
+
+def test_k_fold_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    result = run("k-fold", clinic, taxonomy, folds=4)
+    rows = of_split(clinic, "test")
+    fold = table_folds(clinic, rows, Ground.of(taxonomy), 4)
+    tops = []
+    for number in range(4):
+        learn, test = rows[fold != number], rows[fold == number]
+        vectors = clinic.embeddings
+        predicted, _ = fit_and_predict(
+            vectors[learn], clinic.nodes[learn], vectors[test], EvaluationSettings()
+        )
+        tops.append(float((predicted == clinic.nodes[test]).double().mean()))
+    assert result.curves["embeddings.top1"] == pytest.approx(tops)
+    assert result.scores["embeddings.top1"] == pytest.approx(statistics.fmean(tops))
+    assert result.scores["embeddings.top1_sd"] == pytest.approx(statistics.stdev(tops))
+    assert result.by_depth["embeddings.accuracy"][-1] == pytest.approx(statistics.fmean(tops))
+    assert clinic.groups is not None
+    for patient in clinic.groups[rows].unique():
+        assert len(fold[clinic.groups[rows] == patient].unique()) == 1
+
+
+def test_k_fold_stays_within_the_evaluated_split(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    other = clinic.embeddings.clone()
+    other[of_split(clinic, "train")] = 0.5
+    assert (
+        run("k-fold", clinic, taxonomy).scores
+        == run("k-fold", replace(clinic, embeddings=other), taxonomy).scores
+    )
+
+
+def test_a_class_that_lies_in_one_fold_is_noted(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    moss, test = taxonomy.find("plant/moss"), of_split(clinic, "test")
+    nodes = clinic.nodes.clone()
+    mosses = test[nodes[test] == moss]
+    nodes[mosses[4:]] = taxonomy.find("plant/tree/oak")
+    notes = " ".join(run("k-fold", replace(clinic, nodes=nodes), taxonomy).notes)
+    assert "4 samples belong to classes that lie in one fold as a whole" in notes
+
+
+def test_too_few_groups_for_the_folds(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    with pytest.raises(DataError, match=r"40 group\(s\) of 160 samples cannot make 50 folds"):
+        run("k-fold", clinic, taxonomy, folds=50)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("k-fold", {"folds": 1}, "folds is 1, expected at least 2"),
+        ("node-scores", {"sensitivity": 1.5}, "sensitivity is 1.5, expected a share"),
+        ("per-group", {"aggregations": ["median"]}, "expected some of mean, logits, max, vote"),
+        ("per-group", {"groups": "x"}, "has no option 'groups'"),
+    ],
+)
+def test_bad_options_are_named(
+    clinic: EmbeddingTable, taxonomy: Taxonomy, name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(name, clinic, taxonomy, **options)
+
+
+def test_rows_of_a_group_or_of_an_instance_share_a_number() -> None:
+    table = EmbeddingTable(
+        torch.zeros(6, 2),
+        torch.ones(6, dtype=torch.int64),
+        instances=torch.tensor([5, 5, 6, 7, 7, 5]),
+        groups=torch.tensor([-1, -1, 5, 5, -1, 5]),
+    )
+    groups = row_groups(table, torch.arange(6)).tolist()
+    assert groups[0] == groups[1]
+    assert groups[2] == groups[3] == groups[5]
+    assert len(set(groups)) == 3
