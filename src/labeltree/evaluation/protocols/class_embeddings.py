@@ -53,7 +53,7 @@ class ClassEmbeddingOptions:
 @register(
     "class-embeddings",
     summary="class whose embedding (from the taxonomy, from words, from a file) lies nearest",
-    source="Barz & Denzler 2019, Section 3.4; Frome et al. 2013",
+    source="Barz & Denzler 2019, Sections 4.1 and 5.5; Frome et al. 2013",
     options=ClassEmbeddingOptions,
 )
 def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> ProtocolResult:

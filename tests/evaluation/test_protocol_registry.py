@@ -1,0 +1,150 @@
+"""Protocols by name: how they are found, chosen, run and written."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from labeltree.errors import DataError
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    Inputs,
+    ProtocolResult,
+    describe_protocols,
+    evaluate,
+    get_protocol,
+    list_protocols,
+    parse_options,
+    protocol,
+    protocol_table,
+    register,
+)
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True)
+class Choices:
+    factor: float = 2.0
+    ks: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if self.factor < 0:
+            raise ValueError(f"factor must be at least 0, got {self.factor}")
+
+
+@pytest.fixture
+def counting() -> object:
+    """A protocol of somebody else's, for one test."""
+
+    @register("test-counting", summary="counts", source="here", options=Choices)
+    def count(inputs: Inputs, options: Choices) -> ProtocolResult:
+        if not inputs.evaluated:
+            raise DataError("no baseline has this")
+        return ProtocolResult(
+            "Counts",
+            scores={"value": options.factor * len(inputs.tested), "value_sd": 0.5, "nothing": math.nan},
+            curves={"c": [1.0, math.nan]},
+            axes={"c": [1.0, 2.0]},
+        )
+
+    yield count
+    del protocol._entries["test-counting"]
+
+
+@pytest.mark.usefixtures("counting")
+def test_a_protocol_of_ones_own(taxonomy: Taxonomy, table: EmbeddingTable) -> None:
+    settings = EvaluationSettings(options={"test-counting": {"factor": 3.0, "ks": [2, 4]}})
+    result = evaluate(
+        table, taxonomy, protocols=["test-counting"], baselines={"raw": table}, settings=settings
+    )
+    tested = result.counts["test samples"]
+    assert result.main.score("test-counting.value") == 3.0 * tested
+    assert math.isnan(result.main.score("test-counting.other"))
+    assert math.isnan(result.main.score("knn.top1"))
+    raw = result.methods["raw"].protocols["test-counting"]
+    assert raw.scores == {}
+    assert raw.notes == ["Not measured: no baseline has this."]
+    again = EvaluationResult.from_dict(json.loads(json.dumps(result.to_dict())))
+    assert again.settings.protocols == ("test-counting",)
+    assert str(again.main.protocols) == str(result.main.protocols)
+    text = protocol_table(again)
+    assert text.startswith("test-counting: Counts")
+    assert f"{3.0 * tested:.4f} ± 0.5000" in text
+    assert "nothing" not in text
+    assert "value_sd" not in text
+
+
+def test_names_and_options_are_checked_before_anything_is_measured(
+    taxonomy: Taxonomy, table: EmbeddingTable
+) -> None:
+    with pytest.raises(ValueError, match="no protocol 'knm'; did you mean 'knn'"):
+        evaluate(table, taxonomy, protocols=["knm"])
+    wrong = EvaluationSettings(options={"knn": {"kss": 1}})
+    with pytest.raises(ValueError, match="protocol 'knn' has no option 'kss'; did you mean 'ks'"):
+        evaluate(table, taxonomy, protocols=["knn"], settings=wrong)
+    with pytest.raises(ValueError, match="options of protocol 'knn': ks and main_k"):
+        get_protocol("knn").choose({"ks": (0,)})
+    with pytest.raises(ValueError, match="frequency_bounds must be"):
+        EvaluationSettings(frequency_bounds=(9, 3))
+    for name in ("all", "Big", "knn"):
+        with pytest.raises(ValueError, match="cannot register"):
+            register(name, summary="", source="")
+
+
+def test_an_undefined_protocol_is_an_error_by_name_and_a_note_under_all(
+    taxonomy: Taxonomy, table: EmbeddingTable
+) -> None:
+    with pytest.raises(DataError, match="protocol 'seen-unseen': no test sample is of an unseen class"):
+        evaluate(table, taxonomy, protocols=["seen-unseen"])
+    assert "Not measured" in describe_skipped(taxonomy, table)
+
+
+def describe_skipped(taxonomy: Taxonomy, table: EmbeddingTable) -> str:
+    """The notes of a protocol that is not defined, among all."""
+    few = EvaluationSettings(
+        options={"few-samples": {"per_class": 1, "seeds": 1}, "sgd-probe": {"epochs": 1}}
+    )
+    small = table.rows((table.nodes >= 0).nonzero().squeeze(1)[::3])
+    result = evaluate(small, taxonomy, protocols=["all"], settings=few)
+    assert {entry.name for entry in list_protocols()} == set(result.main.protocols)
+    return result.main.protocols["seen-unseen"].notes[0]
+
+
+def test_options_from_a_command_line() -> None:
+    found = parse_options(["knn.ks=1,5", "sgd-probe.balanced=true", "few-samples.shares=0.1,1.0"])
+    assert found == {
+        "knn": {"ks": (1, 5)},
+        "sgd-probe": {"balanced": True},
+        "few-samples": {"shares": (0.1, 1.0)},
+    }
+    assert parse_options(["seen-unseen.unseen=mammal/dog, fish"]) == {
+        "seen-unseen": {"unseen": ("mammal/dog", "fish")}
+    }
+    for word, message in (
+        ("knn", "another form"),
+        ("knn.ks", "another form"),
+        ("knn.kss=1", "did you mean 'ks'"),
+        ("knn.main_k=many", "must be a whole number"),
+        ("knn.main_k=0", "above 0"),
+        ("sgd-probe.balanced=1", "true or false"),
+        ("sgd-probe.learning_rate=x", "must be a number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parse_options([word])
+    text = describe_protocols("kn*")
+    assert text.startswith("knn: ")
+    assert "ks=1,5,20,200" in text
+
+
+@pytest.mark.parametrize("name", ["protocol_options", "subtrees", "protocols.few_samples"])
+def test_examples_run(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"labeltree.evaluation.{name}"))
+    assert results.attempted > 0
+    assert results.failed == 0
