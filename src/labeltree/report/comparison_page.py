@@ -1,0 +1,185 @@
+"""The comparison of several runs as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from labeltree.evaluation import EvaluationResult
+from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison
+from labeltree.report.charts import METHOD_SHAPES, DotRow, Line, dot_chart, line_chart
+from labeltree.report.comparison_words import (
+    better_by,
+    difference_text,
+    estimate_text,
+    measure_of,
+    sentences,
+    summary,
+    verdict,
+)
+from labeltree.report.difference_chart import DifferenceRow, difference_chart
+from labeltree.report.difference_tree import difference_tree
+from labeltree.report.svg import legend_mark
+from labeltree.report.template import policy, read_script, template
+from labeltree.report.versions import versions
+
+__all__ = ["comparison_page"]
+
+_CHARTED = (
+    ("top1", ""),
+    ("hierarchical_f1", ""),
+    ("own_top1", "predictions"),
+    ("prototype_top1", "embeddings"),
+    ("recall_at_1", "features"),
+    ("map_at_r", "features"),
+    ("ahp", "features"),
+    ("recall_at_1", "embeddings"),
+    ("ahp", "embeddings"),
+    ("parent_violations", "embeddings"),
+)
+_UNKNOWN = Difference(math.nan)
+_TREES = ("top1", "recall_at_1", "own_top1")
+
+
+def comparison_page(
+    comparison: Comparison,
+    results: Mapping[str, EvaluationResult] | None = None,
+    *,
+    title: str = "Which of them follows the tree better",
+) -> str:
+    """The page as a string of HTML: the same for the same input.
+
+    Args:
+        comparison: of `labeltree.evaluation.compare`.
+        results: method → the result of one of its runs, for HP@k and the accuracy by depth; those that are
+            missing are left out.
+        title: of the page.
+    """
+    others = [name for name in comparison.methods if name != comparison.baseline]
+    order = [comparison.baseline, *others]
+    charted = _charted(comparison)
+    script = read_script()
+    return template("comparison.html").render(
+        title=title,
+        script=script,
+        policy=policy(script),
+        comparison=comparison,
+        methods=order,
+        others=others,
+        marks=[legend_mark(METHOD_SHAPES[i % 6], css=f"dot m{i % 6}") for i in range(len(order))],
+        summary=summary(comparison),
+        sentences=sentences(comparison),
+        dots=_dots(charted, order),
+        differences=_differences(charted, comparison.baseline, others) if others else None,
+        trees=_trees(comparison),
+        strata=_strata(comparison, order),
+        curve=_curve(results or {}, order),
+        table=[_row(entry, order) for entry in comparison.metrics],
+        versions=versions(),
+    )
+
+
+def _charted(comparison: Comparison) -> list[MetricComparison]:
+    """The metrics that are drawn, each once; the first of any role where none is asked for."""
+    found: list[MetricComparison] = []
+    for metric, role in _CHARTED:
+        entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
+        if entry is not None and entry not in found:
+            found.append(entry)
+    return found or [e for e in comparison.metrics if measure_of(e.metric, e.role).share][:8]
+
+
+def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
+    rows = []
+    for entry in entries:
+        measure = measure_of(entry.metric, entry.role)
+        found = [entry.estimates.get(name) for name in order]
+        values = [math.nan if part is None else part.value for part in found]
+        bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in found]
+        rows.append(DotRow(measure.title, f"{measure.term}, {entry.role}", values, bounds))
+    return dot_chart(rows, order, title="Every method by the main measures, with intervals")
+
+
+def _differences(entries: list[MetricComparison], baseline: str, others: list[str]) -> Any:
+    rows = []
+    for entry in entries:
+        measure = measure_of(entry.metric, entry.role)
+        parts = [entry.differences.get(name, _UNKNOWN) for name in others]
+        ends = [(p.low, p.high) if entry.larger_is_better else (-p.high, -p.low) for p in parts]
+        rows.append(
+            DifferenceRow(
+                measure.title,
+                f"{measure.term}, {entry.role}" + ("" if entry.larger_is_better else "; less is better"),
+                [better_by(entry, part) for part in parts],
+                ends,
+                [verdict(entry, part) != "not sure" for part in parts],
+                [difference_text(entry, part)[0] for part in parts],
+            )
+        )
+    return difference_chart(rows, others, baseline=baseline, title=f"Differences to {baseline}")
+
+
+def _trees(comparison: Comparison) -> list[dict[str, Any]]:
+    keys = list(dict.fromkeys((e.metric, e.role) for e in comparison.strata if e.kind == "subtree"))
+    keys.sort(key=lambda key: _TREES.index(key[0]) if key[0] in _TREES else len(_TREES))
+    found = []
+    for metric, role in keys:
+        nodes = difference_tree(comparison, metric, role)
+        if nodes and nodes[0].cells:
+            found.append({"measure": measure_of(metric, role), "role": role, "nodes": nodes})
+    return found
+
+
+def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
+    """Tables by the depth of the label and by the frequency of the class."""
+    titles = {"depth": "By the depth of the label", "frequency": "By the frequency of the class in training"}
+    found = []
+    for kind, title in titles.items():
+        rows = [
+            {"name": entry.name, "samples": entry.samples, **_row(entry, order)}
+            for entry in comparison.strata
+            if entry.kind == kind
+        ]
+        if rows:
+            found.append({"title": title, "rows": rows})
+    return found
+
+
+def _row(entry: Any, order: list[str]) -> dict[str, Any]:
+    measure = measure_of(entry.metric, entry.role)
+    cells = []
+    for name in order:
+        value, ends = estimate_text(entry, name)
+        part = entry.differences.get(name)
+        cells.append(
+            {
+                "value": value,
+                "ends": ends,
+                "difference": "" if part is None else difference_text(entry, part)[0],
+                "verdict": "" if part is None else verdict(entry, part),
+                "p": "" if part is None else _chance(part.corrected),
+            }
+        )
+    return {"measure": measure, "role": entry.role, "larger": entry.larger_is_better, "cells": cells}
+
+
+def _chance(p: float) -> str:
+    return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.995 else "p = 1"
+
+
+def _curve(results: Mapping[str, EvaluationResult], order: list[str]) -> Any:
+    """HP@k of every method whose result is at hand; None without any."""
+    lines = []
+    for style, name in enumerate(order):
+        if name in results:
+            values = next(iter(results[name].main.hp_curve.values()), [])
+            lines.append(Line(name, values, style))
+    if not any(line.values for line in lines):
+        return None
+    return line_chart(
+        lines,
+        title="Hierarchical precision of the first k results, for every method",
+        x_label="length of the list of results, k",
+        y_label="share of the best possible list (HP@k)",
+    )

@@ -1,0 +1,121 @@
+"""What a comparison says, in words: names of metrics, values, differences and how sure they are."""
+
+from __future__ import annotations
+
+import math
+
+from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
+from labeltree.report.wording import GROUPS, Measure, format_score, percent
+
+__all__ = [
+    "ALPHA",
+    "better_by",
+    "difference_text",
+    "estimate_text",
+    "measure_of",
+    "sentences",
+    "summary",
+    "verdict",
+]
+
+ALPHA = 0.05
+
+_MEASURES = {(m.metric, m.role): m for group in GROUPS for m in group.measures}
+_FIRST = ("top1", "recall_at_1", "ahp", "parent_violations")
+
+Compared = MetricComparison | StratumComparison
+
+
+def measure_of(metric: str, role: str) -> Measure:
+    """How the report calls a metric; one that it has no words for keeps its name, as a plain number."""
+    found = _MEASURES.get((metric, role)) or _MEASURES.get((metric, ""))
+    if found is None:
+        found = next((m for (name, _), m in _MEASURES.items() if name == metric), None)
+    if found is not None:
+        return found
+    words = metric.replace("_", " ")
+    return Measure(metric, role, words[:1].upper() + words[1:], metric, "", share="severity" not in metric)
+
+
+def better_by(entry: Compared, part: Difference) -> float:
+    """The difference, above 0 where the method is better than the baseline."""
+    return part.value if entry.larger_is_better else -part.value
+
+
+def verdict(entry: Compared, part: Difference) -> str:
+    """``better``, ``worse``, or ``not sure`` where the corrected p-value does not tell the two apart."""
+    if math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
+        return "not sure"
+    return "better" if better_by(entry, part) > 0 else "worse"
+
+
+def estimate_text(entry: Compared, method: str) -> tuple[str, str]:
+    """A value and the ends of its interval."""
+    share = measure_of(entry.metric, entry.role).share
+    found = entry.estimates.get(method)
+    if found is None:
+        return "–", ""
+    value = format_score(found.value, share=share)
+    ends = (
+        ""
+        if math.isnan(found.low)
+        else f"{format_score(found.low, share=share)} – {format_score(found.high, share=share)}"
+    )
+    return value, ends
+
+
+def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
+    """A difference and the ends of its interval, with signs; shares in points."""
+    scale, digits = (100.0, 1) if measure_of(entry.metric, entry.role).share else (1.0, 2)
+    if math.isnan(part.value):
+        return "–", ""
+
+    def text(value: float) -> str:
+        return f"{scale * value:+.{digits}f}".replace("-", "−")
+
+    return text(part.value), "" if math.isnan(part.low) else f"{text(part.low)} to {text(part.high)}"
+
+
+def summary(comparison: Comparison) -> str:
+    """One sentence: at how many measures each method is surely better or worse than the baseline."""
+    found = []
+    for name in comparison.methods:
+        says = [verdict(e, e.differences[name]) for e in comparison.metrics if name in e.differences]
+        if says:
+            better, worse = says.count("better"), says.count("worse")
+            found.append(
+                f"{name} is surely better than {comparison.baseline} at {better or 'none'} of {len(says)} "
+                f"measures and surely worse at {worse or 'none'}"
+            )
+    return "; ".join(found) + "." if found else ""
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Which method is better at what, and whether that is sure; a sentence a method and main metric."""
+    found = []
+    for metric in _FIRST:
+        try:
+            entry = comparison.metric(metric)
+        except KeyError:
+            continue
+        measure = measure_of(metric, entry.role)
+        base = entry.estimates.get(comparison.baseline)
+        parts = [_part(entry, name, part) for name, part in entry.differences.items()]
+        if base is None or not parts:
+            continue
+        what = f"{measure.title[:1].upper()}{measure.title[1:]} ({measure.term})"
+        value = percent(base.value) if measure.share else f"{base.value:.2f}"
+        found.append(f"{what}: {comparison.baseline} {value}; {'; '.join(parts)}.")
+    return found
+
+
+def _part(entry: MetricComparison, name: str, part: Difference) -> str:
+    measure = measure_of(entry.metric, entry.role)
+    value = entry.estimates[name].value
+    text, ends = difference_text(entry, part)
+    says = {"better": "better", "worse": "worse", "not sure": "too little apart to tell"}[
+        verdict(entry, part)
+    ]
+    shown = percent(value) if measure.share else f"{value:.2f}"
+    unit = " points" if measure.share else ""
+    return f"{name} {shown}, {text}{unit}{f' ({ends})' if ends else ''}: {says}"

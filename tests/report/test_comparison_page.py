@@ -1,0 +1,107 @@
+"""The comparison of several runs as a page: what it says, and that it works in a browser."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from html_page import Page
+from report_inputs import SMALL, random_table
+
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate
+from labeltree.evaluation.comparison import Comparison, Difference
+from labeltree.report import comparison_page
+from labeltree.report.difference_tree import DifferenceNode, difference_tree
+from labeltree.taxonomy import Taxonomy
+
+EVIL = "<b>ours</b> & co"
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, EvaluationResult]:
+    taxonomy = Taxonomy.from_paths([(*path[:-1], path[-1].replace("shirt", "a/<i>")) for path in SMALL])
+    plain = random_table(taxonomy, 40, noise=1.3)
+    assert plain.features is not None
+    better = replace(plain, features=torch.nn.functional.normalize(plain.features, dim=1))
+    nearer = replace(better, features=better.features + 1.2 * taxonomy_signal(taxonomy)[plain.nodes])
+    settings = EvaluationSettings(resamples=0)
+    return {
+        name: evaluate(table, taxonomy, name=name, settings=settings)
+        for name, table in (("plain", plain), (EVIL, nearer))
+    }
+
+
+def taxonomy_signal(taxonomy: Taxonomy) -> torch.Tensor:
+    return torch.eye(8)[torch.arange(taxonomy.num_nodes) % 8]
+
+
+@pytest.fixture(scope="module")
+def comparison(results: dict[str, EvaluationResult]) -> Comparison:
+    outcomes = {name: result.outcomes[name] for name, result in results.items()}
+    return compare(outcomes, resamples=200, permutations=5000, min_samples=10)
+
+
+def test_it_says_what_was_found(comparison: Comparison, results: dict[str, EvaluationResult]) -> None:
+    html = comparison_page(comparison, results, title="Two & more")
+    page = Page(html)
+
+    assert html == comparison_page(comparison, results, title="Two & more")
+    assert "<b>ours</b>" not in html
+    assert "http" not in html.replace("http-equiv", "")
+    entry = comparison.metric("top1")
+    part = entry.differences[EVIL]
+    assert part.corrected < 0.05
+    assert f"{100 * part.value:+.1f} points" in page.text
+    assert f"{EVIL} is surely better than plain at" in page.text
+    for note in comparison.notes:
+        assert note in page.text
+    assert {"differences", "values", "tree", "curve", "numbers", "notes"} <= page.ids()
+    links = {(a.get("href") or "")[1:] for tag, a in page.tags if tag == "a"}
+    assert links <= page.ids()
+    bare = Page(comparison_page(comparison))
+    assert "curve" not in bare.ids()
+
+
+def test_less_is_better_points_the_same_way(comparison: Comparison) -> None:
+    entry = comparison.metric("mistake_severity")
+    assert not entry.larger_is_better
+    less = Difference(-0.5, -0.7, -0.3, p=0.001, corrected=0.001)
+    page = Page(comparison_page(replace(comparison, metrics=[replace(entry, differences={EVIL: less})])))
+    assert "−0.50 ▲ better" in page.text
+    assert f"{EVIL} is surely better than plain at 1 of 1 measures and surely worse at none" in page.text
+
+
+def test_branches_hold_what_lies_inside_them(comparison: Comparison) -> None:
+    tree = difference_tree(comparison, "top1", "features")
+
+    def walk(nodes: list[DifferenceNode], above: str = "") -> list[str]:
+        found = []
+        for node in nodes:
+            assert node.path.startswith(above)
+            found += [node.path, *walk(node.children, node.path)]
+        return found
+
+    paths = walk(tree)
+    entries = [e for e in comparison.strata if (e.kind, e.metric, e.role) == ("subtree", "top1", "features")]
+    assert len(paths) == len(entries) > 5
+    assert "apparel › tops › a/<i>" in paths
+    assert max(cell.share for node in tree for cell in node.cells) <= 1
+
+
+def test_one_method_has_no_differences(comparison: Comparison, results: dict[str, EvaluationResult]) -> None:
+    alone = compare({"plain": results["plain"].outcomes["plain"]}, resamples=50)
+    page = Page(comparison_page(alone, {"plain": results["plain"]}))
+    assert "differences" not in page.ids()
+    assert "tree" not in page.ids()
+    assert "nan" not in page.text
+
+
+def test_what_is_not_defined_is_a_dash(comparison: Comparison) -> None:
+    entry = comparison.metric("top1")
+    part = replace(entry.differences[EVIL], value=math.nan, low=math.nan, high=math.nan, corrected=math.nan)
+    empty = replace(entry, differences={EVIL: part})
+    page = Page(comparison_page(replace(comparison, metrics=[empty], strata=[])))
+    assert "nan" not in page.text
+    assert "surely better than plain at none" in page.text
