@@ -210,6 +210,8 @@ def _of_recipe(path: Path) -> dict[str, Any]:
     """The settings of a recipe file, dotted."""
     import yaml
 
+    if not path.is_file():
+        raise ValueError(f"there is no recipe '{path}'")
     flat: dict[str, Any] = {}
     for key, value in yaml.safe_load(path.read_text("utf-8")).items():
         flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, dict) else {key: value}

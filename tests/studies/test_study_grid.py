@@ -1,0 +1,178 @@
+"""Grids: every method at every point, and the tables and figures that come of it."""
+
+import csv
+import io
+import math
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from labeltree.studies.csv_table import to_csv
+from labeltree.studies.html_page import to_html
+from labeltree.studies.markdown import to_markdown
+from labeltree.studies.page import study_blocks
+from labeltree.studies.pivot import at_point
+from labeltree.studies.plan import Study, StudyError, read_study
+from labeltree.studies.summary import Summary
+
+METHODS = {
+    "SupCon": {"settings": {"objective": "supcon"}},
+    "HWC": {"settings": {"objective": "hwc", "hwc.alpha": 0.0}},
+    "SimCLR": {"settings": {"objective": "simclr"}, "grid": False},
+}
+TAU = {"of": ["supcon.temperature", "hwc.temperature"], "values": [0.1, 0.5]}
+
+
+def study_of(path: Path, **changes: Any) -> Study:
+    content: dict[str, Any] = {
+        "title": "A grid",
+        "shared": {"data": "nowhere", "epochs": 1},
+        "seeds": [0, 1, 2],
+        "trial_seed": 0,
+        "select": "val_ahp",
+        "grid": {"τ": TAU},
+        "methods": METHODS,
+        "columns": ["features/top1", "embeddings/pair_violations"],
+        **changes,
+    }
+    (path / "study.yaml").write_text(yaml.safe_dump(content, allow_unicode=True, sort_keys=False), "utf-8")
+    return read_study(path / "study.yaml")
+
+
+def results_of(study: Study) -> list[dict[str, Any]]:
+    """Later methods are better by a tenth, seeds differ by a hundredth."""
+    return [
+        {
+            "method": method.name,
+            "seed": seed,
+            "scores": {
+                "features/top1": 0.1 * place + 0.01 * seed,
+                "embeddings/pair_violations": 0.1 * place + 0.01 * seed,
+            },
+            "train_seconds": 1.0,
+            "train_loss": [1.0],
+        }
+        for place, method in enumerate(study.methods)
+        for seed in study.seeds
+    ]
+
+
+def test_points_of_one_axis(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    names = ["SupCon, τ = 0.1", "SupCon, τ = 0.5", "HWC, τ = 0.1", "HWC, τ = 0.5", "SimCLR"]
+    assert [method.name for method in study.methods] == names
+    supcon = study.recipe(study.methods[1], {}, 3)
+    assert supcon.options["supcon"]["temperature"] == 0.5
+    assert supcon.seed == 3
+    hwc = study.recipe(study.methods[2], {}, 3)
+    assert (hwc.options["hwc"]["temperature"], hwc.options["hwc"]["alpha"]) == (0.1, 0.0)
+    assert at_point(study, "SimCLR", {"τ": "0.5"}) is study.methods[4]
+    assert at_point(study, "HWC", {"τ": "0.5"}) is study.methods[3]
+    assert [m.name for m in study.only(["HWC", "*0.1"])] == [names[0], names[2], names[3]]
+    with pytest.raises(StudyError, match="no method is called 'HWX'; there are SupCon, HWC, SimCLR"):
+        study.only(["HWX"])
+
+
+def test_axes_of_points_and_two_axes(tmp_path: Path) -> None:
+    grid = {"epochs": [1, 2], "samples": {"points": {"few": {"train_limit": 9}, "all": {}}}}
+    study = study_of(tmp_path, grid=grid, methods={"SupCon": METHODS["SupCon"]})
+    recipes = [study.recipe(method, {}, 0) for method in study.methods]
+    assert [(r.epochs, r.train_limit) for r in recipes] == [(1, 9), (1, None), (2, 9), (2, None)]
+    assert study.methods[1].name == "SupCon, epochs = 1, samples = all"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"grid": {"τ": [1]}}, "has 1 points; it needs two or more"),
+        ({"grid": {"τ": {"values": [1, 2]}}}, r"has \['values'\]; it must have of and values, or points"),
+        ({"grid": {"τ": {**TAU, "values": [0.1, 0.1]}}}, "has a value twice"),
+        ({"grid": {"τ": 3}}, "give a list of values"),
+        ({"methods": {"A": {"grid": ["γ"]}}}, "varies along 'γ', which is no axis"),
+        ({"methods": {"A": {"setings": {}}}}, "method 'A' has 'setings'"),
+        ({"columns": ["top1"]}, "columns are role/metric"),
+        ({"transfer": {"limit": 3}}, "it needs data"),
+        ({"seeds": [1, 1]}, "one stands there twice"),
+        ({"paper": [{"source": "x", "data": "y", "column": "c/d", "rows": {"HWX": 1}}]}, "no method of the"),
+    ],
+)
+def test_what_is_not_understood(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(StudyError, match=sentence):
+        study_of(tmp_path, **changes)
+
+
+def test_methods_may_begin_from_a_recipe(tmp_path: Path) -> None:
+    recipe = {"data": "elsewhere", "objective": "supcon", "epochs": 7, "supcon": {"temperature": 0.3}}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(recipe), "utf-8")
+    methods = {"A": {"recipe": "r.yaml", "settings": {"epochs": 8}}}
+    study = study_of(tmp_path, methods=methods)
+    built = study.recipe(study.methods[0], {}, 0)
+    assert (built.data, built.epochs) == ("elsewhere", 8)
+    assert built.options["supcon"]["temperature"] == 0.1  # the grid comes last
+    with pytest.raises(StudyError, match="there is no recipe"):
+        study_of(tmp_path, methods={"A": {"recipe": "other.yaml"}})
+
+
+def test_the_page_of_a_grid(tmp_path: Path) -> None:
+    paper = {
+        "source": "Table 9",
+        "data": "other images",
+        "column": "features/top1",
+        "rows": {"SupCon, τ = 0.1": 50.0, "HWC, τ = 0.1": 60.0, "SimCLR": 40.0},
+    }
+    study = study_of(tmp_path, paper=[paper], claim="it holds")
+    results = results_of(study)
+    path = tmp_path / "study.yaml"
+    page = to_markdown(study_blocks(path, study, results, {}, [{"run": "hwc-seed9", "error": "no | disk"}]))
+    assert "Claim: it holds" in page
+    rows = [line for line in page.splitlines() if line.startswith("| HWC |")]
+    # Compared at each point: with SupCon and with SimCLR, which is the same at both.
+    assert rows[0] == "| HWC | 0.2100 ± 0.0100 | 0.3100 ± 0.0100 |"
+    assert "| SimCLR | **0.4100 ± 0.0100** | **0.4100 ± 0.0100** |" in page
+    assert "| SupCon | **0.0100 ± 0.0100** | **0.1100 ± 0.0100** |" in page  # fewest violations
+    assert "| HWC, τ = 0.1 | **60** | 0.2100 ± 0.0100 |" in page
+    # Of the pairs (SupCon, HWC), (SupCon, SimCLR), (HWC, SimCLR) the first alone is in the same order.
+    assert "Of the 3 pairs of methods, Kendall's τ of the two orders is -0.33" in page
+    assert "| hwc-seed9 | no \\| disk |" in page
+    assert "Not finished" not in page
+    assert "Not finished: 14 of 15 runs" in to_markdown(study_blocks(path, study, results[1:], {}))
+
+
+def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    blocks = study_blocks(tmp_path / "study.yaml", study, results_of(study), {})
+    html = to_html(blocks)
+    assert html.count("<svg ") == 2
+    assert "prefers-color-scheme: dark" in html
+    figures = [block.svg for block in blocks if hasattr(block, "svg")]
+    for svg in figures:
+        root = ElementTree.fromstring(svg)
+        bands = [e for e in root.iter() if (e.get("class") or "").startswith("band")]
+        assert len(bands) == 3
+        texts = ["".join(e.itertext()) for e in root.iter() if e.tag.endswith("text")]
+        assert {"SupCon", "HWC", "SimCLR", "0.1", "0.5", "τ"} <= set(texts)
+    two = study_of(
+        tmp_path,
+        grid={"hwc.alpha": [0.0, 1.0], "hwc.gamma": [0.0, 1.0]},
+        methods={"HWC": {"settings": {"objective": "hwc"}}},
+    )
+    blocks = study_blocks(tmp_path / "study.yaml", two, results_of(two), {})
+    svg = next(block.svg for block in blocks if hasattr(block, "svg"))
+    texts = ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
+    assert {"0.0100", "0.1100", "0.2100", "0.3100 best"} <= set(texts)
+    empty = study_blocks(tmp_path / "study.yaml", two, [], {})
+    assert "Not finished: 0 of 12 runs" in to_markdown(empty)
+
+
+def test_the_csv_has_a_line_a_method_and_metric(tmp_path: Path) -> None:
+    study = study_of(tmp_path)
+    results = results_of(study)
+    lines = list(csv.DictReader(io.StringIO(to_csv(study, Summary(results)))))
+    assert len(lines) == 10
+    line = next(row for row in lines if row["method"] == "HWC, τ = 0.5" and row["metric"] == "features/top1")
+    assert (line["family"], line["τ"], line["seeds"], line["mean"]) == ("HWC", "0.5", "3", "0.3100")
+    assert math.isclose(float(line["sd"]), 0.01)
+    assert [row["best"] for row in lines if row["metric"] == "features/top1"] == ["0", "0", "0", "0", "1"]

@@ -1,0 +1,63 @@
+"""Tests against the best of a column: Welch and Holm, as slow loops have them."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from labeltree.studies.significance import holm, p_against_best, welch
+from labeltree.studies.summary import Summary
+
+
+def slow_welch(a: list[float], b: list[float]) -> float:
+    va = sum((x - sum(a) / len(a)) ** 2 for x in a) / (len(a) - 1) / len(a)
+    vb = sum((x - sum(b) / len(b)) ** 2 for x in b) / (len(b) - 1) / len(b)
+    statistic = (sum(a) / len(a) - sum(b) / len(b)) / math.sqrt(va + vb)
+    degrees = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    return float(2 * t.sf(abs(statistic), degrees))
+
+
+def slow_holm(values: list[float]) -> list[float]:
+    """By the definition: the largest of (m − rank)·p over all p that are no larger, at most 1."""
+    corrected = []
+    for p in values:
+        smaller = sorted(q for q in values if q <= p)
+        corrected.append(min(1.0, max((len(values) - i) * q for i, q in enumerate(smaller))))
+    return corrected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_to_slow_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=3 + seed).tolist(), rng.normal(0.5, 2, size=4).tolist()
+    assert welch(a, b) == pytest.approx(slow_welch(a, b), rel=1e-12)
+    p = rng.uniform(0, 0.3, size=6).tolist()
+    assert holm(p) == pytest.approx(slow_holm(p), rel=1e-12)
+
+
+def test_what_cannot_be_tested() -> None:
+    assert math.isnan(welch([1.0], [1.0, 2.0]))
+    assert welch([1.0, 1.0], [1.0, 1.0]) == 1.0
+    assert welch([1.0, 1.0], [2.0, 2.0]) == 0.0
+    assert holm([0.02, math.nan, 0.03]) == pytest.approx([0.04, math.nan, 0.04], nan_ok=True)
+
+
+def test_the_best_is_the_least_where_less_is_better() -> None:
+    values = {"a": [0.1, 0.2, 0.15], "b": [0.9, 0.8, 0.85], "c": [0.2, 0.1, 0.16], "d": []}
+    p = p_against_best(values, lower=True)
+    assert set(p) == {"a", "b", "c"}
+    assert p["a"] == 1.0
+    assert p["b"] < 0.01
+    assert p["c"] > 0.5
+    assert p_against_best(values, lower=False)["b"] == 1.0
+    results = [
+        {"method": name, "seed": seed, "scores": {"features/mistake_severity": value, "x/none": None}}
+        for name, known in values.items()
+        for seed, value in enumerate(known)
+    ]
+    summary = Summary(results)
+    entries = summary.entries("features/mistake_severity", summary.methods)
+    assert [entries[name].best for name in "abc"] == [True, False, False]
+    assert [entries[name].close for name in "abc"] == [False, False, True]
+    assert summary.entries("x/none", summary.methods) == {}
