@@ -1,0 +1,221 @@
+"""A run that answers: what is in its folder, what the commands print, and what they say when it cannot be."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from labeltree.cli.main import main
+from labeltree.decisions import Promise
+from labeltree.runs import RunFolder
+from labeltree.training.decide import calibrate_run, open_decider
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Grey squares, a shade a class and the shades of a coarse class alike, in nested folders."""
+    root = tmp_path_factory.mktemp("photos")
+    draw = np.random.default_rng(0)
+    for shade, name in ((10, "dark/black"), (40, "dark/coal"), (200, "light/white"), (240, "light/snow")):
+        folder = root / name
+        folder.mkdir(parents=True)
+        for number in range(60):
+            grey = np.clip(draw.normal(shade, 20, (12, 12)), 0, 255).astype(np.uint8)
+            Image.fromarray(grey, "L").save(folder / f"{number:02d}.png")
+    return root
+
+
+def train(photos: Path, out: Path, *words: object) -> Path:
+    code = run(
+        "train", "--data", photos, "--out", out, "--epochs=1", "--batch-size=16", "--image-size=12",
+        "--quiet", "--encoder=small-conv", "--accelerator=cpu", "--val=0.4", "--test=0.2", *words,
+    )  # fmt: skip
+    assert code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def probed(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(photos, tmp_path_factory.mktemp("runs") / "probed", "--objective=supcon")
+
+
+@pytest.fixture(scope="module")
+def classified(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(photos, tmp_path_factory.mktemp("runs") / "classified", "--objective=ce")
+
+
+def test_the_first_prediction_calibrates_the_run(
+    probed: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [photos / "dark/black/00.png", photos / "light/snow/01.png"]
+    assert run("predict", probed, *files, "--coverage", 0.8, "--format", "json", "--top", 2) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["sample"] for row in rows] == [str(file) for file in files]
+    assert all(len(row["guesses"]) == 2 and 0 <= row["probability"] <= 1 + 1e-6 for row in rows)
+    folder = RunFolder(probed)
+    written = folder.decisions.read_bytes()
+    assert json.loads(written)["version"] == 1
+    assert json.loads(written)["classifier"] == "probe"
+    assert folder.classifier.is_file()
+    calibrate_run(probed)
+    assert folder.decisions.read_bytes() == written, "the same run gives the same file"
+
+
+def test_read_again_it_answers_the_same(probed: Path) -> None:
+    fresh, again = calibrate_run(probed), open_decider(probed)
+    source = fresh.trainee.source.of_split("test")
+    for decider in (fresh, again):
+        _, scores = decider.embed(source)
+        answers = decider.rule.answer(scores, Promise(0.8))
+        if decider is fresh:
+            expected = answers
+    assert torch.equal(answers.nodes, expected.nodes)
+    assert torch.equal(answers.probabilities, expected.probabilities)
+    assert torch.equal(again.rule.fitted.scores, fresh.rule.fitted.scores)
+
+
+def test_a_classifier_of_its_own_is_asked_first(classified: Path) -> None:
+    decider = calibrate_run(classified, calibration="none")
+    assert decider.record["classifier"] == "own"
+    source = decider.trainee.source.of_split("test")
+    table, scores = decider.embed(source)
+    assert table.features is not None
+    answers = decider.trainee.module.objective.predict(table.features)
+    assert answers is not None
+    assert torch.equal(decider.rule.classes.nodes[scores.argmax(1)], answers)
+    assert not RunFolder(classified).classifier.exists()
+    prototypes = calibrate_run(classified, classifier="prototypes")
+    assert prototypes.record["classifier"] == "prototypes"
+    assert torch.equal(open_decider(classified).embed(source)[1], prototypes.embed(source)[1])
+
+
+def test_other_weights_are_calibrated_again(classified: Path) -> None:
+    calibrate_run(classified)
+    folder = RunFolder(classified)
+    stale = json.loads(folder.decisions.read_text()) | {"encoder": "0" * 64, "classifier": "probe"}
+    folder.decisions.write_text(json.dumps(stale))
+    assert open_decider(classified).record["classifier"] == "own"
+    assert json.loads(folder.decisions.read_text())["encoder"] != "0" * 64
+
+
+def test_tables_and_labels(probed: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert (
+        run(
+            "predict",
+            probed,
+            "--split",
+            "test",
+            "--coverage",
+            0.5,
+            "--out",
+            tmp_path / "t.csv",
+            "--format",
+            "csv",
+        )
+        == 0
+    )
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "hold the truth" in said.err
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
+    assert len(rows) == 48
+    held = [row["holds"] == "True" for row in rows]
+    assert f"{np.mean(held):.2%} hold the truth" in said.err
+    for row in rows:
+        assert (row["holds"] == "True") == (
+            row["answer"] == "/" or (row["label"] + "/").startswith(row["answer"] + "/")
+        )
+        assert float(row["guess_1_probability"]) >= float(row["guess_2_probability"])
+    assert run("predict", probed, "--split", "test", "--coverage", 0.5) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["sample", "answer", "p", "guesses"]
+    assert len(table) == 49
+
+
+def test_costs(probed: Path, photos: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = photos / "dark/coal/03.png"
+    answers = []
+    for words in (("tree", "--coarse-cost", 0), ("tree", "--coarse-cost", 1), ("edges",)):
+        assert run("predict", probed, file, "--format", "json", "--cost", *words) == 0
+        answers.append(json.loads(capsys.readouterr().out)[0])
+    assert answers[0]["answer"] == "/"
+    assert answers[1]["answer"].count("/") == 1
+    assert all(row["expected_cost"] >= 0 for row in answers)
+    costs = tmp_path / "costs.csv"
+    costs.write_text("answer,black,coal,white,snow\ndark,0,0,9,9\nlight/snow,5,5,1,0\n")
+    assert run("predict", probed, file, "--format", "json", "--cost", costs) == 0
+    assert json.loads(capsys.readouterr().out)[0]["answer"] == "dark"
+
+
+def test_errors_say_what_to_do(
+    probed: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = photos / "dark/black/00.png"
+    (tmp_path / "note.png").write_text("no image")
+    for words, what in (
+        ((probed,), "name what to answer for"),
+        ((probed, image, "--split", "test"), "one of them only"),
+        ((probed, tmp_path / "gone.png"), "no files"),
+        ((probed, photos), "name one by --data"),
+        ((probed, tmp_path / "note.png"), "cannot be read"),
+        ((probed, "--text", "a dog"), "reads images: instead of --text, give image files"),
+        ((probed, image, "--coverage", 0.99), "needs at least 99 calibration samples, and there are 54"),
+        (
+            (probed, image, "--coverage", 0.9, "--confidence", 0.9999),
+            "with confidence 0.9999 needs at least 88",
+        ),
+        ((probed, image, "--coverage", 90), "above 0 and below 1"),
+        ((probed, image, "--by-depth", 7), "a depth of the taxonomy, 1 to 2"),
+        ((probed, image, "--cost", tmp_path / "gone.csv"), "cannot read costs"),
+        ((probed, image, "--coarse-cost", 0.3), "goes with cost"),
+        ((tmp_path, image), "is not a run folder"),
+    ):
+        assert run("predict", *words) == 2, words
+        assert what in capsys.readouterr().err, words
+    assert run("calibrate", probed, "--classifier", "own") == 2
+    assert "--classifier probe" in capsys.readouterr().err
+
+
+def test_calibrating_on_other_samples_by_other_means(
+    probed: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("calibrate", probed, "--data", photos, "--calibration", "depth", "--descent", "leaf") == 0
+    printed = capsys.readouterr().out
+    assert "240 calibration samples, 72 for the probabilities, 168 for the thresholds" in printed
+    assert "for a coverage of 0.9" in printed
+    decider = open_decider(probed)
+    assert decider.rule.calibrator.kind == "depth"
+    assert decider.rule.descent == "leaf"
+    assert run("predict", probed, photos / "dark/coal/03.png", "--by-depth", 1, "--method", "threshold") == 0
+    calibrate_run(probed)
+
+
+def test_damaged_decisions(probed: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibrate_run(probed)
+    file = RunFolder(probed).decisions
+    good = json.loads(file.read_text())
+    for change, what in (
+        ({"version": 99}, "version 99"),
+        ({"taxonomy": "other"}, "another taxonomy"),
+        ({"fitted": {}}, "cannot be read"),
+    ):
+        file.write_text(json.dumps(good | change))
+        assert run("predict", probed, photos / "dark/coal/03.png") == 2
+        assert what in capsys.readouterr().err
+    file.write_text("{")
+    assert run("predict", probed, photos / "dark/coal/03.png") == 2
+    assert "calibrate again" in capsys.readouterr().err
+    calibrate_run(probed)
+    RunFolder(probed).classifier.unlink()
+    assert run("predict", probed, photos / "dark/coal/03.png") == 2
+    assert "'labeltree calibrate" in capsys.readouterr().err
+    calibrate_run(probed)
