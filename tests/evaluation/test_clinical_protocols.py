@@ -104,11 +104,13 @@ def test_means_of_node_scores_count_every_node_once(clinic: EmbeddingTable, taxo
 
 
 def test_operating_points_do_not_see_the_test_samples(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
-    plain = run("node-scores", clinic, taxonomy, sensitivity=0.9)
+    plain = run("node-scores", clinic, taxonomy, operating_point=0.9)
     nodes = clinic.nodes.clone()
     test = of_split(clinic, "test")
     nodes[test] = nodes[test].flip(0)
-    other = run("node-scores", replace(clinic, nodes=nodes), taxonomy, sensitivity=0.9)
+    other = run("node-scores", replace(clinic, nodes=nodes), taxonomy, operating_point=0.9)
+    assert run("node-scores", clinic, taxonomy, operating_point="0.9") == plain, "as it is typed"
+    assert run("node-scores", clinic, taxonomy).by_node != plain.by_node
     column = "embeddings.point_threshold"
     assert plain.by_node[column] == other.by_node[column]
     assert plain.by_node["embeddings.auroc"] != other.by_node["embeddings.auroc"]
@@ -288,7 +290,12 @@ def test_too_few_groups_for_the_folds(clinic: EmbeddingTable, taxonomy: Taxonomy
     ("name", "options", "message"),
     [
         ("k-fold", {"folds": 1}, "folds is 1, expected at least 2"),
-        ("node-scores", {"sensitivity": 1.5}, "sensitivity is 1.5, expected a share"),
+        ("node-scores", {"operating_point": 1.5}, "operating_point is 1.5, expected 'youden' or a share"),
+        (
+            "node-scores",
+            {"operating_point": "high"},
+            "operating_point is 'high', expected 'youden' or a sens",
+        ),
         ("per-group", {"aggregations": ["median"]}, "expected some of mean, logits, max, vote"),
         ("per-group", {"groups": "x"}, "has no option 'groups'"),
     ],

@@ -36,16 +36,29 @@ class NodeScoresOptions:
 
     Attributes:
         roles: what the probe reads: ``features``, ``embeddings`` or both.
-        sensitivity: the operating point of every node is the greatest threshold that reaches this sensitivity
-            on the validation samples; None chooses it by Youden's index.
+        operating_point: how the threshold of every node is chosen on the validation samples: ``youden``, by
+            Youden's index, or a sensitivity such as 0.95: the greatest threshold that reaches it.
     """
 
     roles: tuple[str, ...] = ("features",)
-    sensitivity: float | None = None
+    operating_point: str | float = "youden"
 
     def __post_init__(self) -> None:
-        if self.sensitivity is not None and not 0 < self.sensitivity <= 1:
-            raise ValueError(f"sensitivity is {self.sensitivity}, expected a share above 0 and at most 1")
+        wanted = self.sensitivity
+        if wanted is not None and not 0 < wanted <= 1:
+            raise ValueError(f"operating_point is {wanted}, expected 'youden' or a share above 0, at most 1")
+
+    @property
+    def sensitivity(self) -> float | None:
+        """The sensitivity to reach; None for Youden's index."""
+        if self.operating_point == "youden":
+            return None
+        try:
+            return float(self.operating_point)
+        except ValueError as error:
+            raise ValueError(
+                f"operating_point is '{self.operating_point}', expected 'youden' or a sensitivity, as 0.95"
+            ) from error
 
 
 @register(
