@@ -10,6 +10,7 @@ from labeltree.evaluation.comparison import (
     MetricComparison,
     StratumComparison,
 )
+from labeltree.evaluation.error_result import Confusion, NodeErrors, TreeErrors
 from labeltree.evaluation.evaluate import evaluate
 from labeltree.evaluation.ground import Ground, translate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
@@ -25,14 +26,7 @@ from labeltree.evaluation.protocol import (
 from labeltree.evaluation.protocol_options import describe_protocols, parse_options
 from labeltree.evaluation.protocol_table import protocol_table
 from labeltree.evaluation.reading import ROLES, Reading, read
-from labeltree.evaluation.result import (
-    Confusion,
-    EvaluationResult,
-    MethodResult,
-    NodeErrors,
-    Representation,
-    TreeErrors,
-)
+from labeltree.evaluation.result import EvaluationResult, MethodResult, Representation
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.tree_errors import tree_errors

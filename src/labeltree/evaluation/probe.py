@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
+from labeltree.evaluation.error_result import TreeErrors
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.result import TreeErrors
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.tree_errors import tree_errors

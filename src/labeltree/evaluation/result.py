@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from labeltree.errors import DataError
 from labeltree.evaluation.aspect_result import AspectResult
+from labeltree.evaluation.error_result import TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.plain import curves, number, numbers, without_nan
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.settings import EvaluationSettings
 
-__all__ = ["Confusion", "EvaluationResult", "MethodResult", "NodeErrors", "Representation", "TreeErrors"]
+__all__ = ["Bounds", "EvaluationResult", "MethodResult", "Representation"]
 
 FORMAT = 1
 
@@ -41,79 +42,6 @@ class Representation:
         how = {"sphere": "compared by cosine", "euclidean": "compared by Euclidean distance"}
         ball = f"compared by distance in the Poincaré ball of curvature {self.curvature:g}"
         return f"{self.source}, {self.dim} numbers a sample, {how.get(self.geometry, ball)}"
-
-
-@dataclass(frozen=True)
-class NodeErrors:
-    """How the samples labelled at or below one node were classified.
-
-    Attributes:
-        node: of the taxonomy.
-        path: its path name; ``/`` for the root.
-        depth: of the node.
-        samples: evaluated samples labelled at or below it.
-        wrong: those of them that got a wrong class.
-        errors_here: errors whose LCA (of true and predicted class) is this node: it is here that the
-            classifier took a wrong turn.
-        parted: of its samples, ``parted[d]`` were predicted outside this node and have their LCA at depth d,
-            for d from 0 to one above this node's depth; the last were predicted into a sibling.
-    """
-
-    node: int
-    path: str
-    depth: int
-    samples: int
-    wrong: int
-    errors_here: int
-    parted: list[int]
-
-    @property
-    def stayed(self) -> int:
-        """How many of its samples were predicted at or below this node."""
-        return self.samples - sum(self.parted)
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """A wrong pair: samples of one class that were taken for another.
-
-    Attributes:
-        true: path name of the true class; ``true_node`` is its node.
-        predicted: path name of the predicted class; ``predicted_node`` is its node.
-        lca: path name of the LCA of the two, ``/`` for the root; ``lca_node`` is its node.
-        count: how many samples.
-        share: of the true class's samples.
-        severity: height of the LCA.
-    """
-
-    true: str
-    predicted: str
-    lca: str
-    true_node: int
-    predicted_node: int
-    lca_node: int
-    count: int
-    share: float
-    severity: int
-
-
-@dataclass(frozen=True)
-class TreeErrors:
-    """Where on the tree a classifier errs.
-
-    Attributes:
-        samples: how many were classified.
-        errors: how many of them wrongly.
-        by_depth: ``by_depth[d]`` errors have their LCA at depth d; entry 0 (the root) holds the worst ones.
-        nodes: one entry for every node with samples, in node order.
-        confusions: the most frequent wrong pairs, most frequent first.
-    """
-
-    samples: int
-    errors: int
-    by_depth: list[int]
-    nodes: list[NodeErrors]
-    confusions: list[Confusion]
 
 
 @dataclass(frozen=True)
@@ -240,7 +168,7 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
         scores={role: numbers(item) for role, item in content["scores"].items()},
         by_depth=curves(content["by_depth"]),
         hp_curve=curves(content["hp_curve"]),
-        errors=_tree_errors(content["errors"]),
+        errors=TreeErrors.from_dict(content["errors"]),
         aspects={
             name: AspectResult(numbers(item["scores"]), curves(item["by_depth"]), dict(item["counts"]))
             for name, item in content.get("aspects", {}).items()
@@ -262,18 +190,3 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
 def _bounds(ends: Sequence[float | None]) -> Bounds:
     low, high = ends
     return number(low), number(high)
-
-
-def _tree_errors(content: Mapping[str, Any]) -> TreeErrors:
-    return TreeErrors(
-        samples=content["samples"],
-        errors=content["errors"],
-        by_depth=list(content["by_depth"]),
-        nodes=[NodeErrors(**_known(NodeErrors, item)) for item in content["nodes"]],
-        confusions=[Confusion(**_known(Confusion, item)) for item in content["confusions"]],
-    )
-
-
-def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    names = [entry.name for entry in fields(kind)]
-    return {name: number(item[name]) if item[name] is None else item[name] for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.evaluation.result import Confusion, NodeErrors, TreeErrors
+from labeltree.evaluation.error_result import Confusion, NodeErrors, TreeErrors
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["tree_errors"]
