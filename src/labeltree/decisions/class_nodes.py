@@ -20,6 +20,8 @@ __all__ = ["ClassNodes", "finest_classes", "node_probabilities"]
 
 IntArray = NDArray[np.int64]
 
+_AT_ONCE = 2**23  # probabilities of nodes
+
 
 class ClassNodes:
     """The nodes that a classifier tells apart, and what lies above them.
@@ -53,6 +55,12 @@ class ClassNodes:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def parts(self, probabilities: Tensor) -> tuple[Tensor, ...]:
+        """The rows of (n, C) in parts for which a number a node takes no more than 64 MiB."""
+        rows = max(1, _AT_ONCE // self.taxonomy.num_nodes)
+        parts: tuple[Tensor, ...] = torch.split(probabilities, rows)
+        return parts
 
     @cached_property
     def above(self) -> csr_array:

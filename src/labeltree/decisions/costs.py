@@ -94,11 +94,17 @@ def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor
     Returns:
         (n,) int64 nodes, and (n,) float64 expected costs.
     """
-    costs = expected_costs(probabilities, classes, cost)
-    if not isinstance(cost, Tensor):
-        costs = costs.masked_fill(classes.counts == 0, torch.inf)
-    found = costs.min(1)
-    return found.indices, found.values
+    if isinstance(cost, TreeCost) and not isinstance(classes.taxonomy, Taxonomy):
+        cost = cost_matrix(classes, cost).masked_fill(classes.counts[:, None] == 0, torch.inf)  # once for all
+    nodes, least = [], []
+    for part in classes.parts(probabilities):
+        costs = expected_costs(part, classes, cost)
+        if not isinstance(cost, Tensor):
+            costs = costs.masked_fill(classes.counts == 0, torch.inf)
+        found = costs.min(1)
+        nodes.append(found.indices)
+        least.append(found.values)
+    return torch.cat(nodes), torch.cat(least)
 
 
 def _by_matrix(probabilities: Tensor, matrix: Tensor) -> Tensor:

@@ -72,6 +72,19 @@ def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "c
     """
     if descent not in get_args(Descent):
         raise ValueError(f"descent is {descent!r}; expected {' or '.join(map(repr, get_args(Descent)))}")
+    found = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
+    width = max(paths.nodes.shape[1] for paths in found)
+    return Paths(
+        torch.cat([_padded(paths.nodes, width, -1) for paths in found]),
+        torch.cat([_padded(paths.probabilities, width, 0) for paths in found]),
+    )
+
+
+def _padded(rows: Tensor, width: int, value: int) -> Tensor:
+    return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=value)
+
+
+def _paths_of(probabilities: Tensor, classes: ClassNodes, descent: Descent) -> Paths:
     of_nodes = classes.node_probabilities(probabilities)
     nodes = (
         _down(probabilities.detach().double(), of_nodes, classes)

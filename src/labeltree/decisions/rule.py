@@ -109,7 +109,8 @@ class DecisionRule:
         """Answer each sample at least expected cost; see `labeltree.decisions.costs`."""
         probabilities = self.probabilities(scores)
         nodes, costs = cheapest(probabilities, self.classes, cost)
-        certain = self.classes.node_probabilities(probabilities).gather(1, nodes[:, None])[:, 0]
+        parts = zip(self.classes.parts(probabilities), self.classes.parts(nodes[:, None]), strict=True)
+        certain = torch.cat([self.classes.node_probabilities(p).gather(1, at)[:, 0] for p, at in parts])
         finer = (self.classes.counts - (self.classes.place >= 0).long())[nodes] > 0
         return self._answers(probabilities, nodes, certain, finer, top, costs)
 
