@@ -46,13 +46,19 @@ class Values:
             torch.sub(vectors[piece], centre, out=apart[piece])
         return cls(chunk.pieces, apart, widen(centres))
 
+    def masses(self, weights: Tensor) -> Tensor:
+        """Sums `(r, G)` of weights `(r, c)` over the pieces."""
+        if len(self.pieces) == 1:
+            return weights.sum(1, keepdim=True)
+        return torch.stack([weights[:, piece].sum(1) for piece in self.pieces], dim=1)
+
 
 def _are_clusters(vectors: Tensor, pieces: list[slice]) -> bool:
     """Whether two vectors of a piece are nearer to each other than two of different ones, by a sample."""
-    one = vectors[[piece.start for piece in pieces]]
-    other = vectors[[piece.stop - 1 for piece in pieces]]
-    within = torch.linalg.vector_norm(one - other)
-    return bool(within * _NEARER < torch.linalg.vector_norm(one - other.roll(1, 0)))
+    ends = torch.tensor([(piece.start, piece.stop - 1) for piece in pieces], device=vectors.device)
+    one, other = vectors[ends.T]
+    within, across = one - other, one - other.roll(1, 0)
+    return bool(_NEARER * within.norm() < across.norm())
 
 
 @dataclass(frozen=True, eq=False)

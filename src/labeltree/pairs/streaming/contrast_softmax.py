@@ -67,7 +67,7 @@ class RunningSoftmax:
                 depth -= torch.linalg.vecdot(weights, behind)
             else:
                 weights = torch.exp2(behind, out=behind)
-        masses = torch.stack([weights[:, piece].sum(1) for piece in values.pieces], dim=1)
+        masses = values.masses(weights)
         if self._spread:
             mass = (mass * shrink).add_(masses.sum(1))
         apart = apart.mul_(shrink[:, None]).addmm_(weights, values.apart)
