@@ -1,0 +1,28 @@
+"""Every study file of the project is understood, and every recipe in it is one; none needs its data for that."""
+
+from pathlib import Path
+
+import pytest
+
+from labeltree.studies.plan import read_study
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "studies").rglob("study.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.parent.relative_to(ROOT / "studies")))
+def test_every_recipe_is_one(file: Path) -> None:
+    study = read_study(file)
+    # Points of a grid differ in values alone: the first and the last of each method are read.
+    families = {method.family: method for method in reversed(study.methods)}
+    families |= {f"last {method.family}": method for method in study.methods if method.point}
+    for method in families.values():
+        study.recipe(method, method.trials[-1], study.seeds[0])
+
+
+def test_all_are_in_the_index() -> None:
+    assert len(FILES) > 40
+    index = (ROOT / "docs" / "findings.md").read_text("utf-8")
+    for file in FILES:
+        folder = file.parent.relative_to(ROOT)
+        assert f"](../{folder}/" in index, folder
