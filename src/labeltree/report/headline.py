@@ -48,7 +48,7 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     sentences = [
         f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's "
         f"output names exactly the right class for {percent(top1)}, "
-        f"give or take {_give_or_take(main, errors.samples):.1f} points."
+        f"{_how_sure(main, errors.samples, result.settings.confidence)}."
     ]
     others = [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
     if others:
@@ -110,10 +110,12 @@ def _others(methods: list[MethodResult], score: Callable[[MethodResult], float])
     return [(method.name, percent(score(method))) for method in methods]
 
 
-def _give_or_take(main: MethodResult, count: int) -> float:
-    """How sure the share of right answers is, in points: its interval, or that of independent samples."""
-    top1, (low, high) = main.score("top1"), main.interval("top1")
-    return _margin(top1, count) if math.isnan(low) else 100 * max(high - top1, top1 - low)
+def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
+    """The interval of the share of right answers, or that of as many independent samples."""
+    low, high = main.interval("top1")
+    if math.isnan(low):
+        return f"give or take {_margin(main.score('top1'), count):.1f} points"
+    return f"with {percent(confidence, 0)} confidence between {percent(low)} and {percent(high)}"
 
 
 def _margin(share: float, samples: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.protocol_result import ProtocolResult
@@ -12,6 +12,7 @@ from labeltree.report.wording import plural
 
 __all__ = ["NumberTable", "ProtocolBlock", "protocol_blocks"]
 
+_MOST_SCORES = 6
 _MOST_NODES = 40
 
 
@@ -23,16 +24,16 @@ class NumberTable:
     first: str
     columns: list[str]
     rows: list[tuple[str, list[str]]]
-    folded: bool = False
 
 
 @dataclass(frozen=True)
 class ProtocolBlock:
-    """What one protocol found."""
+    """What one protocol found: its main numbers, and tables that are folded away."""
 
     name: str
     title: str
     tables: list[NumberTable]
+    folded: list[NumberTable]
     counts: str
     notes: list[str]
 
@@ -46,8 +47,10 @@ def protocol_blocks(result: EvaluationResult) -> list[ProtocolBlock]:
 def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
     found = {key: m.protocols[name] for key, m in result.methods.items() if name in m.protocols}
     first = next(iter(found.values()))
-    tables = [
-        _scores(found),
+    scores = _scores(found)
+    main, rest = replace(scores, rows=scores.rows[:_MOST_SCORES]), scores.rows[_MOST_SCORES:]
+    further = [
+        replace(scores, title="Further measures", rows=rest),
         *_lists(found, "by_depth"),
         *_lists(found, "curves"),
         *_nodes(found),
@@ -55,7 +58,8 @@ def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
     return ProtocolBlock(
         name,
         first.title or name.replace("_", " "),
-        [table for table in tables if table.rows],
+        [table for table in [main] if table.rows],
+        [table for table in further if table.rows],
         ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in first.counts.items()),
         list(dict.fromkeys(note for item in found.values() for note in item.notes)),
     )
@@ -100,7 +104,7 @@ def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
         rows = [(p, [_cell(line.get(p, math.nan)) for line in values.values()]) for p in least]
         what = plural(len(known), "branch or class", "branches and classes")
         less = f"the {len(least)} least of {what}" if len(least) < len(known) else what
-        tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows, True))
+        tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows))
     return tables
 
 

@@ -72,7 +72,8 @@
         queue.sort(orders.mistakes);
         const node = queue.shift();
         if (!node.children.length) continue;
-        if (node !== nodes[0] && nodes.length > 60 && used + node.children.length > 40) continue;
+        const spare = used + node.children.length > 18 || node.wrong < 0.05 * nodes[0].wrong;
+        if (node !== nodes[0] && nodes.length > 60 && spare) continue;
         open.add(node);
         used += node.children.length;
         queue.push(...node.children);
