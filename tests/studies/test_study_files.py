@@ -1,4 +1,4 @@
-"""Every study file of the project is understood, and every recipe in it is one; none needs its data for that."""
+"""Every study file of the project is understood, without its data, and is in the index of findings."""
 
 from pathlib import Path
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["WORDS", "holm", "p_against_best", "welch"]
+from labeltree.evaluation.statistics.holm import holm
+
+__all__ = ["LEVEL", "WORDS", "p_against_best", "welch"]
 
 LEVEL = 0.05
 WORDS = (
@@ -31,24 +33,12 @@ def welch(first: Sequence[float], second: Sequence[float]) -> float:
         return 1.0 if first[0] == second[0] else 0.0
     from scipy.stats import ttest_ind_from_stats
 
-    sides = [part for side in (first, second) for part in (np.mean(side), np.std(side, ddof=1), len(side))]
-    return float(ttest_ind_from_stats(*sides, equal_var=False).pvalue)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """p values corrected for how many they are (Holm 1979); NaN stays, and does not count.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03])
-        [0.03, 0.06, 0.06]
-    """
-    known = sorted((p, i) for i, p in enumerate(values) if not math.isnan(p))
-    corrected = [math.nan] * len(values)
-    largest = 0.0
-    for rank, (p, i) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - rank)))
-        corrected[i] = largest
-    return corrected
+    (a, b), (sa, sb) = (
+        [float(np.mean(side)) for side in (first, second)],
+        [float(np.std(side, ddof=1)) for side in (first, second)],
+    )
+    test = ttest_ind_from_stats(a, sa, len(first), b, sb, len(second), equal_var=False)
+    return float(test.pvalue)
 
 
 def p_against_best(values: Mapping[str, Sequence[float]], *, lower: bool) -> dict[str, float]:
@@ -63,5 +53,5 @@ def p_against_best(values: Mapping[str, Sequence[float]], *, lower: bool) -> dic
         return {}
     best = (min if lower else max)(means, key=means.__getitem__)
     others = [name for name in means if name != best]
-    corrected = holm([welch(values[best], values[name]) for name in others])
+    corrected = holm([welch(values[best], values[name]) for name in others]).tolist()
     return {best: 1.0, **dict(zip(others, corrected, strict=True))}
