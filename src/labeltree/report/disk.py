@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,9 @@ def _on_page(place: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 
 def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy, names: NodeNames) -> None:
-    """Write names beside the coarsest nodes, away from the centre; none on top of another."""
-    taken: list[tuple[float, float, float, float]] = []
+    """Write names beside the coarsest nodes, away from the centre; none on top of another or of a mark."""
+    marks = [_on_page(place) for place in disk.places]
+    taken = [(x - 6.0, y - 6.0, x + 6.0, y + 6.0) for x, y in marks]
     order = sorted(range(len(disk.nodes)), key=lambda i: (int(taxonomy.depth[disk.nodes[i]]), i))
     written = 0
     for i in order:
@@ -102,10 +104,10 @@ def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy, names: NodeNames) -
             continue
         text = clip(taxonomy.names[node], 22)
         inner = bool(taxonomy.children(node))
-        x, y = _on_page(disk.places[i])
-        right = float(disk.places[i][0]) >= 0
+        x, y = marks[i]
         width = 7.2 * len(text) + 8
-        for shift in (0.0, 15.0, -15.0, 28.0, -28.0):
+        outward = float(disk.places[i][0]) >= 0
+        for right, shift in product((outward, not outward), (0.0, 15.0, -15.0, 28.0, -28.0)):
             left = x + 11 if right else x - 11 - width
             box = (left, y + shift - 8, left + width, y + shift + 8)
             if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
