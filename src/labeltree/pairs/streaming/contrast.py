@@ -70,7 +70,7 @@ def soft_target_contrast(
                 if positive is not None:
                     drawn[at], entropy[at] = part.drawn(), part.entropy()
                     mass[at] += part.target.mass
-    queue = with_gradient(z, lse, mean / temperature)
+    queue = with_gradient(z, lse, mean.div_(temperature))
     lse = torch.logaddexp(torch.zeros_like(queue), queue) + own[:, None]
     attraction = mass * own + (z * drawn).sum(1) / temperature
     return QueueContrast(own, lse, mass, attraction, entropy)

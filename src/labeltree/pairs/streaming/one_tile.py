@@ -147,10 +147,9 @@ def _bookkeeping(relation: PairRelation) -> tuple[_Labels, _Views | None]:
     row = i * pairs.size
     codes_at = row + pairs.twin_codes
     moved = np.concatenate([row + pairs.twin_labels, codes_at])
-    moves = np.repeat([-1, 1], len(row))
-    relations = pairs.twin_codes[: len(row) // 2]
-    at = i * relation.num_queries + k
-    return labels, _Views(*(placed(x) for x in (at, codes_at, relations, moved, moves)))
+    at, moves = i * relation.num_queries + k, np.repeat([-1, 1], len(row))
+    found = at, codes_at, pairs.twin_codes[: len(row) // 2], moved, moves
+    return labels, _Views(*(placed(x) for x in found))
 
 
 class _OneTile(torch.autograd.Function):
@@ -163,10 +162,9 @@ class _OneTile(torch.autograd.Function):
         of_views = None if views is None else views.seen(cosine)
         total = least = lse = sums = present = tile = u.new_empty((0, size))
         if "least" in want:
-            least = labels.least(_masked(cosine, views, torch.inf), size)
+            least = labels.least(_masked(cosine, views, torch.inf), size).div_(tau)
             if views is not None and of_views is not None:
-                least.view(-1).scatter_reduce_(0, views.codes, of_views.repeat(2), "amin")
-            least.div_(tau)
+                least.view(-1).scatter_reduce_(0, views.codes, of_views.repeat(2) / tau, "amin")
         if "sum" in want:
             total = labels.sums(_masked(cosine, views, 0.0), size)
             if views is not None and of_views is not None:
