@@ -110,7 +110,9 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
         rows.append(
             DifferenceRow(
                 measure.title,
-                f"{measure.term}, {entry.role}" + ("" if entry.larger_is_better else "; less is better"),
+                f"{measure.term}, {entry.role}"
+                if entry.larger_is_better
+                else f"{measure.term}; less is better",
                 [better_by(entry, part) for part in parts],
                 ends,
                 [verdict(entry, part) != "not sure" for part in parts],
