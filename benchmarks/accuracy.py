@@ -54,7 +54,7 @@ def cold(inputs: Batch, by: str) -> tuple[int, float, float]:
 
 def measure(size: Size, by: str = "streaming") -> Results:
     """A table per kind of embeddings, and one of the cold softmax."""
-    n = choose(size, full=2048, short=512, tiny=32)
+    n = choose(size, full=2048, short=1024, tiny=32)  # a batch of up to 512 is one tile, and has its own code
     names = choose(size, full=list(OBJECTIVES), short=list(OBJECTIVES), tiny=["hwc", "hicone", "lam"])
     shapes = choose(size, full=list(SHAPES), short=list(SHAPES), tiny=list(SHAPES)[:2])
     tables, worst, unfinite = [], 0.0, 0
