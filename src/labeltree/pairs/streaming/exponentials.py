@@ -85,14 +85,18 @@ class Exponentials:
                 self._kept[tile.at] = values
         return None if total is None else total.T, None if lowest is None else lowest.T
 
-    def add_gradient(self, of_u: Tensor, slope: Tensor, common: Tensor | None) -> None:
+    def add_gradient(
+        self, of_u: Tensor, slope: Tensor, common: Tensor | None, linear: Tensor | None = None
+    ) -> None:
         """Add to the grid's rows of `of_u` the gradient of Σ slope·sums; forgets the tiles it has kept.
 
         Args:
             of_u: `(m, d)` for the grid's rows.
             slope: `(R, n)` for all rows, in the type of the tiles.
             common: `(n,)` from `common_slope`, or None.
+            linear: `(R, n)` for all rows, likewise: what the loss has in each cosine of a relation besides.
         """
+        besides = _Linear(linear, self.grid) if linear is not None else None
         each, each_own = slope, self.grid.rows_of(slope.T).T.contiguous()
         common_own = None if common is None else self.grid.rows_of(common)
         for tile in self.grid.tiles():
@@ -109,12 +113,14 @@ class Exponentials:
                 row, col = common_own[rows, None] / self.temperature, common[cols] / self.temperature
                 both = torch.add(row, col, out=scratch("slopes", tile.shape, row))
             else:
-                both = tile.codes.spread_columns(each[:, cols])
-                both = both + tile.codes.transposed.spread_columns(each_own[:, rows]).T
+                both = _both_sides(tile.codes, each_own[:, rows], each[:, cols], tile)
                 both.div_(self.temperature)
             if tile.codes is not None and self.scale is not None:
                 both.mul_(tile.codes.spread(self.scale))
-            weight = values.mul_(both).to(self.u.dtype)
+            weight = values.mul_(both)
+            if besides is not None and besides.add(weight, tile):
+                self.grid.mask(weight, tile, 0.0)
+            weight = weight.to(self.u.dtype)
             of_u[rows].addmm_(weight, self.u[cols])
             if tile.both:
                 of_u[cols].addmm_(weight.T, self.u[rows])
@@ -140,6 +146,36 @@ class Exponentials:
         if tile.codes is not None and self.scale is not None:
             exponent.mul_(tile.codes.spread(self.scale))
         return self.grid.mask(exponent.to(self.dtype).exp2_(), tile, 0.0)
+
+
+class _Linear:
+    """A slope of the cosines that depends on a row and the relation alone."""
+
+    def __init__(self, slope: Tensor, grid: Grid) -> None:
+        self.each, self.own = slope, grid.rows_of(slope.T).T.contiguous()
+        self.used = set((slope != 0).any(1).nonzero()[:, 0].tolist())
+
+    def add(self, weight: Tensor, tile: Tile) -> bool:
+        """Add what both rows of a pair have; whether there was anything."""
+        rows, cols = tile.rows, tile.cols
+        if tile.codes is None:
+            if tile.code not in self.used:
+                return False
+            row, col = self.own[tile.code, rows, None], self.each[tile.code, cols]
+            weight += torch.add(row, col, out=scratch("slopes", tile.shape, row))
+            return True
+        if self.used.isdisjoint(tile.codes.present):
+            return False
+        weight += _both_sides(tile.codes, self.own[:, rows], self.each[:, cols], tile)
+        return True
+
+
+def _both_sides(codes: TileCodes, rows: Tensor, cols: Tensor, tile: Tile) -> Tensor:
+    """What both rows of a pair have for its relation, `(b, c)`, in tables `(R, b)` and `(R, c)`."""
+    of_cols = codes.spread_columns(cols)
+    of_rows = of_cols if tile.diagonal else codes.transposed.spread_columns(rows)
+    # a transpose is read slowly where its rows are as many as a cache has lines, so it is copied first
+    return of_cols + scratch("turned", tile.shape, of_cols).copy_(of_rows.T)
 
 
 def _add_up(total: Tensor, values: Tensor, tile: Tile, together: bool) -> None:

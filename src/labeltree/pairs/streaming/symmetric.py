@@ -129,15 +129,16 @@ class _Symmetric(torch.autograd.Function):
             of_u = torch.zeros_like(u)
             if of_lse is not None:
                 slope, common = _slopes(walk, of_lse, sums)
+                linear = None if of_sum is None else _linear(walk, of_sum)
                 if order.shard is None:
-                    walk.add_gradient(of_u, slope, common)
+                    walk.add_gradient(of_u, slope, common, linear)
                 else:
                     own = u.new_zeros((len(order.shard), u.shape[1]))
-                    walk.add_gradient(own, slope, common)
+                    walk.add_gradient(own, slope, common, linear)
                     of_u[order.shard] = own
-                _ViewPairs(walk).add_gradient(of_u, slope)
-                del slope, common
-            if of_sum is not None:
+                _ViewPairs(walk).add_gradient(of_u, slope, linear)
+                del slope, common, linear
+            elif of_sum is not None:
                 order.sums.add_gradient(of_u, u, of_sum[order.order].div_(work.temperature))
             if of_least is not None:
                 slope = of_least[order.order].div_(work.temperature)
@@ -177,6 +178,16 @@ def _slopes(walk: Exponentials, of_lse: Tensor, sums: Tensor) -> tuple[Tensor, T
     return slope, common
 
 
+def _linear(walk: Exponentials, of_sum: Tensor) -> Tensor:
+    """The slope of the loss in each cosine of a relation, `(R, n)`, by way of the sums of similarities.
+
+    It is added to that of the exponentials pair by pair. In a tight cluster they nearly cancel, and the
+    gradient is what is left: of two sums over all pairs it would be the rounding.
+    """
+    slope = of_sum.T.index_select(1, walk.grid.order.order).to(walk.dtype)
+    return slope.div_(walk.temperature)
+
+
 class _ViewPairs:
     """The pairs of views of one sample, which tiles leave out."""
 
@@ -202,16 +213,19 @@ class _ViewPairs:
                 flat.scatter_reduce_(0, rows * self.walk.size + codes, torch.cat([cosine, cosine]), "amin")
                 least.copy_(flat.view_as(least))
 
-    def add_gradient(self, of_u: Tensor, slope: Tensor) -> None:
-        """Add the gradient of Σ slope·sums, `slope (R, n)`."""
+    def add_gradient(self, of_u: Tensor, slope: Tensor, linear: Tensor | None) -> None:
+        """Add the gradient of Σ slope·sums, `slope (R, n)`, and of Σ linear·cosine."""
         u, scale = self.walk.u, self.walk.scale
         for pairs in blocks(len(self.i), _BLOCK):
             i, k, of = self.i[pairs], self.k[pairs], self.sums_of[pairs]
-            u_i, u_k = u[i], u[k]
+            u_i, u_k, codes = u[i], u[k], self.codes[pairs]
             value = self._exponentials((u_i * u_k).sum(1), pairs)
-            weight = (value * (slope[of, i] + slope[of, k]) / self.walk.temperature).to(u.dtype)
+            weight = value * (slope[of, i] + slope[of, k]) / self.walk.temperature
             if scale is not None:
-                weight = weight * scale[self.codes[pairs]]
+                weight = weight * scale[codes]
+            if linear is not None:
+                weight = weight + linear[codes, i] + linear[codes, k]
+            weight = weight.to(u.dtype)
             of_u.index_add_(0, i, weight[:, None] * u_k)
             of_u.index_add_(0, k, weight[:, None] * u_i)
 
