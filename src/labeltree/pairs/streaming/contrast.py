@@ -11,6 +11,7 @@ gradient is made of.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,13 +23,15 @@ from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.contrast_chunks import Chunk, Values, queue_chunks
 from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax
-from labeltree.pairs.streaming.known_gradient import with_gradient
+from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.tiles import blocks
+from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
 __all__ = ["soft_target_contrast"]
 
 _TILE = {"cpu": (256, 1024)}  # queries and stored keys; such a tile stays in the second-level cache
 _LARGE_TILE = (4096, 8192)
+_ROWS = 4096
 _TOGETHER = 16  # tiles of queries in a walk over the queue: what they have met of it is held
 
 
@@ -47,8 +50,9 @@ def soft_target_contrast(
     """As `labeltree.pairs.soft_target_contrast`."""
     sphere = Sphere()
     dtype = answer_dtype(queries, keys, stored)
-    z, near = sphere.project(queries.to(dtype)), sphere.project(keys.to(dtype))
-    own = (z * near).sum(1) / temperature
+    z, inverse = unit_rows(queries.to(dtype))
+    near = sphere.project(keys.detach().to(dtype))
+    own = torch.linalg.vecdot(z, near) / temperature
     rows, size = (plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE)
     lse, mean = z.new_empty(len(z), len(members)), z.new_empty(len(z), len(members), z.shape[1])
     mass, drawn, entropy = torch.ones_like(own), torch.zeros_like(z), torch.zeros_like(own)
@@ -70,10 +74,42 @@ def soft_target_contrast(
                 if positive is not None:
                     drawn[at], entropy[at] = part.drawn(), part.entropy()
                     mass[at] += part.target.mass
-    queue = with_gradient(z, lse, mean.div_(temperature))
+    pull = torch.linalg.vecdot(z, drawn) / temperature
+    found: tuple[Tensor, Tensor, Tensor] = _OfQueries.apply(
+        queries, own, lse, pull, (z, inverse, near, mean, drawn), temperature
+    )
+    own, queue, pull = found
     lse = torch.logaddexp(torch.zeros_like(queue), queue) + own[:, None]
-    attraction = mass * own + (z * drawn).sum(1) / temperature
-    return QueueContrast(own, lse, mass, attraction, entropy)
+    return QueueContrast(own, lse, mass, mass * own + pull, entropy)
+
+
+_Known = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+class _OfQueries(torch.autograd.Function):
+    """Values of queries, and the gradient through them and the normalisation, some rows at a time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, own: Tensor, lse: Tensor, pull: Tensor, known: _Known, temperature: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.save_for_backward(*known)
+        ctx.temperature, ctx.dtype = temperature, queries.dtype
+        return own.view_as(own), lse.view_as(lse), pull.view_as(pull)
+
+    @staticmethod
+    def backward(ctx: Any, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> tuple[Tensor | None, ...]:
+        z, inverse, near, mean, drawn = ctx.saved_tensors
+        with by_hand(z.device):
+            of_z = torch.empty_like(z)
+            for rows in blocks(len(z), _ROWS):
+                here = torch.mul(near[rows], of_own[rows, None], out=of_z[rows])
+                here.addcmul_(drawn[rows], of_pull[rows, None])
+                for term in range(mean.shape[1]):
+                    here.addcmul_(mean[rows, term], of_lse[rows, term, None])
+                here.div_(ctx.temperature)
+            of_queries = take_to_tangent(of_z, z, inverse).to(ctx.dtype)
+        return once(of_queries), None, None, None, None, None
 
 
 def _sharpness(temperature: float, dtype: torch.dtype) -> float:
