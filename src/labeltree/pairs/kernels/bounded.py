@@ -102,7 +102,7 @@ def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], lis
     u, v, x, y, how = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.how
     pad_x, (blocks, tiles) = u.labels.shape[1], pairs.tiles.code.shape
     parts, span = splits(blocks * terms, tiles, u.order.device)
-    total = torch.empty((parts, terms, pad_x), device=u.order.device)
+    total = torch.empty((parts, terms, pad_x), dtype=torch.float32, device=u.order.device)
     own, held = (torch.empty_like(total, dtype=torch.int32) for _ in range(2))
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
@@ -141,7 +141,7 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
         tiles = tiles_between(pairs.relation, u, v, how.tile)
     blocks, num_tiles = tiles.code.shape
     parts, span = splits(blocks, num_tiles, u.order.device)
-    out = torch.empty((parts, u.labels.shape[1], how.width), device=u.order.device)
+    out = torch.empty((parts, u.labels.shape[1], how.width), dtype=torch.float32, device=u.order.device)
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         for mixed in (False, True):
             bounded_gradient_kernel[(blocks, parts)](

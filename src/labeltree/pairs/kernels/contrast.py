@@ -103,7 +103,7 @@ def _attention(
     each = [vectors(x, sphere.project(x), u, how) for x in given]
     y = vectors(stored, sphere.project(stored), v, how)
     member = torch.cat([inside, inside.new_zeros(len(inside), 1)], dim=1).to(torch.int32)
-    k = torch.tensor(sharpness, device=device)
+    k = torch.tensor(sharpness, dtype=torch.float32, device=device)
     pad, sets, blocks, tiles = (
         u.labels.shape[1],
         len(given),
@@ -111,9 +111,9 @@ def _attention(
         v.labels.shape[1] // side,
     )
     parts, span = splits(blocks * sets, tiles, device)
-    fields = [torch.empty((parts, sets, pad), device=device) for _ in range(3)]
+    fields = [torch.empty((parts, sets, pad), dtype=torch.float32, device=device) for _ in range(3)]
     fields.append(torch.empty((parts, sets, pad), dtype=torch.int32, device=device))
-    fields.append(torch.empty((parts, sets, pad, how.width), device=device))
+    fields.append(torch.empty((parts, sets, pad, how.width), dtype=torch.float32, device=device))
     with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
         attention_kernel[(blocks, parts, sets)](
             torch.stack([x.rows for x in each]), torch.stack([x.inverse for x in each]), u.labels,

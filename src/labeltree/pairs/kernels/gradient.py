@@ -74,7 +74,7 @@ def summed_gradient(problem: Problem, weights: Weights, flags: int) -> Tensor:
     how, (blocks, num_tiles) = pairs.how, tiles.code.shape
     parts, span = splits(blocks, num_tiles, u.order.device)
     pad_x, pad_y = u.labels.shape[1], v.labels.shape[1]
-    out = torch.empty((parts, pad_x, how.width), device=u.order.device)
+    out = torch.empty((parts, pad_x, how.width), dtype=torch.float32, device=u.order.device)
     if flags & ROW:
         of_row = weights.placed(u, slice(None) if pairs.shard is None else pairs.shard)
         of_column = weights.placed(v) if pairs.shard is not None else of_row

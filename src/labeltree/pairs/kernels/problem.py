@@ -111,7 +111,7 @@ def pairs_of(
         how = settings(queries.dtype if queries.dtype == keys.dtype else torch.float32, d, tile)
     shard = relation.shard if alike else None
     own, u, v, tiles = _layout(relation, how.tile, shard)
-    nothing = torch.empty(0, device=u.order.device)
+    nothing = torch.empty(0, dtype=torch.float32, device=u.order.device)
     of_queries = of_keys = Vectors(nothing, nothing)
     if given is not None and unit is not None:
         of_keys = vectors(given[1].detach(), unit[1].detach(), v, how)

@@ -76,7 +76,9 @@ def pair_statistics(
     y = x if queries is keys else sphere.project(keys)
     with torch.no_grad():
         size = relation.num_relations
-        omega = torch.ones(size, device=x.device) if scale is None else scale.detach().float().contiguous()
+        omega = torch.ones(size, dtype=torch.float32, device=x.device)
+        if scale is not None:
+            omega = scale.detach().float().contiguous()
         flags = 0
         for name in want:
             flags |= _FLAGS[name]
@@ -108,7 +110,7 @@ def _largest(scale: Tensor) -> float:
 def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
     """As `labeltree.pairs.pair_counts`: the walk without products."""
     pairs = pairs_of(relation, None, None, tile)
-    scale = torch.empty(relation.num_relations, device=pairs.queries.order.device)
+    scale = torch.empty(relation.num_relations, dtype=torch.float32, device=pairs.queries.order.device)
     return _forward(Problem(pairs, 1.0, scale, 0))[0]
 
 
