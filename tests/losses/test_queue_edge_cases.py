@@ -181,7 +181,11 @@ def test_wrong_options(make, message):
         ({"queue": KeyQueue(3, 7)}, r"the queue's keys must have shape \(m, 4\).*got \(0, 7\)"),
         (
             {"queue": Stored(torch.ones(1, 4), torch.tensor([99]), torch.tensor([0]))},
-            "the queue holds node 99, but the taxonomy ends at 8",
+            r"the queue holds node 99, but the taxonomy's are -1 \(missing\) to 8",
+        ),
+        (
+            {"queue": Stored(torch.ones(1, 4), torch.tensor([-2]), torch.tensor([0]))},
+            "the queue holds node -2, but the taxonomy's are",
         ),
     ],
 )

@@ -66,9 +66,12 @@ def check_queries(
             f"the queue's keys must have shape (m, {queries.shape[1]}), as the queries have; "
             f"got {tuple(stored.shape)}"
         )
-    if num_nodes is not None and len(stored) and int(queue.nodes.max()) >= num_nodes:
-        raise ValueError(
-            f"the queue holds node {int(queue.nodes.max())}, but the taxonomy ends at {num_nodes - 1}; "
-            "enqueue the nodes of this taxonomy"
-        )
+    if num_nodes is not None and len(stored):
+        least, greatest = (int(node) for node in queue.nodes.aminmax())
+        if least < -1 or greatest >= num_nodes:
+            wrong = greatest if greatest >= num_nodes else least
+            raise ValueError(
+                f"the queue holds node {wrong}, but the taxonomy's are "
+                f"-1 (missing) to {num_nodes - 1}; enqueue the nodes of this taxonomy"
+            )
     return nodes, instances

@@ -39,8 +39,8 @@ def soft_target_contrast(
 
     The maximum is over the candidates of row i; the sum in Eq. 11 cancels. It is subtracted before the
     exponential, so nothing under- or overflows, whatever τ. τ = 0 leaves the nearest candidate (all of them,
-    if several are equally near), τ = ∞ counts all candidates alike. Computed in float32 or better, also of
-    half-precision vectors and under autocast. Differentiable with respect to `queries` alone.
+    if several are equally near to the last digit), τ = ∞ counts all candidates alike. Computed in float32 or
+    better, also of half-precision vectors and under autocast. Differentiable with respect to `queries` alone.
 
     Args:
         queries: `(b, d)`.

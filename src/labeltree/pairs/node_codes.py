@@ -13,14 +13,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 __all__ = ["NodeCodes"]
 
-_MOST_NODES = 1024  # their codes take 2 MB
+_MOST_NODES, _TYPE = 1024, torch.int32  # their codes take 4 MB; int16 is too short for refined ones
 
 
 class NodeCodes:
     """Relation codes of pairs of nodes of one taxonomy.
 
     Args:
-        codes: `(N + 1, N + 1)` int16, row and column N standing for a missing label.
+        codes: `(N + 1, N + 1)` int32, row and column N standing for a missing label.
     """
 
     _kept: ClassVar[WeakIdKeyDictionary] = WeakIdKeyDictionary()
@@ -43,7 +43,7 @@ class NodeCodes:
         if refined not in kept and 0 < len(paths) <= _MOST_NODES:
             with torch.inference_mode(False):  # training goes on with what validation has kept
                 every = torch.arange(-1, len(paths), device=paths.device).roll(-1)
-                kept[refined] = cls(compute(every).to(torch.int16))
+                kept[refined] = cls(compute(every).to(_TYPE))
             cls._kept[paths] = kept
         return kept.get(refined)
 
@@ -53,6 +53,6 @@ class NodeCodes:
 
     def of(self, u: Tensor, v: Tensor) -> Tensor:
         """Codes `(b, c)` int64 of nodes `u (b,)` with `v (c,)`, −1 being a missing label."""
-        if not self.codes.is_cuda:
+        if self.codes.device.type == "cpu":
             return torch.from_numpy(self.codes.numpy()[u.numpy()][:, v.numpy()]).long()
         return self.codes[u][:, v].long()

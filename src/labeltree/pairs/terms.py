@@ -56,12 +56,13 @@ def relation_terms(
         similarity: as in `pair_statistics`.
     """
     plan = asked()
-    if plan.name in ("auto", "streaming") and similarity == "cosine" and not isinstance(temperature, Tensor):
+    learned = positive.requires_grad or share.requires_grad or isinstance(temperature, Tensor)
+    if plan.name in ("auto", "streaming") and similarity == "cosine" and not learned:
         few = plan.tile or TILE
-        if terms_tile.fits(embeddings, relation, temperature, scale, few):
+        if terms_tile.fits(embeddings, relation, float(temperature), scale, few):
             with full_precision(embeddings.device):
                 return terms_tile.relation_terms(
-                    embeddings, relation, temperature, positive, share, member, scale
+                    embeddings, relation, float(temperature), positive, share, member, scale
                 )
     count, denominator, statistics = denominators(
         embeddings,
@@ -135,7 +136,7 @@ def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
 def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
     """Σ_r weights_tr·statistic_ir, `(n, T)`, in the weights' precision whatever autocast or TF32 say."""
     statistic = statistic.to(weights.dtype)
-    if not statistic.requires_grad:
+    if not (statistic.requires_grad or weights.requires_grad):
         return _product(statistic, weights)
     found: Tensor = _Product.apply(statistic, weights)
     return found
@@ -152,10 +153,12 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, statistic: Tensor, weights: Tensor) -> Tensor:
-        ctx.save_for_backward(weights)
+        ctx.save_for_backward(statistic if weights.requires_grad else None, weights)
         return _product(statistic, weights)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (weights,) = ctx.saved_tensors
-        return _Product.apply(grad, weights.T), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        statistic, weights = ctx.saved_tensors
+        wanted, learned = ctx.needs_input_grad
+        of_statistic = _Product.apply(grad, weights.T) if wanted else None
+        return of_statistic, _Product.apply(grad.T, statistic.T) if learned else None

@@ -102,7 +102,7 @@ class _Work:
         self.sets = PairSets(pairs, members)
         bits = 1 << np.arange(len(positives))
         mixed = (positives * bits[:, None]).sum(0)
-        mixed = pairs.spread(mixed.astype(np.min_scalar_type(bits[-1] * 2 - 1)))
+        mixed = pairs.spread(mixed.astype(np.min_scalar_type((1 << len(positives)) - 1)))
         self.flat = np.flatnonzero(mixed != 0)
         row = np.arange(n).repeat(np.diff(self.flat.searchsorted(np.arange(n + 1) * n)))
         self.transposed = (self.flat - row * n) * n + row
