@@ -18,7 +18,7 @@ __all__ = ["COLUMN", "ROW", "SMALL", "Pairs", "Problem", "are_alike", "pairs_of"
 SMALL, ROW, COLUMN = 8, 16, 32
 """Flags beside those of statistics: logits need no maximum; tables of rows count, tables of columns count."""
 
-_Layout = tuple[PairRelation, Side, Side, Tiles]
+_Layout = tuple[PairRelation | None, Side, Side, Tiles]  # None: the relation that keeps it
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +122,19 @@ def pairs_of(
     return Pairs(own, u, v, tiles, of_queries, of_keys, how, d, alike, shard)
 
 
-def _layout(relation: PairRelation, tile: int, shard: slice | None) -> _Layout:
-    """Sides and tiles, found once for all passes over a relation; with a shard those of its rows."""
+def _layout(relation: PairRelation, tile: int, shard: slice | None) -> tuple[PairRelation, Side, Side, Tiles]:
+    """Sides and tiles, found once for all passes over a relation; with a shard those of its rows.
+
+    A relation does not keep itself: its memory would wait for the garbage collector.
+    """
     key = ("kernels", tile, shard and (shard.start, shard.stop))
     if key not in relation.kept:
-        own = relation
+        part = None
         if shard is not None:
             offset = None if relation.offset is None else shard.start
-            own = PairRelation(relation.queries[shard], relation.keys, offset=offset)
+            part = PairRelation(relation.queries[shard], relation.keys, offset=offset)
+        own = relation if part is None else part
         u, v = sides(own, tile)
-        relation.kept[key] = own, u, v, tiles_between(own, u, v, tile)
+        relation.kept[key] = part, u, v, tiles_between(own, u, v, tile)
     found: _Layout = relation.kept[key]
-    return found
+    return relation if found[0] is None else found[0], *found[1:]
