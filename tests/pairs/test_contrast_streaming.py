@@ -79,6 +79,20 @@ def test_a_batch_that_is_its_own_queue():
         alike(given, positive=every[0], members=every, temperature=0.5, target_temperature=0.1)
 
 
+@pytest.mark.parametrize("offset", [-1, -2, -12])
+@pytest.mark.parametrize("instances", [True, False])
+def test_a_queue_of_all_queries_but_the_first(offset, instances):
+    """Who comes before the queue meets itself nowhere; the others do, in whichever block they are."""
+    q, k, _, relation = batch(3, b=30, m=1, instances=instances)
+    every = torch.ones(2, relation.num_relations, dtype=torch.bool)
+    queries = relation.queries
+    options = {"positive": every[0], "members": every, "temperature": 0.5, "target_temperature": 0.1}
+    behind = PairRelation(queries, queries[slice(-offset, None)], offset=offset)
+    alike((q, k, k[-offset:], behind), tiles=(1, 2, 64), **options)
+    part = PairRelation(queries[slice(10)], queries[slice(-offset, None)], offset=offset)
+    alike((q[:10], k[:10], k[-offset:], part), tiles=(1, 2, 64), **options)
+
+
 def test_a_relation_that_is_not_of_labels():
     class ByParity(PairRelation):
         def codes(self, rows=None, cols=None):

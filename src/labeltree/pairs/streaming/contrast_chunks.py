@@ -167,7 +167,8 @@ def _split(relation: PairRelation, rows: slice) -> tuple[Tensor, Tensor]:
         at = torch.searchsorted(ours, theirs).clamp_(max=len(ours) - 1)
         special |= ours[at] == theirs
     if relation.offset is not None:
-        special[relation.offset + rows.start : relation.offset + rows.stop] = True
+        start, stop = (max(relation.offset + end, 0) for end in (rows.start, rows.stop))
+        special[start:stop] = True
     plain = (~special).nonzero()[:, 0]
     return plain[keys.nodes[plain].argsort(stable=True)], special.nonzero()[:, 0]
 
