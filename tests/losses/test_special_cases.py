@@ -17,6 +17,8 @@ from labeltree.losses import (
     SupConLoss,
     WeightedSupConLoss,
 )
+from labeltree.losses.bounded_loss import term_bounds
+from labeltree.pairs import implementation
 from labeltree.taxonomy import Taxonomy
 
 TAU = 0.2
@@ -195,6 +197,29 @@ def test_no_nan_in_batches_of_every_kind(geometry, tau, kind):
                 if kind in ("one row", "no rows") and not isinstance(loss, LevelAwareMarginLoss):
                     assert (value == 0).all()
                     assert (grad == 0).all()
+
+
+@pytest.mark.parametrize(("name", "tile"), [("dense", None), ("streaming", None), ("streaming", 16)])
+@pytest.mark.parametrize("detach_bound", [False, True])
+def test_the_hierarchical_constraint_does_not_hide_nan(name, tile, detach_bound):
+    tree = even_tree(4)
+    z, nodes, instances = random_batch(tree, 0, n=24, leaves=True)
+    z[5] = math.nan
+    z.requires_grad_()
+    with implementation(name, tile=tile):
+        value = HiConELoss(tree, TAU, detach_bound=detach_bound)(z, nodes, instances)
+    value.backward()
+    assert value.isnan()
+    assert z.grad.isnan().any()
+
+
+def test_nan_is_the_bound_of_every_term():
+    largest = torch.tensor([[1.0, 2.0, 3.0], [0.0, math.nan, -math.inf]], requires_grad=True)
+    bounds = term_bounds(largest)
+    assert bounds.isnan().all()
+    bounds.sum().backward()
+    assert largest.grad[1, 1] != 0
+    assert term_bounds(largest.detach()[:1]).tolist() == [3.0, 3.0, -math.inf]
 
 
 def test_a_loss_without_positives_is_zero_and_connected():

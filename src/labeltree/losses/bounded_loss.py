@@ -94,9 +94,13 @@ def bounded_relation_loss(
 def term_bounds(largest: Tensor) -> Tensor:
     """M_{t+1} of every term `(T,)` from the largest pair loss of each anchor `(n, T)`, −∞ where it has none.
 
-    Where several pairs attain the maximum, the gradient goes to the first alone.
+    Where several pairs attain the maximum, the gradient goes to the first alone. A NaN is every term's bound:
+    comparisons with it, which decide between a pair's own loss and the bound, would hide it.
     """
     bound = largest.new_full((), -torch.inf)
+    if len(largest):
+        worst = largest.flatten()[largest.argmax()]  # a NaN is the largest
+        bound = torch.where(worst.isnan(), worst, bound)
     bounds = []
     for term in reversed(range(largest.shape[1])):
         bounds.append(bound)

@@ -69,7 +69,7 @@ class _Work:
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
-        offset = torch.where(offset.isfinite(), offset, 0.0)  # of anchors without a member
+        offset = torch.where(offset.isinf(), 0.0, offset)  # of anchors without a member
         least = least_own(offset, bound, work.temperature)
         (total,), (own, held) = (work.pairs.from_ranks(tables) for tables in _sums(work, offset, least))
         ctx.work = work
