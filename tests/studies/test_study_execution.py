@@ -189,7 +189,8 @@ def test_an_interruption_ends_all_processes(tmp_path: Path, monkeypatch: pytest.
     file = write(tmp_path)
     ready, saved = tmp_path / "ready", tmp_path / "saved"
     waits = f"""
-import pathlib, time
+import pathlib, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     pathlib.Path({str(ready)!r}).touch()
     time.sleep(600)

@@ -19,6 +19,7 @@ __all__ = ["default_jobs", "do_tasks"]
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _INTERRUPTED = 130
+_PATIENCE = 120.0  # seconds to save a training state in
 
 
 def default_jobs() -> int:
@@ -81,7 +82,13 @@ def _in_processes(
         for process in running:
             process.send_signal(signal.SIGINT)  # as Ctrl-C would: it saves the training state
         for process in running:
-            process.wait()
+            try:
+                process.wait(_PATIENCE)
+            except (
+                subprocess.TimeoutExpired
+            ):  # it ignores Ctrl-C, as whatever a shell starts behind itself does
+                process.terminate()
+                process.wait()
 
 
 def _command(path: Path, task: Task) -> list[str]:
