@@ -201,8 +201,8 @@ def test_no_nan_in_batches_of_every_kind(geometry, tau, kind):
 
 @pytest.mark.parametrize(("name", "tile"), [("dense", None), ("streaming", None), ("streaming", 16)])
 @pytest.mark.parametrize("detach_bound", [False, True])
-def test_the_hierarchical_constraint_does_not_hide_nan(name, tile, detach_bound):
-    tree = even_tree(4)
+@pytest.mark.parametrize("tree", [even_tree(4), even_tree(3, 3)], ids=["one depth", "two depths"])
+def test_the_hierarchical_constraint_does_not_hide_nan(name, tile, detach_bound, tree):
     z, nodes, instances = random_batch(tree, 0, n=24, leaves=True)
     z[5] = math.nan
     z.requires_grad_()

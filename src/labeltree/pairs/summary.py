@@ -50,6 +50,6 @@ class PairStatistics:
     def over_all(self) -> PairStatistics:
         """With `lse_all`, from `lse`."""
         assert self.lse is not None
-        some = self.lse > -torch.inf
+        some = self.lse != -torch.inf
         found = masked_logsumexp(self.lse, torch.ones_like(some[:1]))
         return replace(self, lse_all=torch.where(some.any(1), found, -torch.inf))

@@ -112,7 +112,7 @@ def denominators(
         if bool((member | (count.sum(0) == 0)).all()):
             statistics = pair_statistics(*pairs, **options, want=want | {"lse_all"})
             assert statistics.lse_all is not None
-            lse = torch.where(statistics.lse_all > -torch.inf, statistics.lse_all, 0.0)
+            lse = torch.where(statistics.lse_all != -torch.inf, statistics.lse_all, 0.0)
             return count, lse[:, None].expand(-1, len(member)), statistics
     statistics = pair_statistics(*pairs, **options, want=want | {"count", "lse"})
     assert statistics.count is not None
@@ -125,7 +125,7 @@ def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     if len(member) == 1:
         return masked_logsumexp(lse, member[0])[:, None]
     # terms that differ in relations which no pair has are one and the same
-    occurs = lse.detach().amax(0) > -torch.inf if len(lse) else torch.ones_like(member[0])
+    occurs = lse.detach().amax(0) != -torch.inf if len(lse) else torch.ones_like(member[0])
     distinct, of_term = torch.unique(member & occurs, dim=0, return_inverse=True)
     block = max(_ROOM // max(distinct.numel(), 1), 1)
     parts = [masked_logsumexp(lse[rows, None], distinct) for rows in blocks(len(lse), block)]

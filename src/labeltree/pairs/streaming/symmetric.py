@@ -184,8 +184,8 @@ def _linear(walk: Exponentials, of_sum: Tensor) -> Tensor:
     It is added to that of the exponentials pair by pair. In a tight cluster they nearly cancel, and the
     gradient is what is left: of two sums over all pairs it would be the rounding.
     """
-    slope = of_sum.T.index_select(1, walk.grid.order.order).to(walk.dtype)
-    return slope.div_(walk.temperature)
+    slope = of_sum.index_select(0, walk.grid.order.order).to(walk.dtype)
+    return slope.div_(walk.temperature).T.contiguous()
 
 
 class _ViewPairs:
