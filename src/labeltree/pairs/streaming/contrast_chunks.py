@@ -16,6 +16,7 @@ from labeltree.pairs.streaming.tiles import blocks
 __all__ = ["Chunk", "Values", "queue_chunks"]
 
 _AHEAD = 8  # chunks whose labels are compared at once
+_SINGLE_PAIRS = 1 << 19  # pairs of single queries and keys whose relations are held at once
 _PIECES = 16  # keys of one label that are as large a part of a chunk are a piece of their own
 _NEARER = 1.5  # how much nearer keys of a label are to each other where they are a piece
 
@@ -140,7 +141,8 @@ def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -
             ends = [part.start, *(cut for cut in cuts if part.start < cut < part.stop), part.stop]
             pieces = [slice(start - part.start, end - part.start) for start, end in pairwise(ends)]
             yield Chunk(index[part], pieces, member[:, :, few], query_group, here - few.start)
-    for part in blocks(len(by_pair), size):
+    few = max(_SINGLE_PAIRS // max(rows.stop - rows.start, 1), 1)
+    for part in blocks(len(by_pair), min(size, few)):
         index = by_pair[part]
         member = sets[:, relation.codes(rows, index)]
         whole = [slice(0, len(index))]
