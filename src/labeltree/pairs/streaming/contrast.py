@@ -32,7 +32,7 @@ __all__ = ["soft_target_contrast"]
 _TILE = {"cpu": (256, 1024)}  # queries and stored keys; such a tile stays in the second-level cache
 _LARGE_TILE = (4096, 8192)
 _ROWS = 4096
-_TOGETHER = 16  # tiles of queries in a walk over the queue: what they have met of it is held
+_TOGETHER = 4  # tiles of queries in a walk over the queue: what they have met of it is held
 
 
 def soft_target_contrast(
