@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.streaming import terms_tile
 from labeltree.pairs.streaming.bounded_symmetric import least_own
-from labeltree.pairs.streaming.exponents import exponent_dtype
 from labeltree.pairs.streaming.label_pairs import LabelPairs
 from labeltree.pairs.streaming.once import by_hand, once
-from labeltree.pairs.streaming.order import LabelOrder
 from labeltree.pairs.streaming.pair_sets import PairSets
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
 
@@ -31,12 +30,8 @@ Floats = NDArray[Any]
 
 
 def fits(z: Tensor, relation: PairRelation, temperature: float, positives: Tensor, few: int) -> bool:
-    """Whether a batch is small enough, of labels alone, all here, and its exponentials need no maximum."""
-    if z.device.type != "cpu" or z.dtype not in (torch.float32, torch.float64):
-        return False
-    if not 0 < len(z) <= few or relation.shard is not None or len(positives) > 63:
-        return False
-    return LabelOrder.fits(relation, few) and exponent_dtype(z.dtype, temperature, None) == z.dtype
+    """Whether it is a batch that `terms_tile.fits`, with terms few enough for the bits of a number."""
+    return len(positives) <= 63 and terms_tile.fits(z, relation, temperature, None, few)
 
 
 def bounded_terms(

@@ -149,7 +149,7 @@ def _bookkeeping(relation: PairRelation) -> tuple[_Labels, _Views | None]:
     moved = np.concatenate([row + pairs.twin_labels, codes_at])
     at, moves = i * relation.num_queries + k, np.repeat([-1, 1], len(row))
     found = at, codes_at, pairs.twin_codes[: len(row) // 2], moved, moves
-    return labels, _Views(*(placed(x) for x in found))
+    return labels, _Views(*map(placed, found))
 
 
 class _OneTile(torch.autograd.Function):
