@@ -67,3 +67,15 @@ def test_the_best_is_the_least_where_less_is_better() -> None:
     assert [entries[name].best for name in "abc"] == [True, False, False]
     assert [entries[name].close for name in "abc"] == [False, False, True]
     assert summary.entries("x/none", summary.methods) == {}
+
+
+def test_nobody_is_best_where_all_are_equal() -> None:
+    results = [
+        {"method": name, "seed": seed, "scores": {"a/same": 0.0, "a/other": 0.1 * (name == "x")}}
+        for name in "xy"
+        for seed in range(2)
+    ]
+    same = Summary(results).entries("a/same", ["x", "y"])
+    assert not any(entry.best or entry.close for entry in same.values())
+    assert Summary(results).entries("a/other", ["x", "y"])["x"].best
+    assert Summary(results).entries("a/same", ["x"])["x"].best, "alone in its column"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ class Entry:
         mean: over the seeds, to four digits: what is bold does not depend on digits that nobody sees.
         sd: standard deviation (n − 1); None with one seed.
         n: how many seeds.
-        best: whether no mean that it stands beside is better.
-        p: of a difference from the best, corrected; NaN where it cannot be tested.
+        best: whether no mean that it stands beside is better; false for all where all are equal.
+        p: of a difference from the best, corrected; NaN where it cannot be tested, or nobody is best.
     """
 
     mean: float
@@ -87,13 +88,14 @@ class Summary:
         p = p_against_best(known, lower=lower)
         means = {name: round(statistics.mean(values), 4) for name, values in known.items()}
         best = (min if lower else max)(means.values())
+        told = len(means) == 1 or len(set(means.values())) > 1
         return {
             name: Entry(
                 means[name],
                 statistics.stdev(values) if len(values) > 1 else None,
                 len(values),
-                means[name] == best,
-                p[name],
+                told and means[name] == best,
+                p[name] if told else math.nan,
             )
             for name, values in known.items()
         }
