@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from labeltree.evaluation.samples import finest_labels, half_split, thin_out
+from labeltree.evaluation.samples import half_split, thin_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.finest import finest_labels
 
 
 def test_finest_labels_against_a_loop(taxonomy: Taxonomy) -> None:

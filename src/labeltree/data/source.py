@@ -15,9 +15,10 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["SPLITS", "ImageStore", "Modality", "Source", "printable"]
+__all__ = ["SPLITS", "UNSEEN", "ImageStore", "Modality", "Source", "printable"]
 
 SPLITS = ("train", "val", "test")
+UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
 Modality = Literal["image", "text"]
 
@@ -53,8 +54,8 @@ class Source:
         rows: Row of each sample in the store, and in the texts, ``(n,)`` int64.
         groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
             its own.
-        split: ``train``, ``val`` or ``test`` of each sample, or an empty string; None where nothing is
-            decided.
+        split: ``train``, ``val`` or ``test`` of each sample, or an empty string; ``unseen`` where its class
+            is hidden from training; None where nothing is decided.
         files: File of each row of the store, where there are files.
         texts: Text of each row; None where there are none. A source has images, texts or both.
         aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
@@ -203,6 +204,6 @@ class Source:
         """
         if self.split is None:
             raise DataError(f"source '{self.name}' has no splits yet; make_splits(source) makes them")
-        if split not in SPLITS:
-            raise DataError(f"split is '{split}'; it must be one of {', '.join(SPLITS)}")
+        if split not in (*SPLITS, UNSEEN):
+            raise DataError(f"split is '{split}'; it must be one of {', '.join((*SPLITS, UNSEEN))}")
         return self.subset(torch.from_numpy(np.flatnonzero(self.split == split)))

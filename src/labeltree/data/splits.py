@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from labeltree.data.source import SPLITS, Source
+from labeltree.data.unseen import choose_unseen, hide_classes, thin_unseen
 from labeltree.data.views.counters import sample_keys
 from labeltree.errors import DataError
 
@@ -25,6 +27,8 @@ def make_splits(
     limit: int | None = None,
     train_limit: int | None = None,
     test_limit: int | None = None,
+    unseen_classes: float | str | Sequence[str] | None = None,
+    unseen_depth: int | None = None,
 ) -> Source:
     """Decide the split of every sample.
 
@@ -41,6 +45,10 @@ def make_splits(
             drawn evenly over the labels.
         train_limit: Keep at most this many training samples, drawn likewise.
         test_limit: Keep at most this many test samples, drawn likewise.
+        unseen_classes: Nodes, or how many classes, whose samples outside the test split get the split
+            ``unseen``, see `choose_unseen`. Validation samples and limits are drawn of the others; limits
+            thin ``unseen`` as much, so that classes of both kinds have as many samples.
+        unseen_depth: Of the classes that are drawn.
 
     Returns:
         The source with ``split`` set for every sample; with a limit, fewer samples.
@@ -48,6 +56,7 @@ def make_splits(
     Raises:
         DataError: If a group lies on both sides of a split that the data set brings, or there is too little
             to split.
+        LabeltreeError: If those classes cannot be hidden.
     """
     for name, share in (("val", val), ("test", test)):
         if not 0 <= share < 1:
@@ -57,7 +66,7 @@ def make_splits(
         if most is not None and most < 1:
             raise ValueError(f"{name} is {most}; it must be 1 or more, or None")
     n = len(source)
-    split = np.full(n, "train", dtype="<U5")
+    split = np.full(n, "train", dtype="<U6")
     given = source.split
     groups = _group_ids(source)
     labels = source.nodes.numpy()
@@ -74,6 +83,10 @@ def make_splits(
 
     if not (split == "test").any() and test:
         hold_out("test", test, _TEST_DRAW, 2 if val and not (split == "val").any() else 1)
+    if unseen_classes is not None:
+        decided = source.with_split(split)
+        hidden = choose_unseen(decided, unseen_classes, unseen_depth, seed)
+        split = np.asarray(hide_classes(decided, hidden).split)
     if not (split == "val").any() and val:
         hold_out("val", val, _VAL_DRAW, 1)
     result = source.with_split(split)
@@ -97,7 +110,8 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
     strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val")
     kept = open_[_draw(strata, source.instances.numpy()[open_], most, seed, draw)]
     others = np.flatnonzero(~np.isin(split, splits))
-    return source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
+    thinned = source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
+    return thinned if "test" in splits else thin_unseen(thinned, most / len(open_), seed, draw)
 
 
 def split_by_group(

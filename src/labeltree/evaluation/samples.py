@@ -12,11 +12,11 @@ from labeltree.errors import DataError
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.finest import finest_labels
 
 __all__ = [
     "Samples",
     "choose_samples",
-    "finest_labels",
     "half_split",
     "ranked_in_label",
     "share_of_labels",
@@ -136,15 +136,6 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         )
     if len(samples.search) < search:
         notes.append(f"Retrieval searched among {len(samples.search)} of {search} samples, thinned evenly.")
-
-
-def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Say which nodes are among the labels and have none of the labels below them: ``(num_nodes,)`` bool."""
-    used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
-    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
-    finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
-    finest[used] = following >= taxonomy.subtree_end[used]
-    return finest
 
 
 def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:

@@ -93,7 +93,8 @@ def _other_source(
         shape = {"image_size": height, "channels": channels}
     own = {"data_path": None, "taxonomy": None, "table": TableRecipe()}
     limits = {"limit": None, "train_limit": None, "test_limit": None}
-    return open_recipe_source(dataclasses.replace(recipe, **{**own, **limits, **shape, **transfer}))
+    hidden = {"unseen_classes": None, "unseen_depth": None}
+    return open_recipe_source(dataclasses.replace(recipe, **{**own, **limits, **hidden, **shape, **transfer}))
 
 
 def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:

@@ -30,6 +30,8 @@ def check_recipe(recipe: Recipe) -> None:
     optimizer = recipe.optimizer
     check_idle(recipe, ["test"], recipe.fold is not None, "while fold chooses the test samples")
     check_idle(recipe, ["projection"], recipe.train_taxonomy is None, "without train_taxonomy")
+    numbered = isinstance(recipe.unseen_classes, int | float)
+    check_idle(recipe, ["unseen_depth"], not numbered, "unless unseen_classes is a number or a share")
     check_idle(recipe, ["inner"], recipe.inner_share == 0, "while inner_share is 0")
     if recipe.views not in ("auto", "word-deletion"):
         check_idle(recipe, ["deletion"], True, f"while views is '{recipe.views}', not 'word-deletion'")
@@ -71,6 +73,8 @@ def check_ranges(recipe: Recipe) -> None:
         ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
         ("taxonomy_noise", 0 <= r.taxonomy_noise <= 1, "a share, 0 to 1"),
         ("label_noise", 0 <= r.label_noise <= 1, "a probability, 0 to 1"),
+        ("unseen_classes", _hides_some(r.unseen_classes), "1 or more, a share between 0 and 1, or nodes"),
+        ("unseen_depth", r.unseen_depth is None or r.unseen_depth >= 1, "1 or more"),
         ("adapter", r.adapter is None or r.adapter >= 1, "1 or more"),
         ("deletion", 0 <= r.deletion < 1, "in [0, 1)"),
         ("dropout", r.dropout is None or 0 <= r.dropout < 1, "in [0, 1)"),
@@ -114,6 +118,12 @@ def check_ranges(recipe: Recipe) -> None:
     for name, holds, expected in checks:
         if not holds:
             raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
+
+
+def _hides_some(unseen: int | float | list[str] | str | None) -> bool:
+    if isinstance(unseen, int):
+        return unseen >= 1
+    return 0 < unseen < 1 if isinstance(unseen, float) else unseen is None or bool(unseen)
 
 
 def check_idle(recipe: Recipe, names: list[str], idle: bool, because: str) -> None:

@@ -42,6 +42,11 @@ class Recipe:
         label_noise: r, for studies of wrong labels: with this probability a training sample's label is
             replaced by one drawn evenly from all that occur, so that at 1 nothing is left of it (Ghanooni et
             al., section 8.1). Of aspects, each is replaced by itself, together with its rating.
+        unseen_classes: classes that training and validation do not see, for measuring them apart from the
+            seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5): nodes by
+            path or name, each hiding all below it; or how many classes, or which share, the seed draws
+            evenly over their parents, each of which keeps one. Test samples and the taxonomy stay.
+        unseen_depth: depth of the classes that are drawn; None = the finest labels.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: of the Poincaré ball, below 0.
         encoder: one of --list-encoders, any timm or torchvision name, or ``text:NAME`` for one of
@@ -114,6 +119,8 @@ class Recipe:
     inner_share: float = 0.0
     inner: Literal["keep", "drop"] = "keep"
     label_noise: float = 0.0
+    unseen_classes: int | float | list[str] | str | None = None
+    unseen_depth: int | None = None
     geometry: Literal["auto", "sphere", "euclidean", "poincare"] = "auto"
     curvature: float = -1.0
     encoder: str = "auto"

@@ -68,6 +68,8 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
         limit=recipe.limit,
         train_limit=recipe.train_limit,
         test_limit=recipe.test_limit,
+        unseen_classes=recipe.unseen_classes,
+        unseen_depth=recipe.unseen_depth,
     )
 
 

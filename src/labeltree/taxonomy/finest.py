@@ -1,0 +1,19 @@
+"""Which labels are the classes of samples that may be labelled at any node."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["finest_labels"]
+
+
+def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """Say which nodes are among the labels and have none of the labels below them: ``(num_nodes,)`` bool."""
+    used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
+    following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
+    finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    finest[used] = following >= taxonomy.subtree_end[used]
+    return finest
