@@ -22,7 +22,7 @@ from labeltree.report.difference_chart import DifferenceRow, difference_chart
 from labeltree.report.difference_tree import difference_tree
 from labeltree.report.svg import legend_mark
 from labeltree.report.template import policy, read_script, template
-from labeltree.report.versions import versions
+from labeltree.runs.versions import versions
 
 __all__ = ["comparison_page"]
 

@@ -32,8 +32,8 @@ from labeltree.report.retrieval_rows import choose_searches
 from labeltree.report.svg import legend_mark
 from labeltree.report.template import policy, read_script, template
 from labeltree.report.tree_data import json_in_page, tree_data
-from labeltree.report.versions import versions
 from labeltree.runs import EmbeddingTable
+from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["render_report", "write_report"]

@@ -72,6 +72,11 @@ class RunFolder:
         return self.path / "history.csv"
 
     @property
+    def versions(self) -> Path:
+        """With which versions and on what the run was trained, an entry each time that it went on (JSON)."""
+        return self.path / "versions.json"
+
+    @property
     def metrics(self) -> Path:
         """The result of the evaluation."""
         return self.path / "metrics.json"
@@ -90,6 +95,11 @@ class RunFolder:
     def comparison_text(self) -> Path:
         """The same for people, as Markdown."""
         return self.path / "comparison.md"
+
+    @property
+    def comparison_page(self) -> Path:
+        """The same to open in a browser: one HTML file that needs no network."""
+        return self.path / "comparison.html"
 
     @property
     def report(self) -> Path:
@@ -163,6 +173,19 @@ class RunFolder:
             return [
                 {k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)
             ]
+
+    def add_versions(self, entry: Mapping[str, Any]) -> None:
+        """Append to what was written each time that training began or went on."""
+        self.write_json(self.versions, {"trained": [*self.read_versions(), entry]})
+
+    def read_versions(self) -> list[dict[str, Any]]:
+        """With which versions and on what training began and went on; [] for a run that did not write it."""
+        if not self.versions.is_file():
+            return []
+        try:
+            return list(json.loads(self.versions.read_text("utf-8"))["trained"])
+        except (ValueError, KeyError, TypeError):  # it only informs: it keeps no run from going on
+            return []
 
     def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
         """Write the weights of the encoder and heads as safetensors."""

@@ -27,6 +27,7 @@ from labeltree.training.recipe import Recipe
 from labeltree.training.record import abandon_run, begin_run
 from labeltree.training.settled import LEFT_OPEN, settle
 from labeltree.training.trainee import open_recipe_source, prepare
+from labeltree.training.version_record import VersionRecord
 
 __all__ = ["is_first_rank", "train"]
 
@@ -81,6 +82,7 @@ def train(
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
     hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
+    hooks.append(VersionRecord(folder))
     trainer = _trainer(recipe, folder, hooks, progress_bar)
     if recipe.compile:
         compile_encoders(trainee.module, trainer.strategy.root_device)

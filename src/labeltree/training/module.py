@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -21,6 +22,7 @@ from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
 from labeltree.training.schedules import Schedules
+from labeltree.training.violations import violations
 
 __all__ = ["VALIDATION_METRICS", "RepresentationModule"]
 
@@ -174,19 +176,23 @@ class RepresentationModule(L.LightningModule):
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
     def on_validation_epoch_end(self) -> None:
-        """Retrieval of the validation samples, by features and by embeddings."""
+        """Retrieval of the validation samples, by features and by embeddings, and violations among these."""
         features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
         self._validation.clear()
+        q = len(nodes) if self.num_queries is None else self.num_queries
         for prefix, points, geometry in (
             ("val_", features, Sphere()),
             ("val_embeddings_", embeddings, self.objective.geometry),
         ):
-            q = len(points) if self.num_queries is None else self.num_queries
             among = (points[q:], nodes[q:]) if q < len(points) else ()
             values = retrieval_metrics(points[:q], nodes[:q], self.taxonomy, *among, geometry=geometry)
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)
+        found = violations(embeddings[:q], nodes[:q], self.taxonomy, self.objective.geometry)
+        for name, value in found.items():
+            if not math.isnan(value):
+                self.log(f"val_embeddings_{name}", value, batch_size=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave out the weights of a frozen encoder that batches hold the features of."""

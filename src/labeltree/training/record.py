@@ -42,7 +42,7 @@ def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: Trainin
 
 def abandon_run(folder: RunFolder) -> None:
     """Take back what `begin_run` has written."""
-    for file in (folder.recipe, folder.samples, folder.training_taxonomy, folder.taxonomy):
+    for file in (folder.recipe, folder.samples, folder.training_taxonomy, folder.taxonomy, folder.versions):
         file.unlink(missing_ok=True)
 
 

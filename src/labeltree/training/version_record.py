@@ -1,0 +1,65 @@
+"""With which versions, on what and with which samples a run was trained, written whenever that begins."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+import lightning as L
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from labeltree.runs import RunFolder
+from labeltree.runs.versions import versions
+
+__all__ = ["VersionRecord"]
+
+
+class VersionRecord(Callback):
+    """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write it, by the first rank."""
+        if not trainer.is_global_zero:
+            return
+        self.folder.add_versions(
+            {
+                "began": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+                "epoch": trainer.current_epoch,
+                "step": trainer.global_step,
+                **dict(versions()),
+                "device": _device(trainer.strategy.root_device),
+                "devices": trainer.world_size,
+                "threads": torch.get_num_threads(),
+                "precision": str(trainer.precision),
+                "samples": _digest(self.folder),
+            }
+        )
+
+
+def _device(device: torch.device) -> str:
+    """What kind of device it is, never which machine's."""
+    if device.type == "cuda":
+        libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
+        return f"{torch.cuda.get_device_name(device)} ({libraries})"
+    if device.type == "cpu":
+        return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
+    return device.type
+
+
+def _digest(folder: RunFolder) -> str:
+    """First half of the SHA-256 of the run's samples: their ids, labels and splits, and the taxonomy."""
+    digest = hashlib.sha256(folder.taxonomy.read_bytes())
+    with np.load(folder.samples) as samples:
+        for name in sorted(samples):
+            digest.update(f"{name} {samples[name].dtype} {samples[name].shape}".encode())
+            digest.update(np.ascontiguousarray(samples[name]).tobytes())
+    return digest.hexdigest()[:32]
