@@ -13,7 +13,7 @@ from labeltree.data.source import UNSEEN, Source
 from labeltree.data.views.counters import sample_keys
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
 
 __all__ = ["choose_unseen", "hide_classes", "thin_unseen"]
@@ -69,7 +69,7 @@ def _named(names: list[str], learned: Tensor, source: Source) -> Tensor:
         raise TaxonomyError(f"unseen_classes names something that is no node: {error}") from error
     if bool((nodes < 0).any()):
         raise DataError("unseen_classes has an empty name; name nodes by path or name")
-    present = _at_or_above(learned, tree)
+    present = covered_nodes(learned, tree)
     if idle := [tree.path_name(node) for node in nodes.tolist() if not present[node]]:
         raise DataError(
             f"unseen_classes names {some(idle)}, of which '{source.name}' has no sample outside the test "
@@ -92,7 +92,7 @@ def _drawn(
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(able)))
     parent = tree.parent[able].numpy()
     # children of every node that are seen without anything hidden
-    present = _at_or_above(learned, tree)
+    present = covered_nodes(learned, tree)
     present[0] = False
     children = np.bincount(tree.parent[present].numpy(), minlength=tree.num_nodes)
     rank, size = _ranked(parent, sample_keys(seed, 0, _CLASS_STREAM, able).numpy())
@@ -161,11 +161,3 @@ def _ranked(kinds: Array, keys: Array) -> tuple[Array, Array]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     return rank, counts[code]
-
-
-def _at_or_above(nodes: Tensor, tree: Taxonomy) -> Tensor:
-    """Which nodes are a label or have one below them: ``(num_nodes,)`` bool."""
-    present = torch.zeros(tree.num_nodes, dtype=torch.bool)
-    above = tree.ancestors[torch.unique(nodes)]
-    present[above[above >= 0]] = True
-    return present

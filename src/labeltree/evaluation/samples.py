@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError
+from labeltree.evaluation.portions import half_split, ranked_in_label, share_of_labels, thin_out
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -18,6 +20,7 @@ __all__ = [
     "Samples",
     "choose_samples",
     "half_split",
+    "has_unseen",
     "ranked_in_label",
     "share_of_labels",
     "thin_out",
@@ -126,6 +129,11 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             f"in the means of the nodes above them."
         )
     if len(unseen):
+        if has_unseen(table):
+            notes.append(
+                "Some classes were hidden from training, and the classifiers learned from the other, seen "
+                "classes alone. The protocol 'seen-unseen' measures seen and unseen classes apart."
+            )
         notes.append(
             f"{len(unseen)} test samples belong to {len(torch.unique(unseen))} classes without any training "
             f"sample: no classifier can name them, and they count as errors."
@@ -138,62 +146,9 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         notes.append(f"Retrieval searched among {len(samples.search)} of {search} samples, thinned evenly.")
 
 
-def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
-    """Choose half of every label's samples, the odd one included; all rows of one instance stay together.
-
-    Args:
-        table: whose rows are split.
-        mask: ``(n,)`` bool, the rows to choose from.
-        seed: of the choice.
-
-    Returns:
-        ``(n,)`` bool, true for the chosen half.
-    """
-    rows = mask.nonzero().squeeze(1)
-    instances = rows if table.instances is None else table.instances[rows]
-    _, first, inverse = np.unique(instances.numpy(), return_index=True, return_inverse=True)
-    labels = table.nodes[rows][torch.from_numpy(first)]
-    rank, size = ranked_in_label(labels, seed)
-    chosen = (rank < (size + 1) // 2)[torch.from_numpy(inverse.reshape(-1))]
-    half = torch.zeros_like(mask)
-    half[rows[chosen]] = True
-    return half
-
-
-def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
-    """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
-    if len(rows) <= limit:
-        return rows
-    rank, size = ranked_in_label(nodes, seed)
-    share = rank.double() / size  # 0 for one row of every label, so that none vanishes; then equal shares
-    keep = torch.argsort(share, stable=True)[:limit]
-    return rows[keep.sort().values]
-
-
-def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
-    """A share of every label's rows, at least one, but not all of them: ``(n,)`` bool.
-
-    Args:
-        nodes: ``(n,)`` labels.
-        share: between 0 and 1; rounded down to whole rows.
-        seed: of the choice.
-    """
-    rank, size = ranked_in_label(nodes, seed)
-    wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
-    return rank < wanted
-
-
-def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """A random place of every row among the rows of its label, and how many those are."""
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(nodes)))
-    order = order[torch.argsort(nodes[order], stable=True)]
-    _, inverse, sizes = torch.unique_consecutive(nodes[order], return_inverse=True, return_counts=True)
-    starts = sizes.cumsum(0) - sizes
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order)) - starts[inverse]
-    size = torch.empty_like(order)
-    size[order] = sizes[inverse]
-    return rank, size
+def has_unseen(table: EmbeddingTable) -> bool:
+    """Whether a run hid classes from its training: their samples are of the split ``unseen``."""
+    return table.split is not None and bool(np.asarray(table.split == UNSEEN).any())
 
 
 def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which labels are the classes of samples that may be labelled at any node."""
+"""What the labels of samples, which may be any nodes, leave of a tree: its classes, and what is above."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["finest_labels"]
+__all__ = ["covered_nodes", "finest_labels"]
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
@@ -17,3 +17,11 @@ def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     finest[used] = following >= taxonomy.subtree_end[used]
     return finest
+
+
+def covered_nodes(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
+    """Say which nodes are one of some labels, none missing, or above one: ``(num_nodes,)`` bool."""
+    covered = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
+    above = taxonomy.ancestors[torch.unique(nodes)]
+    covered[above[above >= 0]] = True
+    return covered

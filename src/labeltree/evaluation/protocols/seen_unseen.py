@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.answers import judge_answers
 from labeltree.evaluation.probe import fit_and_predict
@@ -17,6 +18,9 @@ from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.retrieval import titled
 from labeltree.evaluation.samples import half_split
+from labeltree.metrics.functional.retrieval import nodes_at_depth
+from labeltree.taxonomy.finest import covered_nodes, finest_labels
+from labeltree.taxonomy.naming import some
 
 __all__ = ["SeenUnseenOptions", "seen_unseen"]
 
@@ -27,18 +31,24 @@ class SeenUnseenOptions:
 
     Attributes:
         roles: what is read: ``features``, ``embeddings`` or both.
-        unseen: nodes, by path or name, whose classes the encoder was not trained on; () takes the classes
-            that are tested and have no training samples.
+        unseen: nodes, by path or name, whose classes the encoder was not trained on, beside those that a run
+            hid from its training; () takes those, or where none are hidden the classes that are tested and
+            have no training samples.
+        depth: of the classes that the probe tells apart, as where finer labels are new in the test; 0 = the
+            finest labels.
         starts: of k-means.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
     unseen: tuple[str, ...] = ()
+    depth: int = 0
     starts: int = 3
 
     def __post_init__(self) -> None:
         if self.starts < 1:
             raise ValueError(f"starts must be at least 1, got {self.starts}")
+        if self.depth < 0:
+            raise ValueError(f"depth must be at least 0, got {self.depth}")
 
 
 @register(
@@ -50,13 +60,20 @@ class SeenUnseenOptions:
 def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
     """Measure seen and unseen classes apart: each has a probe of its own, and is searched by itself.
 
-    The probe of the unseen classes learns from their samples in the training split if they have some there
-    (the encoder must not have learned from them), else from one half of each class's samples in the evaluated
-    split, and is tested on the other half.
+    The probe of the unseen classes learns from their samples that were kept from training (split ``unseen``),
+    or, where the option names them, from those in the training split (the encoder must not have learned from
+    them). If they have none, it learns from one half of each class's samples in the evaluated split, which
+    parts no group, and is tested on the other half.
     """
-    unseen = _unseen(inputs, options)
+    hidden = _hidden_rows(inputs)
+    unseen = _unseen(inputs, options, hidden)
     nodes, tested = inputs.nodes, inputs.tested
     notes: list[str] = []
+    if len(hidden):
+        found = inputs.ground.tree.decode(torch.unique(nodes[tested[unseen[nodes[tested]]]]))
+        notes.append(
+            f"Unseen are {len(found)} tested classes, hidden from training: {some(map(str, found))}."
+        )
     parts: dict[str, ProtocolResult] = {}
     counts: dict[str, int] = {}
     for name, classes in (("seen", ~unseen), ("unseen", unseen)):
@@ -68,6 +85,9 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
                 "nodes that the encoder was not trained on with the option unseen"
             )
         train = inputs.learned[of_kind[inputs.learned]]
+        if name == "unseen":
+            train = torch.cat([train, _finest_of(hidden, test, inputs)])
+        train = inputs.thinned(train, inputs.settings.max_probe_samples)
         learn, judged = train, test
         if not len(train):
             half = half_split(inputs.table, _mask(test, len(nodes)), inputs.settings.seed)
@@ -108,6 +128,9 @@ def _measure(
     choices = ClusteringOptions(starts=options.starts)
     clusters = cluster_scores(reading, inputs.thinned(test, choices.max_samples), inputs, choices, name)
     parts = [found, clusters]
+    if options.depth:
+        nodes = nodes_at_depth(nodes, ground.tree, min(options.depth, ground.tree.max_depth))
+        learn, judged = learn[nodes[learn] >= 0], judged[nodes[judged] >= 0]
     if len(judged) and len(learn):
         predicted, _ = fit_and_predict(
             reading.vectors[learn], nodes[learn], reading.vectors[judged], inputs.settings
@@ -116,13 +139,34 @@ def _measure(
         parts.insert(0, judge_answers(predicted, nodes[judged], every, ground))
     whole = ProtocolResult("")
     for part in parts:
-        for column in ("scores", "by_depth", "by_node"):
-            getattr(whole, column).update(getattr(part, column))
+        for column in (field.name for field in fields(part)):
+            if isinstance(value := getattr(part, column), dict) and column != "counts":
+                getattr(whole, column).update(value)
     return whole
 
 
-def _unseen(inputs: Inputs, options: SeenUnseenOptions) -> Tensor:
-    """``(num_nodes,)`` bool, which nodes are unseen classes."""
+def _hidden_rows(inputs: Inputs) -> Tensor:
+    """Rows with a label whose classes a run hid from its training."""
+    if inputs.table.split is None:
+        return torch.zeros(0, dtype=torch.int64)
+    of_split = torch.from_numpy(np.asarray(inputs.table.split == UNSEEN))
+    return (of_split & (inputs.nodes > 0)).nonzero().squeeze(1)
+
+
+def _finest_of(hidden: Tensor, test: Tensor, inputs: Inputs) -> Tensor:
+    """Those of the hidden rows that no label divides further."""
+    nodes = inputs.nodes
+    finest = finest_labels(nodes[torch.cat([hidden, test])], inputs.ground.tree)
+    return hidden[finest[nodes[hidden]]]
+
+
+def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tensor:
+    """``(num_nodes,)`` bool, which nodes are unseen classes.
+
+    What a run hid is at or below nodes that have rows in the split ``unseen`` and none in training. A label
+    that has neither is what the nearest node above it is: an item that is new in the test is of a seen
+    class if its category is one.
+    """
     tree = inputs.ground.tree
     unseen = torch.zeros(tree.num_nodes, dtype=torch.bool)
     if options.unseen:
@@ -132,14 +176,18 @@ def _unseen(inputs: Inputs, options: SeenUnseenOptions) -> Tensor:
             raise DataError(f"unseen names something that is no node: {error}") from error
         for node in named.tolist():
             unseen[node : int(tree.subtree_end[node])] = True
-        return unseen
+        if not len(hidden):
+            return unseen
     if inputs.table.split is None or inputs.samples.split == "half":
         raise DataError("the table has no training split to tell seen classes by; use the option unseen")
     trained = np.asarray(inputs.table.split == "train") & (inputs.nodes > 0).numpy()
-    present = torch.zeros_like(unseen)
-    above = tree.ancestors[inputs.nodes[torch.from_numpy(trained)]]
-    present[above[above >= 0]] = True
-    return ~present
+    present = covered_nodes(inputs.nodes[torch.from_numpy(trained)], tree)
+    if not len(hidden):
+        return ~present
+    known = present | covered_nodes(inputs.nodes[hidden], tree)
+    line = tree.ancestors
+    nearest = torch.where((line >= 0) & known[line.clamp_min(0)], line, 0).amax(1)  # in preorder the deepest
+    return unseen | ~present[nearest]
 
 
 def _mask(rows: Tensor, n: int) -> Tensor:
