@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
-from labeltree.evaluation.frequency import ClassFrequency
+from labeltree.evaluation.evidence import Evidence, Place
+from labeltree.evaluation.frequency import GROUPS, ClassFrequency
+from labeltree.evaluation.gathering import sample_scores
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.subtrees import by_subtree
@@ -30,6 +33,7 @@ def judge_answers(
     ground: Ground,
     frequency: ClassFrequency | None = None,
     title: str = "",
+    evidence: Evidence | None = None,
 ) -> ProtocolResult:
     """Score predicted nodes: overall, by depth, by subtree and by the frequency of the classes.
 
@@ -40,6 +44,7 @@ def judge_answers(
         ground: of the nodes.
         frequency: of the classes; where they are unequal, scores by head, middle and tail are added.
         title: of the result.
+        evidence: of the samples; gives all numbers their intervals.
 
     Returns:
         ``top1``, ``balanced_top1`` (the mean over classes), ``hierarchical_f1``, ``tree_accuracy``,
@@ -53,7 +58,7 @@ def judge_answers(
     if frequency is not None and frequency.uneven:
         for name, values in (("top1", right), ("hierarchical_f1", f1)):
             scores |= {f"{name}_{group}": value for group, value in frequency.means(values, truth).items()}
-    return ProtocolResult(
+    result = ProtocolResult(
         title,
         scores=scores,
         by_depth={"accuracy": depths},
@@ -62,6 +67,21 @@ def judge_answers(
             "hierarchical_f1": by_subtree(f1, truth, ground.tree),
         },
     )
+    if evidence is None:
+        return result
+    outcomes, _ = sample_scores(predicted, target, decided, ground)
+    for name in ("top1", "hierarchical_f1", "tree_accuracy", "mistake_severity"):
+        evidence.add(Place("scores", name), outcomes[name], share=name != "mistake_severity")
+    evidence.add_depths(
+        "accuracy", [outcomes[f"accuracy_at_depth_{depth}"] for depth in range(1, len(depths) + 1)]
+    )
+    for name in ("top1", "hierarchical_f1"):
+        evidence.add_subtrees(name, outcomes[name], target, ground.tree)
+        means = {} if frequency is None else bands(name, frequency)
+        if name == "top1":
+            means[Place("scores", "balanced_top1")] = every_class
+        evidence.add_class_means(outcomes[name], target, means)
+    return evidence.fill(result)
 
 
 def judge_retrieval(
@@ -77,6 +97,7 @@ def judge_retrieval(
     frequency: ClassFrequency | None = None,
     title: str = "",
     progress: Progress | None = None,
+    evidence: Evidence | None = None,
 ) -> ProtocolResult:
     """Score rankings with flat relevance: overall, by depth, by subtree and by the frequency of the classes.
 
@@ -92,6 +113,7 @@ def judge_retrieval(
         frequency: as for `judge_answers`.
         title: of the result.
         progress: called as ``progress(message, done, total)``.
+        evidence: of the queries; gives all numbers their intervals.
 
     Returns:
         ``recall_at_1`` …, ``map_at_r``, ``mean_average_precision``, ``ahp``; all but the last by depth;
@@ -131,7 +153,7 @@ def judge_retrieval(
         for key, name in main.items():
             parts = frequency.means(values[key], nodes)
             scores |= {f"{name}_{group}": value for group, value in parts.items()}
-    return ProtocolResult(
+    result = ProtocolResult(
         title,
         scores=scores,
         by_depth={
@@ -141,11 +163,38 @@ def judge_retrieval(
         },
         by_node={name: by_subtree(values[key], nodes, tree) for key, name in main.items()},
     )
+    if evidence is None:
+        return result
+    for key, name in names.items():
+        evidence.add(Place("scores", name), values[key])
+        if name != "ahp":
+            evidence.add_depths(name, [values[f"{key}/depth{d}"] for d in depths])
+    for key, name in main.items():
+        evidence.add_subtrees(name, values[key], nodes, tree)
+        if frequency is not None:
+            evidence.add_class_means(values[key], nodes, bands(name, frequency))
+    return evidence.fill(result)
 
 
 def mean(values: Tensor) -> float:
     """Of the values that are not NaN."""
     return float(torch.nanmean(values))
+
+
+def bands(name: str, frequency: ClassFrequency) -> dict[Place, Callable[[Tensor], Tensor]]:
+    """Where the means over head, middle and tail classes of a score stand, and which classes they are of."""
+
+    def chosen(place: int) -> Callable[[Tensor], Tensor]:
+        return lambda classes: frequency.group(classes) == place
+
+    if not frequency.uneven:
+        return {}
+    return {Place("scores", f"{name}_{group}"): chosen(place) for place, group in enumerate(GROUPS)}
+
+
+def every_class(classes: Tensor) -> Tensor:
+    """``(c,)`` bool, all of them."""
+    return torch.ones(len(classes), dtype=torch.bool)
 
 
 def class_mean(values: Tensor, classes: Tensor) -> float:

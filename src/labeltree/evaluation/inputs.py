@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
 from labeltree.evaluation.answers import judge_answers, judge_retrieval
+from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, read
 from labeltree.evaluation.samples import Samples, thin_out
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
@@ -83,11 +86,34 @@ class Inputs:
         bounds = self.settings.frequency_bounds
         return class_frequency(self.table, self.samples, self.ground.tree.num_nodes, bounds)
 
+    @cached_property
+    def resampling(self) -> Resampling | None:
+        """The draws of confidence intervals; None where the settings ask for none."""
+        settings = self.settings
+        if not settings.resamples:
+            return None
+        return Resampling(
+            settings.resamples, confidence=settings.confidence, seed=settings.seed, progress=self.progress
+        )
+
+    def evidence(self, rows: Tensor) -> Evidence:
+        """For the outcomes of some rows ``(m,)``: those of a group, or of a sample, are drawn together."""
+        column = self.table.groups if self.table.groups is not None else self.table.instances
+        return Evidence(self.resampling, (rows if column is None else column[rows]).numpy())
+
     def judge(self, predicted: Tensor, title: str = "") -> ProtocolResult:
         """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`."""
-        target = self.nodes[self.samples.test]
-        decided = self.samples.finest[target]
-        return judge_answers(predicted, target, decided, self.ground, self.frequency, title)
+        test = self.samples.test
+        target = self.nodes[test]
+        return judge_answers(
+            predicted,
+            target,
+            self.samples.finest[target],
+            self.ground,
+            self.frequency,
+            title,
+            self.evidence(test),
+        )
 
     def judge_retrieval(
         self,
@@ -111,6 +137,7 @@ class Inputs:
             hp_k=self.settings.hp_k,
             frequency=self.frequency if by_frequency else None,
             progress=progress,
+            evidence=self.evidence(queries),
         )
 
     def reading(self, role: str) -> Reading:

@@ -6,7 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["curves", "number", "numbers", "without_nan"]
+__all__ = ["Bounds", "bounds", "curves", "number", "numbers", "without_nan"]
+
+Bounds = tuple[float, float]
+"""Lower and upper end of a confidence interval, NaN where there is none."""
+
+
+def bounds(ends: Sequence[float | None]) -> Bounds:
+    """The ends of an interval, read from JSON."""
+    low, high = ends
+    return number(low), number(high)
 
 
 def number(value: float | None) -> float:

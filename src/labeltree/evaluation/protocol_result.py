@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from labeltree.evaluation.plain import curves, number, numbers
+from labeltree.evaluation.plain import Bounds, bounds, curves, number, numbers
 
 __all__ = ["ProtocolResult"]
+
+_INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
+_NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,11 @@ class ProtocolResult:
         axes: name of a curve → what its values belong to (``[1, 5, 20]`` neighbours).
         counts: how many samples and classes were used for what.
         notes: sentences for people on what was read and left out.
+        intervals: name of a score → lower and upper end of its confidence interval, NaN where there is none;
+            a name that is missing has none.
+        depth_intervals: the same of ``by_depth``, a pair a depth.
+        node_intervals: of ``by_node``.
+        curve_intervals: of ``curves``.
     """
 
     title: str
@@ -37,6 +45,10 @@ class ProtocolResult:
     axes: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    intervals: dict[str, Bounds] = field(default_factory=dict)
+    depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
+    node_intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
+    curve_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
 
     @classmethod
     def joined(
@@ -67,7 +79,7 @@ class ProtocolResult:
         for part in parts.values():
             all_counts |= part.counts
             all_notes += [note for note in part.notes if note not in all_notes]
-        columns = {name: named(name) for name in ("scores", "by_depth", "by_node", "curves", "axes")}
+        columns = {name: named(name) for name in _NAMED}
         return cls(title, **columns, counts=all_counts, notes=all_notes)
 
     @classmethod
@@ -82,4 +94,15 @@ class ProtocolResult:
             axes={name: [number(v) for v in item] for name, item in content.get("axes", {}).items()},
             counts=dict(content.get("counts", {})),
             notes=list(content.get("notes", [])),
+            intervals={name: bounds(ends) for name, ends in content.get("intervals", {}).items()},
+            node_intervals={
+                name: {node: bounds(ends) for node, ends in item.items()}
+                for name, item in content.get("node_intervals", {}).items()
+            },
+            **{
+                column: {
+                    name: [bounds(ends) for ends in item] for name, item in content.get(column, {}).items()
+                }
+                for column in ("depth_intervals", "curve_intervals")
+            },
         )

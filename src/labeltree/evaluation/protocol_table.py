@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.result import EvaluationResult
 
 __all__ = ["protocol_table"]
@@ -17,7 +18,11 @@ _LEFT_OUT = re.compile(
 
 
 def protocol_table(result: EvaluationResult) -> str:
-    """The main scores of every further protocol, a column a method; empty where none was run."""
+    """The main scores of every further protocol, a column a method; empty where none was run.
+
+    Behind a score stand its standard deviation, where it is a mean over draws or folds, and the ends of its
+    confidence interval.
+    """
     methods = result.methods
     lines: list[str] = []
     for protocol in dict.fromkeys(name for method in methods.values() for name in method.protocols):
@@ -29,7 +34,7 @@ def protocol_table(result: EvaluationResult) -> str:
             for name in dict.fromkeys(name for each in found.values() for name in each.scores)
             if not _LEFT_OUT.search(name) and not _is_deviation(name, main.scores)
         ]
-        cells = {name: [_cell(each.scores, name) for each in found.values()] for name in names}
+        cells = {name: [_cell(each, name) for each in found.values()] for name in names}
         cells = {name: row for name, row in cells.items() if any(row)}
         if cells:
             lines += _aligned(list(found), cells)
@@ -41,11 +46,13 @@ def _is_deviation(name: str, scores: dict[str, float]) -> bool:
     return name.endswith("_sd") and name.removesuffix("_sd") in scores
 
 
-def _cell(scores: dict[str, float], name: str) -> str:
-    value, deviation = scores.get(name, math.nan), scores.get(f"{name}_sd", math.nan)
+def _cell(found: ProtocolResult, name: str) -> str:
+    value, deviation = found.scores.get(name, math.nan), found.scores.get(f"{name}_sd", math.nan)
     if math.isnan(value):
         return ""
-    return f"{value:.4f}" + ("" if math.isnan(deviation) else f" ± {deviation:.4f}")
+    spread = "" if math.isnan(deviation) else f" ± {deviation:.4f}"
+    ends = found.intervals.get(name)
+    return f"{value:.4f}{spread}" + ("" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
 def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:

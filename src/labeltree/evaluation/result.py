@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,15 +11,13 @@ from labeltree.errors import DataError
 from labeltree.evaluation.aspect_result import AspectResult
 from labeltree.evaluation.error_result import TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.plain import curves, number, numbers, without_nan
+from labeltree.evaluation.plain import Bounds, bounds, curves, numbers, without_nan
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.settings import EvaluationSettings
 
 __all__ = ["Bounds", "EvaluationResult", "MethodResult", "Representation"]
 
 FORMAT = 1
-
-Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -177,16 +175,10 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
             name: ProtocolResult.from_dict(item) for name, item in content.get("protocols", {}).items()
         },
         intervals={
-            role: {metric: _bounds(ends) for metric, ends in item.items()}
+            role: {metric: bounds(ends) for metric, ends in item.items()}
             for role, item in content.get("intervals", {}).items()
         },
         depth_intervals={
-            name: [_bounds(ends) for ends in item]
-            for name, item in content.get("depth_intervals", {}).items()
+            name: [bounds(ends) for ends in item] for name, item in content.get("depth_intervals", {}).items()
         },
     )
-
-
-def _bounds(ends: Sequence[float | None]) -> Bounds:
-    low, high = ends
-    return number(low), number(high)

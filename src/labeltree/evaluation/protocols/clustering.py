@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.evaluation.evidence import Place
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.statistics import Partition
 from labeltree.metrics.functional import (
     adjusted_mutual_information,
     nodes_at_depth,
@@ -18,6 +20,11 @@ from labeltree.metrics.functional import (
 )
 
 __all__ = ["ClusteringOptions", "cluster", "cluster_scores", "clustering"]
+
+_OF_INTERVALS = (
+    "The intervals of NMI and AMI hold the clusters fixed: they are those of another choice of samples, "
+    "not of another run of k-means."
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,9 @@ def cluster_scores(
     coarse = [node for node in torch.unique(within).tolist() if node >= 0]
     several = [node for node in coarse if len(torch.unique(nodes[within == node])) > 1]
     total, done = len(labels) + 1 + len(several), 0
+    evidence = inputs.evidence(rows)
+    partitions: list[Partition] = []
+    everything = torch.ones_like(nodes, dtype=torch.bool)
 
     def agreement(here: Tensor, truth: Tensor) -> tuple[float, float]:
         nonlocal done
@@ -83,18 +93,28 @@ def cluster_scores(
         if inputs.progress is not None:
             inputs.progress(f"clustering by {name}", done, total)
         pair = (truth[here], clusters)
+        if evidence.resampling is not None:
+            partitions.append(evidence.partition(*pair, here.nonzero().squeeze(1)))
         return float(normalized_mutual_information(*pair)), float(adjusted_mutual_information(*pair))
 
-    by_depth = [
-        agreement(truth >= 0, truth) if bool((truth >= 0).any()) else (math.nan, math.nan) for truth in labels
-    ]
-    same = torch.equal(labels[-1], nodes)
-    finest = by_depth[-1] if same else agreement(torch.ones_like(nodes, dtype=torch.bool), nodes)
+    reached = [depth for depth, truth in enumerate(labels) if bool((truth >= 0).any())]
+    by_depth = [(math.nan, math.nan)] * len(labels)
+    for depth in reached:
+        by_depth[depth] = agreement(labels[depth] >= 0, labels[depth])
+    places = [[Place("by_depth", "", depth)] for depth in reached]
+    if torch.equal(labels[-1], nodes):
+        finest = by_depth[-1]
+        places[-1].append(Place("scores", ""))
+    else:
+        finest = agreement(everything, nodes)
+        places.append([Place("scores", "")])
+    first = len(places)
     inside = {tree.path_name(node): agreement(within == node, nodes) for node in several}
+    places += [[Place("by_node", "_within", path)] for path in inside]
     mean = [
         math.nan if not inside else sum(pair[i] for pair in inside.values()) / len(inside) for i in (0, 1)
     ]
-    return ProtocolResult(
+    result = ProtocolResult(
         "",
         scores={"nmi": finest[0], "ami": finest[1], "nmi_within": mean[0], "ami_within": mean[1]},
         by_depth={"nmi": [pair[0] for pair in by_depth], "ami": [pair[1] for pair in by_depth]},
@@ -104,6 +124,11 @@ def cluster_scores(
         },
         counts={"coarse classes clustered by themselves": len(inside)},
     )
+    if partitions:
+        means = [(list(range(first, len(partitions))), Place("scores", "_within"))] if inside else []
+        evidence.put_agreement(partitions, places, means)
+        result.notes.append(_OF_INTERVALS)
+    return evidence.fill(result)
 
 
 def comparable(reading: Reading) -> Tensor:

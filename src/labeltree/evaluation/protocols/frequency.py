@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -13,6 +14,8 @@ from labeltree.evaluation.protocols.standard import standard_probe, standard_pro
 from labeltree.evaluation.retrieval import titled
 
 __all__ = ["FrequencyOptions", "frequency"]
+
+Number = TypeVar("Number")
 
 _OF = ("probe", "prototypes", "own", "retrieval")
 
@@ -62,7 +65,16 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
             parts[f"retrieval.{role}"] = inputs.judge_retrieval(
                 reading, inputs.samples.search, progress=progress
             )
-    kept = {name: replace(part, scores=_grouped(part.scores), by_depth={}) for name, part in parts.items()}
+    kept = {
+        name: replace(
+            part,
+            scores=_grouped(part.scores),
+            by_depth={},
+            intervals=_grouped(part.intervals),
+            depth_intervals={},
+        )
+        for name, part in parts.items()
+    }
     tested = groups.group(torch.unique(inputs.nodes[inputs.tested]))
     counts = {f"{name} classes tested": int((tested == place).sum()) for place, name in enumerate(GROUPS)}
     note = (
@@ -72,5 +84,5 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
     return ProtocolResult.joined("Scores by class frequency", kept, counts=counts, notes=[note])
 
 
-def _grouped(scores: dict[str, float]) -> dict[str, float]:
+def _grouped(scores: dict[str, Number]) -> dict[str, Number]:
     return {name: value for name, value in scores.items() if name.endswith(GROUPS)}

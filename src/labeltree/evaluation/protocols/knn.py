@@ -71,6 +71,13 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
         part.curves["top1"] = [found[k].scores["top1"] for k in ks]
         part.curves["hierarchical_f1"] = [found[k].scores["hierarchical_f1"] for k in ks]
         part.axes.update({name: [float(k) for k in ks] for name in part.curves})
+        for name, curve in part.curves.items():
+            ends = [found[k].intervals.get(name) for k in ks]
+            if curve and None not in ends:
+                part.curve_intervals[name] = [pair for pair in ends if pair is not None]
+        part.intervals.update(
+            {f"top1_at_{k}": found[k].intervals["top1"] for k in ks if "top1" in found[k].intervals}
+        )
         parts[role] = part
     notes = [f"Scores without a number of neighbours are those of {options.main_k}."]
     if max(ks) > len(inputs.learned):
