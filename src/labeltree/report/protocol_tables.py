@@ -67,13 +67,17 @@ def _block(name: str, result: EvaluationResult) -> ProtocolBlock:
 
 def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
     names = _union(item.scores for item in found.values())
-    rows = [(_words(n), [_cell(item.scores.get(n, math.nan)) for item in found.values()]) for n in names]
+    rows = [
+        (_words(n), [_cell(item.scores.get(n, math.nan), item.intervals.get(n)) for item in found.values()])
+        for n in names
+    ]
     return NumberTable("", "Measure", list(found), rows)
 
 
 def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
     """A table a curve: a row a method, a column a depth or a place on the curve's axis."""
     tables = []
+    of_kind = "depth_intervals" if kind == "by_depth" else "curve_intervals"
     for name in _union(getattr(item, kind) for item in found.values()):
         lines = {key: getattr(item, kind).get(name, []) for key, item in found.items()}
         longest = max(len(values) for values in lines.values())
@@ -83,8 +87,9 @@ def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
             axis = next((item.axes[name] for item in found.values() if name in item.axes), [])
             columns = [f"{axis[i]:g}" if i < len(axis) else str(i + 1) for i in range(longest)]
         keep = _spread_out(longest, 12)
+        ends = {key: dict(enumerate(getattr(item, of_kind).get(name, []))) for key, item in found.items()}
         rows = [
-            (key, [_cell(values[i]) if i < len(values) else "–" for i in keep])
+            (key, [_cell(values[i], ends[key].get(i)) if i < len(values) else "–" for i in keep])
             for key, values in lines.items()
             if values
         ]
@@ -101,7 +106,11 @@ def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
         first = next(iter(values.values()))
         known = [path for path in paths if not math.isnan(first.get(path, math.nan))]
         least = sorted(known, key=lambda path: first[path])[:_MOST_NODES]
-        rows = [(p, [_cell(line.get(p, math.nan)) for line in values.values()]) for p in least]
+        ends = {key: item.node_intervals.get(name, {}) for key, item in found.items()}
+        rows = [
+            (p, [_cell(line.get(p, math.nan), ends[key].get(p)) for key, line in values.items()])
+            for p in least
+        ]
         what = plural(len(known), "branch or class", "branches and classes")
         less = f"the {len(least)} least of {what}" if len(least) < len(known) else what
         tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows))
@@ -123,5 +132,14 @@ def _words(name: str) -> str:
     return name.replace("_", " ").replace(".", ": ", 1)
 
 
-def _cell(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+def _cell(value: float, ends: tuple[float, float] | None = None) -> str:
+    """A number, and behind it the ends of its confidence interval where it has one."""
+    if math.isnan(value):
+        return "–"
+    if ends is None or math.isnan(ends[0]):
+        return _number(value)
+    return f"{_number(value)} ({_number(ends[0])} – {_number(ends[1])})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
