@@ -43,8 +43,14 @@ def test_train_evaluate_embed_a_nested_folder(
     ):
         assert file.is_file(), file
     assert run("evaluate", trained) == 0
-    printed = capsys.readouterr().out
+    said = capsys.readouterr()
+    printed = said.out
+    assert "%" not in said.err  # no bars where there is no terminal
     assert all(word in printed for word in ("hwc+lam", "raw pixels", "untrained encoder", "report.html"))
+    assert f"next:    labeltree calibrate {trained} (then predict), or labeltree compare" in printed
+    report = folder.report.read_text("utf-8")
+    assert "Versions that trained the model" in report
+    assert "Pairs in the wrong order" in report
     metrics = json.loads(folder.metrics.read_text())
     assert list(metrics["methods"]) == ["hwc+lam", "untrained encoder", "raw pixels"]
     assert "poodle" in folder.report.read_text("utf-8")
@@ -87,7 +93,9 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
         pd.DataFrame({"embedding": list(vectors), "label": labels}).to_parquet(tmp_path / "theirs.parquet")
     file = tmp_path / f"theirs{suffix}"
     assert run("evaluate", "--embeddings", file, "--taxonomy", tmp_path / "tree.yaml") == 0
-    assert "theirs" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "theirs" in printed
+    assert f"next:    labeltree compare {tmp_path / 'theirs'} OTHER" in printed  # calibrating needs a run
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
 

@@ -49,8 +49,14 @@ def test_tables_are_evaluated_and_compared(folder: Path, capsys: pytest.CaptureF
     part = result.metric("top1").differences["good"]
     assert part.value > 0.3
     assert part.corrected < 0.05
-    printed = capsys.readouterr().out
+    said = capsys.readouterr()
+    printed = said.out
+    assert said.err == ""  # no line of progress where nobody would see it
     assert (out / "comparison.md").read_text().strip() in printed
+    assert str(out / "comparison.html") in printed
+    page = (out / "comparison.html").read_text("utf-8")
+    assert 'id="curve"' in page  # tables were evaluated for it
+    assert 'id="depth"' in page
     assert "Where on the tree they differ most" in printed
 
 
@@ -60,15 +66,39 @@ def test_evaluated_folders_are_compared_as_they_are(folder: Path) -> None:
         done = evaluate(EmbeddingTable.load(folder / f"{name}.npz", tree), tree, name=name)
         save_outcomes(RunFolder(folder / name).outcomes, done.outcomes)
         RunFolder(folder / name).write_json(RunFolder(folder / name).metrics, done.to_dict())
-    out = folder / "folders"
+    out, page = folder / "folders", folder / "elsewhere" / "ours.html"
     names = ["--name", f"ours={folder / 'good'}", "--baseline", "ours", "--metrics", "top1", "ahp"]
-    assert _call(folder / "plain", *names, "--out", out) == 0
+    asked = ["--report", page, "--title", "Ours <and> plain"]
+    assert _call(folder / "plain", *names, "--out", out, *asked) == 0
+    html = page.read_text("utf-8")
+    assert "Ours &lt;and&gt; plain" in html
+    assert 'id="curve"' in html
+    assert not (out / "comparison.html").exists()
     result = Comparison.from_dict(json.loads((out / "comparison.json").read_text()))
     scores = json.loads((folder / "plain" / "metrics.json").read_text())["methods"]["plain"]
     assert {entry.metric for entry in result.metrics} == {"top1", "ahp"}
     found = result.metric("top1").estimates["plain"]
     assert found.value == pytest.approx(scores["scores"]["embeddings"]["top1"], rel=1e-12)
     assert list(result.metric("top1").differences) == ["plain"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "of another version", "no JSON"])
+def test_without_metrics_the_page_has_no_curves(folder: Path, tmp_path: Path, damage: str) -> None:
+    tree = Taxonomy.from_file(folder / "tree.json")
+    for name in ("plain", "good"):
+        run = RunFolder(tmp_path / name)
+        run.path.mkdir()
+        done = evaluate(EmbeddingTable.load(folder / f"{name}.npz", tree), tree, name=name)
+        save_outcomes(run.outcomes, done.outcomes)
+        if damage == "of another version":
+            run.write_json(run.metrics, {"format": 0})
+        elif damage == "no JSON":
+            run.metrics.write_text("{")
+    assert _call(tmp_path / "plain", tmp_path / "good", "--out", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert 'id="differences"' in page
+    assert 'id="curve"' not in page
+    assert 'id="depth"' not in page
 
 
 def test_several_seeds_are_one_method(folder: Path) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 
 def run(arguments: list[str]) -> None:
-    """Compare what the arguments name; writes comparison.json and comparison.md."""
+    """Compare what the arguments name; writes comparison.json, comparison.md and comparison.html."""
     parser = argparse.ArgumentParser(
         prog="labeltree compare",
         description="Compare evaluated runs on the test samples that they have in common: every metric with "
         "its interval, differences with p-values corrected for the number of tests, and where on the tree "
-        "they are largest. Embeddings tables are evaluated first and need --taxonomy.",
+        "they are largest. Writes comparison.json, comparison.md and a page to open, comparison.html. "
+        "Embeddings tables are evaluated first and need --taxonomy.",
     )
     parser.add_argument(
         "runs",
@@ -44,25 +45,41 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--out", default="comparison", metavar="FOLDER", help="where to write (default ./comparison)"
     )
+    parser.add_argument(
+        "--report", metavar="FILE", help="where the page goes (default comparison.html beside the others)"
+    )
+    parser.add_argument("--title", help="of the page")
+    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
     methods = _methods(options.runs, options.name)
 
+    from labeltree.cli.progress import stages
     from labeltree.evaluation.compared import compare_paths
+    from labeltree.report import write_comparison_page
+    from labeltree.runs import RunFolder
 
-    done = compare_paths(
-        methods,
-        out=options.out,
-        taxonomy=options.taxonomy,
-        split=options.split,
-        baseline=options.baseline,
-        metrics=options.metrics,
-        confidence=options.confidence,
-        resamples=options.resamples,
-        permutations=options.permutations,
-        seed=options.seed,
-    )
+    with stages(quiet=options.quiet) as progress:
+        done = compare_paths(
+            methods,
+            out=options.out,
+            taxonomy=options.taxonomy,
+            split=options.split,
+            baseline=options.baseline,
+            metrics=options.metrics,
+            confidence=options.confidence,
+            resamples=options.resamples,
+            permutations=options.permutations,
+            seed=options.seed,
+            progress=progress,
+        )
+        page = write_comparison_page(
+            done.result,
+            options.report or RunFolder(options.out).comparison_page,
+            done.results,
+            title=options.title,
+        )
     print(done.text)
-    print(f"comparison: {done.json}\nas text:    {done.markdown}")
+    print(f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}")
 
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:

@@ -65,6 +65,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
+    parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
     if options.list_protocols:
         from labeltree.evaluation import describe_protocols
@@ -78,6 +79,7 @@ def run(arguments: list[str]) -> None:
     if options.embeddings is not None and options.beside:
         raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
+    from labeltree.cli.progress import stages
     from labeltree.evaluation import EvaluationSettings, parse_options, protocol_table
     from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
 
@@ -87,21 +89,37 @@ def run(arguments: list[str]) -> None:
         options=parse_options(options.option),
         frequency_bounds=tuple(options.frequency_bounds),
     )
-    if options.run is not None:
-        done = evaluate_run(
-            options.run,
-            taxonomy=options.taxonomy,
-            beside=options.beside,
-            split=options.split,
-            out=options.out,
-            settings=settings,
-        )
-    else:
-        out = options.out or Path(options.embeddings).with_suffix("")
-        done = evaluate_embeddings(
-            options.embeddings, options.taxonomy, out=out, split=options.split, settings=settings
-        )
+    with stages(quiet=options.quiet) as progress:
+        if options.run is not None:
+            done = evaluate_run(
+                options.run,
+                taxonomy=options.taxonomy,
+                beside=options.beside,
+                split=options.split,
+                out=options.out,
+                settings=settings,
+                progress=progress,
+            )
+        else:
+            done = evaluate_embeddings(
+                options.embeddings,
+                options.taxonomy,
+                out=options.out or Path(options.embeddings).with_suffix(""),
+                split=options.split,
+                settings=settings,
+                progress=progress,
+            )
     print(done.headline)
     if options.protocols:
         print(f"\n{protocol_table(done.result)}")
-    print(f"\nmetrics: {done.metrics}\nreport:  {done.report}")
+    print(f"\nmetrics: {done.metrics}\nreport:  {done.report}\n{_next(options, done.metrics.parent)}")
+
+
+def _next(options: argparse.Namespace, written: Path) -> str:
+    """One line on what may follow: answers of a run, where it has none yet, and a comparison."""
+    from labeltree.runs import RunFolder
+
+    compare = f"labeltree compare {written} OTHER"
+    if options.run is None or RunFolder(options.run).decisions.is_file():
+        return f"next:    {compare}"
+    return f"next:    labeltree calibrate {options.run} (then predict), or {compare}"

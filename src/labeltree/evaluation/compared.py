@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labeltree.errors import DataError, RunError
@@ -12,7 +13,9 @@ from labeltree.evaluation.comparison import Comparison
 from labeltree.evaluation.comparison_text import comparison_text
 from labeltree.evaluation.evaluate import evaluate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes
+from labeltree.evaluation.result import EvaluationResult
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
@@ -21,12 +24,13 @@ __all__ = ["Compared", "compare_paths", "outcomes_at", "write_comparison"]
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison, and where it was written."""
+    """A comparison, where it was written, and of each method the evaluations of its runs that are at hand."""
 
     result: Comparison
     text: str
     json: Path
     markdown: Path
+    results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
 
 
 def compare_paths(
@@ -41,6 +45,7 @@ def compare_paths(
     resamples: int = 2000,
     permutations: int = 10_000,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Compared:
     """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
 
@@ -55,14 +60,18 @@ def compare_paths(
         resamples: see there.
         permutations: see there.
         seed: see there.
+        progress: called as ``progress(message, done, total)``.
 
     Raises:
         RunError: if a folder has no outcomes: the run was not evaluated, or by an older version.
         DataError: if a table cannot be read, or `compare` cannot compare.
     """
     judge = None if taxonomy is None else load_taxonomy(taxonomy)
+    read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
+    if progress is not None:
+        progress("comparing", 0, 0)
     result = compare(
-        {name: [outcomes_at(path, judge, split) for path in paths] for name, paths in methods.items()},
+        {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
         run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
         baseline=baseline,
         metrics=metrics,
@@ -71,7 +80,8 @@ def compare_paths(
         permutations=permutations,
         seed=seed,
     )
-    return write_comparison(result, out)
+    results = {name: [found for _, found in runs if found is not None] for name, runs in read.items()}
+    return replace(write_comparison(result, out), results=results)
 
 
 def write_comparison(result: Comparison, out: str | Path) -> Compared:
@@ -94,6 +104,13 @@ def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: st
         RunError: if a folder has no outcomes.
         DataError: if there is no taxonomy for a table.
     """
+    return _read(path, taxonomy, split, None)[0]
+
+
+def _read(
+    path: str | Path, taxonomy: AnyTaxonomy | None, split: str, progress: Progress | None
+) -> tuple[Outcomes, EvaluationResult | None]:
+    """The outcomes, and the whole result where it can be read."""
     path = Path(path)
     if path.is_file():
         if taxonomy is None:
@@ -102,13 +119,26 @@ def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: st
             )
         table = EmbeddingTable.load(path, taxonomy)
         result = evaluate(
-            table, taxonomy, name="table", split=split, settings=EvaluationSettings(resamples=0)
+            table,
+            taxonomy,
+            name=path.stem,
+            split=split,
+            settings=EvaluationSettings(resamples=0),
+            progress=progress,
         )
-        return result.outcomes["table"]
+        return result.outcomes[path.stem], result
     file = RunFolder(path).outcomes
     if not file.is_file():
         what = "" if path.is_dir() else ": the folder does not exist"
         raise RunError(
             f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {path}' first, then compare again"
         )
-    return next(iter(load_outcomes(file).values()))
+    return next(iter(load_outcomes(file).values())), _result(RunFolder(path).metrics)
+
+
+def _result(file: Path) -> EvaluationResult | None:
+    """The result beside the outcomes; None where another version wrote it: nothing is compared by it."""
+    try:
+        return EvaluationResult.from_dict(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, DataError):
+        return None

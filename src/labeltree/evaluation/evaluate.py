@@ -179,6 +179,8 @@ def _run_protocols(entries: list[ProtocolEntry], inputs: Inputs) -> dict[str, Pr
     results = {}
     for entry in entries:
         _log.info("protocol %s", entry.name)
+        if inputs.progress is not None:
+            inputs.progress(f"protocol {entry.name}", 0, 0)
         strict = inputs.evaluated and entry.name in inputs.settings.protocols
         with torch.no_grad():
             results[entry.name] = run_protocol(entry, inputs, strict=strict)

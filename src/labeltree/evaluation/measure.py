@@ -51,11 +51,14 @@ def measure(
     progress: Progress | None,
 ) -> Measured:
     """Measure one table by probe, prototypes, own answers, retrieval and aspects."""
+    say = progress or _silent
     readings = {role: read(table, role, settings.feature_geometry) for role in roles}
     nodes = table.nodes
     with torch.no_grad():
+        say(f"{name}: linear probe", 0, 0)
         _log.info("%s: linear probe", name)
         probe = linear_probe(readings[roles[0]], nodes, samples, ground, settings)
+        say(f"{name}: prototypes and violations", 0, 0)
         _log.info("%s: prototypes and violations", name)
         prototypes = prototype_scores(readings["embeddings"], nodes, samples, ground, settings)
         own = own_answers(table.predictions, nodes, samples, ground)
@@ -96,6 +99,7 @@ def measure(
         own=own,
         retrieval=retrieval,
     )
+    say(f"{name}: confidence intervals", 0, 0)
     bounds = score_intervals(outcomes, settings)
     aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
     if aspects:
@@ -115,6 +119,10 @@ def measure(
         depth_intervals=depth_intervals(bounds),
     )
     return Measured(method, probe.gap, prototypes, own, aspect_notes, outcomes)
+
+
+def _silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 def _same(a: Reading, b: Reading) -> bool:

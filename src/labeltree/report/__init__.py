@@ -1,6 +1,6 @@
 """The report: a page for people who know their data and need not know the mathematics."""
 
-from labeltree.report.comparison_page import comparison_page
+from labeltree.report.comparison_page import comparison_page, write_comparison_page
 from labeltree.report.page import render_report, write_report
 
-__all__ = ["comparison_page", "render_report", "write_report"]
+__all__ = ["comparison_page", "render_report", "write_comparison_page", "write_report"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison
-from labeltree.report.charts import METHOD_SHAPES, DotRow, Line, dot_chart, line_chart
+from labeltree.report.charts import METHOD_SHAPES, DotRow, dot_chart
+from labeltree.report.comparison_curves import curve_chart, depth_chart
 from labeltree.report.comparison_words import (
     better_by,
     difference_text,
@@ -24,7 +27,9 @@ from labeltree.report.svg import legend_mark
 from labeltree.report.template import policy, read_script, template
 from labeltree.runs.versions import versions
 
-__all__ = ["comparison_page"]
+__all__ = ["comparison_page", "write_comparison_page"]
+
+Results = Mapping[str, EvaluationResult | Sequence[EvaluationResult]]
 
 _CHARTED = (
     ("top1", ""),
@@ -44,24 +49,26 @@ _TREES = ("top1", "recall_at_1", "own_top1")
 
 def comparison_page(
     comparison: Comparison,
-    results: Mapping[str, EvaluationResult] | None = None,
+    results: Results | None = None,
     *,
-    title: str = "Which of them follows the tree better",
+    title: str | None = None,
 ) -> str:
     """The page as a string of HTML: the same for the same input.
 
     Args:
         comparison: of `labeltree.evaluation.compare`.
-        results: method → the result of one of its runs, for HP@k and the accuracy by depth; those that are
-            missing are left out.
+        results: method → the results of its runs, or of one, for HP@k and the accuracy by depth, which are
+            those of the runs' own test samples; of several the mean is drawn. Methods that are missing are
+            left out.
         title: of the page.
     """
+    given = {n: [r] if isinstance(r, EvaluationResult) else list(r) for n, r in (results or {}).items()}
     others = [name for name in comparison.methods if name != comparison.baseline]
     order = [comparison.baseline, *others]
     charted = _charted(comparison)
     script = read_script()
     return template("comparison.html").render(
-        title=title,
+        title=title or "Which of them follows the tree better",
         script=script,
         policy=policy(script),
         comparison=comparison,
@@ -74,10 +81,26 @@ def comparison_page(
         differences=_differences(charted, comparison.baseline, others) if others else None,
         trees=_trees(comparison),
         strata=_strata(comparison, order),
-        curve=_curve(results or {}, order),
+        own_samples=_own_samples(comparison),
+        depth=depth_chart(given, order),
+        curve=curve_chart(given, order),
         table=[_row(entry, order) for entry in comparison.metrics],
         versions=versions(),
     )
+
+
+def write_comparison_page(
+    comparison: Comparison, path: str | Path, results: Results | None = None, *, title: str | None = None
+) -> Path:
+    """Write the page as one HTML file, atomically; see `comparison_page`.
+
+    Returns:
+        the path of the file.
+    """
+    page = comparison_page(comparison, results, title=title)
+    with atomic_write(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return Path(path)
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
@@ -170,18 +193,11 @@ def _chance(p: float) -> str:
     return "" if math.isnan(p) else "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.995 else "p = 1"
 
 
-def _curve(results: Mapping[str, EvaluationResult], order: list[str]) -> Any:
-    """HP@k of every method whose result is at hand; None without any."""
-    lines = []
-    for style, name in enumerate(order):
-        if name in results:
-            values = next(iter(results[name].main.hp_curve.values()), [])
-            lines.append(Line(name, values, style))
-    if not any(line.values for line in lines):
-        return None
-    return line_chart(
-        lines,
-        title="Hierarchical precision of the first k results, for every method",
-        x_label="length of the list of results, k",
-        y_label="share of the best possible list (HP@k)",
-    )
+def _own_samples(comparison: Comparison) -> str:
+    """What curves are drawn from, where that is not what everything else is."""
+    parts = []
+    if any(comparison.left_out.values()):
+        parts.append("Every method by all its own test samples, also those that others do not have.")
+    if any(len(runs) > 1 for runs in comparison.methods.values()):
+        parts.append("Of several runs the mean.")
+    return " ".join(parts)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.progress import Progress, silent
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
@@ -67,6 +68,7 @@ def evaluate_run(
     split: str = "test",
     out: str | Path | None = None,
     settings: EvaluationSettings | None = None,
+    progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
 
@@ -78,17 +80,18 @@ def evaluate_run(
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy a folder in it.
         settings: default `EvaluationSettings()`.
+        progress: called as ``progress(message, done, total)``.
 
     Raises:
         RunError: if a run is not finished, or another run has other samples or another taxonomy.
         DataError: if a label is not in the other taxonomy.
     """
-    trainee, tables = run_tables(path)
+    trainee, tables = run_tables(path, progress=progress)
     own, recipe = trainee.source.taxonomy, trainee.module.recipe
     name = recipe.objective
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
-        theirs, their_tables = run_tables(other, ["trained"])
+        theirs, their_tables = run_tables(other, ["trained"], progress)
         mine, yours = tables["trained"], their_tables["trained"]
         if theirs.source.taxonomy != own or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
             raise RunError(
@@ -107,7 +110,9 @@ def evaluate_run(
         baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
         title += f", measured on {Path(taxonomy).stem}"
         out = Path(path) / f"on-{Path(taxonomy).stem}" if out is None else out
-    result = evaluate(table, judge, name=name, baselines=baselines, split=split, settings=settings)
+    result = evaluate(
+        table, judge, name=name, baselines=baselines, split=split, settings=settings, progress=progress
+    )
     return _write(
         result,
         table,
@@ -117,6 +122,8 @@ def evaluate_run(
         title=title,
         history=folder.read_history(),
         recipe=recipe.to_dict(),
+        trained=folder.read_versions(),
+        progress=progress,
     )
 
 
@@ -127,6 +134,7 @@ def evaluate_embeddings(
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
+    progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate a table of embeddings that anybody made.
 
@@ -136,12 +144,13 @@ def evaluate_embeddings(
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
+        progress: called as ``progress(message, done, total)``.
     """
     judge = load_taxonomy(taxonomy)
     table = EmbeddingTable.load(embeddings, judge)
     name = Path(embeddings).stem
-    result = evaluate(table, judge, name=name, split=split, settings=settings)
-    return _write(result, table, judge, RunFolder(out), shown=None, title=name, history=None, recipe=None)
+    result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+    return _write(result, table, judge, RunFolder(out), title=name, progress=progress)
 
 
 def _write(
@@ -150,14 +159,17 @@ def _write(
     taxonomy: AnyTaxonomy,
     folder: RunFolder,
     *,
-    shown: Source | None,
     title: str,
-    history: list[dict[str, float]] | None,
-    recipe: dict[str, object] | None,
+    progress: Progress | None,
+    shown: Source | None = None,
+    history: list[dict[str, float]] | None = None,
+    recipe: dict[str, object] | None = None,
+    trained: list[dict[str, object]] | None = None,
 ) -> Evaluated:
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
     ground = Ground.of(taxonomy)
+    (progress or silent)("drawing the report", 0, 0)
     write_report(
         result,
         ground.table(table),
@@ -168,6 +180,7 @@ def _write(
         title=title,
         history=history,
         recipe=recipe,
+        trained=trained,
     )
     return Evaluated(result, headline(result), folder.metrics, folder.report)
 

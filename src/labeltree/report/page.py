@@ -31,6 +31,7 @@ from labeltree.report.protocol_tables import protocol_blocks
 from labeltree.report.retrieval_rows import choose_searches
 from labeltree.report.svg import legend_mark
 from labeltree.report.template import policy, read_script, template
+from labeltree.report.trained import trained_with
 from labeltree.report.tree_data import json_in_page, tree_data
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
@@ -52,6 +53,7 @@ def write_report(
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
+    trained: Sequence[Mapping[str, Any]] | None = None,
     projection: str = "t-SNE",
     max_points: int = 2000,
 ) -> Path:
@@ -69,6 +71,7 @@ def write_report(
         title=title,
         history=history,
         recipe=recipe,
+        trained=trained,
         projection=projection,
         max_points=max_points,
     )
@@ -87,6 +90,7 @@ def render_report(
     title: str = "How well the embeddings follow the tree",
     history: Sequence[Mapping[str, float]] | None = None,
     recipe: Mapping[str, Any] | None = None,
+    trained: Sequence[Mapping[str, Any]] | None = None,
     projection: str = "t-SNE",
     max_points: int = 2000,
 ) -> str:
@@ -103,6 +107,8 @@ def render_report(
         title: of the page.
         history: a row an epoch, as `RunFolder.read_history` gives it.
         recipe: the settings of the run, nested or flat.
+        trained: with which versions and on what training began, and went on, as `RunFolder.read_versions`
+            gives it.
         projection: ``t-SNE`` or ``PCA``.
         max_points: how many samples are projected at most.
 
@@ -183,6 +189,7 @@ def render_report(
         counts=result.counts,
         settings=list(_flat(_plain_settings(result))),
         recipe=list(_flat(recipe or {})),
+        trained=trained_with(trained or []),
         versions=versions(),
         split="half of each class, the table has no splits" if result.split == "half" else result.split,
     )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
+from labeltree.data.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
 from labeltree.training.frozen import encode_rows
@@ -27,8 +28,12 @@ TableName = Literal["trained", "untrained", "raw"]
 __all__ = ["embed_source", "load_run", "run_tables"]
 
 
-def load_run(path: str | Path) -> Trainee:
+def load_run(path: str | Path, progress: Progress | None = None) -> Trainee:
     """Build a finished run again, with the weights of its best epoch.
+
+    Args:
+        path: the run folder.
+        progress: is told how far reading the data is.
 
     Raises:
         RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
@@ -36,7 +41,7 @@ def load_run(path: str | Path) -> Trainee:
     folder = RunFolder(path).require()
     weights = folder.load_weights()
     recipe = read_recipe(folder.recipe)
-    source = open_recipe_source(recipe)
+    source = open_recipe_source(recipe, progress)
     check_samples(folder, recipe, source)
     trainee = prepare(recipe, source, start_weights=False)
     check_labels(folder, recipe, trainee.labels)
@@ -56,6 +61,7 @@ def embed_source(
     batch_size: int = 512,
     *,
     adapted: bool = True,
+    progress: Progress | None = None,
 ) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order.
 
@@ -67,11 +73,12 @@ def embed_source(
         batch_size: samples at a time.
         adapted: the features are those of an adapter, where the run has one. Without, those of the encoder
             below it: a fresh adapter is no part of the encoder that training starts from.
+        progress: is told how many samples the encoder has read.
     """
     module = module.eval()
     inputs = open_inputs(source, module.encoder, module.recipe)
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    known = encode_rows(module, source, inputs, rows)[places]
+    known = encode_rows(module, source, inputs, rows, progress)[places]
     device = next(module.parameters()).device
     features, embeddings, answers, aspects = [], [], [], []
     with torch.inference_mode():
@@ -98,31 +105,36 @@ def embed_source(
 
 
 def run_tables(
-    path: str | Path, names: Sequence[TableName] = ("trained", "untrained", "raw")
+    path: str | Path,
+    names: Sequence[TableName] = ("trained", "untrained", "raw"),
+    progress: Progress | None = None,
 ) -> tuple[Trainee, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is made once, then read.
 
     ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
-    from, and ``raw`` that of the samples themselves, without an encoder.
+    from, and ``raw`` that of the samples themselves, without an encoder. ``progress`` is told how far it is.
     """
     folder = RunFolder(path)
-    trainee = load_run(path)
+    trainee = load_run(path, progress)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
         if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            _make_table(name, trainee, path).save(file)
+            _make_table(name, trainee, path, progress).save(file)
         # a table from before tables had groups has those of the data, whose samples are the same
         table = EmbeddingTable.load(file, trainee.source.taxonomy)
         tables[name] = replace(table, groups=trainee.source.groups)
     return trainee, tables
 
 
-def _make_table(name: TableName, trainee: Trainee, path: str | Path) -> EmbeddingTable:
+def _make_table(
+    name: TableName, trainee: Trainee, path: str | Path, progress: Progress | None
+) -> EmbeddingTable:
     if name == "raw":
         return raw_table(trainee.source, trainee.module.encoder.modality)
     if name == "untrained":
         recipe = read_recipe(RunFolder(path).recipe)
-        return embed_source(prepare(recipe, trainee.source).module, trainee.source, adapted=False)
-    return embed_source(trainee.module, trainee.source, trainee.labels)
+        start = prepare(recipe, trainee.source).module
+        return embed_source(start, trainee.source, adapted=False, progress=progress)
+    return embed_source(trainee.module, trainee.source, trainee.labels, progress=progress)
