@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from labeltree.studies.beside import baselines
+from labeltree.studies.book import Book
 from labeltree.studies.execute import execute
+from labeltree.studies.listing import list_study
 from labeltree.studies.output import study_table
 from labeltree.studies.plan import StudyError, read_study
 from labeltree.training.reading import RecipeError
@@ -146,10 +148,29 @@ def test_baselines_that_are_alike_for_all_seeds_are_measured_once(
     monkeypatch.setattr(module, "evaluate", lambda *a, **k: asked.append(1) or evaluate(*a, **k))
     file = write(tmp_path, image_folder, baselines=["raw"])
     study = dataclasses.replace(read_study(file), seeds=[0, 0])
-    rows = baselines(study, tmp_path / "runs")
+    rows = baselines(study, tmp_path / "runs", Book(file, study))
     assert [row["method"] for row in rows] == ["raw pixels", "raw pixels"]
     assert len(asked) == 1
-    rows = baselines(read_study(write(tmp_path, image_folder, seeds=[0, 1])), tmp_path / "more")
+    study = read_study(write(tmp_path, image_folder, seeds=[0, 1]))
+    rows = baselines(study, tmp_path / "more", Book(file, study))
     assert len(rows) == 4
     with pytest.raises(StudyError, match="there is no 'pixels'"):
         read_study(write(tmp_path, image_folder, baselines=["pixels"]))
+
+
+def test_a_run_is_measured_again_when_only_the_evaluation_changes(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = {"SupCon": {"settings": {"objective": "supcon"}}}
+    choices = {"methods": methods, "seeds": [0], "trial_seed": 0}
+    file = write(tmp_path, image_folder, **choices)
+    execute(file, jobs=1)
+    monkeypatch.setattr("labeltree.training.fit.prepare", None)  # nothing is trained again
+    file = write(tmp_path, image_folder, **choices, evaluation={"recall_ks": [3]})
+    (result,) = list_study(file).states.values()
+    assert result == "trained"
+    execute(file, jobs=1)
+    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))["results"]
+    assert {row["method"] for row in rows} == {"SupCon", "raw pixels", "untrained encoder"}
+    assert all("features/recall_at_3" in row["scores"] for row in rows)
+    assert not any("features/recall_at_10" in row["scores"] for row in rows)

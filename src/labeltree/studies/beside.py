@@ -11,34 +11,40 @@ import numpy as np
 
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.studies.book import Book
 from labeltree.studies.perform import measure, scores_of
 from labeltree.studies.plan import Study, slug
+from labeltree.studies.task import measured_as
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.embed import embed_source
-from labeltree.training.reading import read_recipe
 from labeltree.training.settled import settle
 from labeltree.training.trainee import open_recipe_source, prepare
 
 __all__ = ["baselines"]
 
 
-def baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
+def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
     """The raw samples (the seed is the split's alone) and the encoder before training, for every seed.
 
-    What is the same for several seeds, as with fixed splits and published weights, is measured once.
+    What the book knows is not measured again, and what is the same for several seeds, as with fixed splits
+    and published weights, is measured once.
     """
     rows, measured = [], dict[str, dict[str, Any]]()
-    for seed in study.seeds if study.baselines else ():
-        recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
+    for seed in study.seeds:
+        method = study.methods[0]
+        settings = {
+            kind: f"{study.digest(method, method.trials[0], seed)}-{kind}" for kind in study.baselines
+        }
+        if all(book.settled(digest) for digest in settings.values()):
+            continue
+        recipe = study.recipe(method, method.trials[0], seed)
         source = open_recipe_source(recipe)
         settled = settle(recipe, source)
         modality = encoder_modality(settled.encoder)
         names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
-        for kind in study.baselines:
-            name = names[kind]
-            folder = RunFolder(runs / f"{slug(name)}-seed{seed}")
-            known = read_recipe(folder.recipe) if folder.recipe.is_file() else None
-            if not folder.metrics.is_file() or known != recipe:
+        for kind, digest in settings.items():
+            folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
+            if measured_as(folder) != digest:
                 module = None if kind == "raw" else prepare(recipe, source).module
                 table = (
                     raw_table(source, modality)
@@ -48,10 +54,10 @@ def baselines(study: Study, runs: Path) -> list[dict[str, Any]]:
                 key = _digest(table)
                 if key not in measured:
                     measured[key] = measure(study, table, source, module)
-                folder.write_json(folder.metrics, measured[key])
+                folder.write_json(folder.metrics, {**measured[key], "settings": digest})
                 recipe.save(folder.recipe)
-            metrics = json.loads(folder.metrics.read_text("utf-8"))
-            rows.append({"method": name, "seed": seed, "scores": scores_of(metrics)})
+            scores = scores_of(json.loads(folder.metrics.read_text("utf-8")))
+            rows.append({"method": names[kind], "seed": seed, "settings": digest, "scores": scores})
     return rows
 
 

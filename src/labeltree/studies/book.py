@@ -49,6 +49,10 @@ class Book:
             return bool(row.get("settings") == task.digest(self._study))
         return task.digest(self._study) in self._digests
 
+    def settled(self, digest: str) -> bool:
+        """Whether a result of just these settings is known."""
+        return any(row.get("settings") == digest for row in self._rows.values())
+
     def row(self, name: str, seed: int) -> dict[str, Any] | None:
         """The result of a method or baseline."""
         return self._rows.get((name, seed))

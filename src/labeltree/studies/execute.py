@@ -77,8 +77,8 @@ def execute(
         if best is not None:
             tasks += run_tasks_of(study, method, best)
     do(tasks)
-    for row in baselines(study, runs):
-        book.add(row["method"], row["seed"], {"scores": row["scores"]})
+    for row in baselines(study, runs, book):
+        book.add(row["method"], row["seed"], {"settings": row["settings"], "scores": row["scores"]})
     book.write()
     return Executed(write_tables(path, study, book), book.failures)
 

@@ -64,7 +64,7 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
     for method in study.only(only):
         for task in _tasks(study, book, method):
             cost = _cost(study.recipe(method, task.settings, task.seed))
-            state = "done" if book.known(task) else state_of(task, runs)
+            state = "done" if book.known(task) else state_of(study, task, runs)
             # A trial that is chosen is measured as well: the same folder, and the later state counts.
             states[task.name] = state
             costs[task.name] = 0.0 if state in ("done", "measured") else cost

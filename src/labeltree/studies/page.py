@@ -55,6 +55,8 @@ def study_blocks(
         blocks += [Figure(name, title, svg) for name, title, svg in study_figures(study, summary, columns)]
         blocks += pivot_blocks(study, summary, columns)
     else:
+        if study.columns:
+            blocks += [Heading("Main scores"), _main(summary, study_columns(study, summary))]
         for role in summary.roles:
             own = [column for column in summary.columns if column.startswith(f"{role}/")]
             blocks += [Heading(role.capitalize()), _flat(summary, own)]
@@ -110,6 +112,12 @@ def _missing(study: Study, results: Sequence[dict[str, Any]]) -> list[Block]:
     if done == len(wanted):
         return []
     return [Text(f"Not finished: {done} of {len(wanted)} runs are in these tables.")]
+
+
+def _main(summary: Summary, columns: Sequence[str]) -> Table:
+    """The scores that the study names, which may be of several roles."""
+    table = _flat(summary, columns)
+    return Table(["method", *(f"{c.split('/')[0]} {metric_title(c)}" for c in columns)], table.rows)
 
 
 def _flat(summary: Summary, columns: Sequence[str]) -> Table:

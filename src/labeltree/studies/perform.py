@@ -14,7 +14,7 @@ from labeltree.evaluation import evaluate
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.studies.plan import Study
-from labeltree.studies.task import Task
+from labeltree.studies.task import Task, measured_as
 from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
@@ -31,7 +31,7 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
     recipe = study.recipe(task.method, task.settings, task.seed)
     folder = train(recipe, runs / task.name, progress_bar=progress_bar)
     if task.measured:
-        _measure_run(study, folder)
+        _measure_run(study, folder, task.digest(study))
     _let_go(folder)
 
 
@@ -51,15 +51,16 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
     }
 
 
-def _measure_run(study: Study, folder: RunFolder) -> None:
-    """The test metrics of a finished run; computed once."""
-    if folder.metrics.is_file() and folder.metrics.stat().st_mtime >= folder.encoder.stat().st_mtime:
+def _measure_run(study: Study, folder: RunFolder, digest: str) -> None:
+    """The test metrics of a finished run; computed once for all that they depend on."""
+    if measured_as(folder) == digest:
         return
     begun = time.monotonic()
     trainee = load_run(folder.path)
     table = embed_source(trainee.module, trainee.source, trainee.labels)
     metrics = measure(study, table, trainee.source, trainee.module)
-    folder.write_json(folder.metrics, {**metrics, "seconds": round(time.monotonic() - begun, 1)})
+    seconds = round(time.monotonic() - begun, 1)
+    folder.write_json(folder.metrics, {**metrics, "settings": digest, "seconds": seconds})
     print(f"{folder.path.name}: evaluated", flush=True)
 
 

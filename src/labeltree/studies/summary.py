@@ -33,7 +33,7 @@ class Entry:
         mean: over the seeds, to four digits: what is bold does not depend on digits that nobody sees.
         sd: standard deviation (n − 1); None with one seed.
         n: how many seeds.
-        best: whether no mean that it stands beside is better; false for all where all are equal.
+        best: whether no mean that it stands beside is better; false for all where every value is the same.
         p: of a difference from the best, corrected; NaN where it cannot be tested, or nobody is best.
     """
 
@@ -88,7 +88,7 @@ class Summary:
         p = p_against_best(known, lower=lower)
         means = {name: round(statistics.mean(values), 4) for name, values in known.items()}
         best = (min if lower else max)(means.values())
-        told = len(means) == 1 or len(set(means.values())) > 1
+        told = len(known) == 1 or len({value for values in known.values() for value in values}) > 1
         return {
             name: Entry(
                 means[name],

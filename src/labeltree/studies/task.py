@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from labeltree.runs import RunFolder
 from labeltree.studies.plan import Method, Study
 
-__all__ = ["Task", "find_task", "run_tasks_of", "state_of", "trial_tasks_of"]
+__all__ = ["Task", "find_task", "measured_as", "run_tasks_of", "state_of", "trial_tasks_of"]
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,20 @@ def find_task(study: Study, name: str, trial: int, measured: bool) -> Task:
     raise ValueError(f"the study has no run '{name}'")
 
 
-def state_of(task: Task, runs: Path) -> str:
+def measured_as(folder: RunFolder) -> str | None:
+    """Of which digest the metrics of a run folder are; None where there are none, or they do not say."""
+    if not folder.metrics.is_file():
+        return None
+    try:
+        digest = json.loads(folder.metrics.read_text("utf-8")).get("settings")
+    except (ValueError, AttributeError):
+        return None
+    return digest if isinstance(digest, str) else None
+
+
+def state_of(study: Study, task: Task, runs: Path) -> str:
     """How far a run is on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
     folder = RunFolder(runs / task.name)
     if folder.encoder.is_file():
-        fresh = folder.metrics.is_file() and folder.metrics.stat().st_mtime >= folder.encoder.stat().st_mtime
-        return "measured" if fresh else "trained"
+        return "measured" if measured_as(folder) == task.digest(study) else "trained"
     return "begun" if folder.last_checkpoint.is_file() else "to do"
