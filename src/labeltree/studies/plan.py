@@ -63,8 +63,8 @@ class Study:
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
         baselines: what stands beside the methods: ``raw`` samples, the encoder at the ``start`` of training.
         grid: the axes that methods vary along.
-        columns: the scores that figures and the tables of a grid show, as ``role/metric``; without a grid, those
-            of a table before the others.
+        columns: the scores that figures and the tables of a grid show, as ``role/metric``; without a grid,
+            those of a table before the others.
         transfer: another data set that every encoder is measured on as well, frozen: ``data`` and what of
             the recipe says which of its samples are taken.
         claim: what is tested, in a sentence, with its source.
