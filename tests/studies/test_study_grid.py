@@ -163,6 +163,11 @@ def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
     svg = next(block.svg for block in blocks if hasattr(block, "svg"))
     texts = ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")]
     assert {"0.0100", "0.1100", "0.2100", "0.3100 best"} <= set(texts)
+    page = to_markdown(blocks)
+    assert "The best mean of each table is bold" in page
+    rows = [line for line in page.splitlines() if line.startswith("| HWC, hwc.alpha = ")]
+    assert rows[0] == "| HWC, hwc.alpha = 0 | 0.0100 ± 0.0100 | 0.1100 ± 0.0100 |"
+    assert rows[1] == "| HWC, hwc.alpha = 1 | 0.2100 ± 0.0100 | **0.3100 ± 0.0100** |"
     empty = study_blocks(tmp_path / "study.yaml", two, [], {})
     assert "Not finished: 0 of 12 runs" in to_markdown(empty)
 

@@ -10,7 +10,7 @@ from typing import Any
 from labeltree.studies.blocks import Block, Cell, Figure, Heading, Notes, Table, Text, cell_of
 from labeltree.studies.figures import study_figures
 from labeltree.studies.paper_table import paper_blocks
-from labeltree.studies.pivot import pivot_blocks
+from labeltree.studies.pivot import is_map, pivot_blocks
 from labeltree.studies.plan import Study
 from labeltree.studies.significance import WORDS
 from labeltree.studies.summary import Summary, metric_title
@@ -81,7 +81,9 @@ def _made(path: Path, study: Study) -> str:
         else f"Each method had {trials} trials, chosen by `{study.select}` on the validation split with seed "
         f"{study.trial_seed}; the test split was read after that."
     )
-    best = "within each point of the grid" if study.grid else "of each column"
+    best = "of each column"
+    if study.grid:
+        best = "of each table" if is_map(study) else "within each point of the grid"
     return (
         f"Made by `labeltree study {path}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
         f"The best mean {best} is bold; {WORDS}."
