@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
-from labeltree.evaluation.evidence import Evidence, Place
+from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.frequency import GROUPS, ClassFrequency
 from labeltree.evaluation.gathering import sample_scores
 from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.geometry import Geometry

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeltree.evaluation.places import Place, write_intervals
 from labeltree.evaluation.plain import Bounds
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.statistics import (
@@ -23,23 +23,9 @@ from labeltree.evaluation.statistics import (
 from labeltree.evaluation.statistics.sums import Floats
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Evidence", "Place"]
+__all__ = ["Evidence"]
 
 Integers = NDArray[np.int64]
-
-
-class Place(NamedTuple):
-    """Where a number stands in a `ProtocolResult`.
-
-    Attributes:
-        kind: the column.
-        name: its key there.
-        at: position in a list by depth or in a curve, or path name of a node; nothing for a score.
-    """
-
-    kind: Literal["scores", "by_depth", "by_node", "curves"]
-    name: str
-    at: int | str = 0
 
 
 class Evidence:
@@ -67,7 +53,7 @@ class Evidence:
         self._places: list[Place | None] = []
         self._shares: list[NDArray[np.bool_]] = []
         self._entries: list[tuple[Integers, Integers, Floats]] = []
-        self._means: dict[Place, Integers] = {}
+        self._means: dict[Place, tuple[Integers, Floats]] = {}
 
     def add(self, place: Place, values: Tensor, *, rows: Tensor | None = None, share: bool = True) -> None:
         """A number that is the mean of its samples' values.
@@ -106,17 +92,26 @@ class Evidence:
             rows: as for `add`.
             share: as for `add`.
         """
-        if self.resampling is None:
-            return
-        counted = ~values.isnan()
-        lines = tree.ancestors[nodes[counted]]
-        there = lines >= 0
-        kept = self._rows(values, rows)[counted.numpy()]
-        places = np.broadcast_to(kept[:, None], there.shape)[there.numpy()]
-        scores = values[counted].double()[:, None].expand(lines.shape)[there].numpy()
-        found, column = torch.unique(lines[there], return_inverse=True)
-        names = [Place("by_node", name, tree.path_name(node)) for node in found.tolist()]
-        self._add(names, column.numpy(), places, scores, share)
+        for node, column in self._subtrees(values, nodes, tree, rows, share):
+            self._places[column] = Place("by_node", name, tree.path_name(node))
+
+    def add_mean_subtrees(
+        self, name: str, parts: Sequence[tuple[Tensor, Tensor, Tensor]], tree: Taxonomy
+    ) -> None:
+        """The mean of the numbers of several parts of the samples, below every node.
+
+        Args:
+            name: of the number by node.
+            parts: values, labels and positions of the samples of each, as for `add_subtrees`.
+            tree: of the labels.
+        """
+        columns: dict[int, list[int]] = {}
+        for values, nodes, rows in parts:
+            for node, column in self._subtrees(values, nodes, tree, rows, True):
+                columns.setdefault(node, []).append(column)
+        for node, chosen in columns.items():
+            place = Place("by_node", name, tree.path_name(node))
+            self._means[place] = np.array(chosen), np.ones(len(chosen))
 
     def add_class_means(
         self,
@@ -125,14 +120,18 @@ class Evidence:
         means: Mapping[Place, Callable[[Tensor], Tensor]],
         *,
         rows: Tensor | None = None,
+        weight: float = 1.0,
     ) -> None:
         """Means over classes of the mean of each, which lie between 0 and 1.
+
+        Samples of another part may be added to the same places: their classes count by themselves.
 
         Args:
             values: as for `add`.
             classes: ``(n,)`` of the samples.
             means: place → which of the classes ``(c,)`` count in it, as bool ``(c,)``.
             rows: as for `add`.
+            weight: of all classes of these samples together, beside those of other parts.
         """
         counted = ~values.isnan()
         found, column = torch.unique(classes[counted], return_inverse=True)
@@ -140,7 +139,10 @@ class Evidence:
         kept = self._rows(values, rows)[counted.numpy()]
         self._add([None] * len(found), column.numpy(), kept, values[counted].double().numpy(), True)
         for place, chosen in means.items():
-            self._means[place] = first + chosen(found).nonzero().squeeze(1).numpy()
+            these = first + chosen(found).nonzero().squeeze(1).numpy()
+            before = self._means.get(place, (np.empty(0, dtype=np.int64), np.empty(0)))
+            weights = np.full(len(these), weight / max(len(these), 1))
+            self._means[place] = np.concatenate([before[0], these]), np.concatenate([before[1], weights])
 
     def add_mean(self, place: Place, parts: Sequence[tuple[Tensor, Tensor]], *, share: bool = True) -> None:
         """The mean of several means, of folds for instance, over those that are defined.
@@ -154,7 +156,8 @@ class Evidence:
         for values, rows in parts:
             zeros = np.zeros(len(values), dtype=np.int64)
             self._add([None], zeros, self._rows(values, rows), values.double().numpy(), share)
-        self._means[place] = np.arange(first, len(self._places))
+        chosen = np.arange(first, len(self._places))
+        self._means[place] = chosen, np.ones(len(chosen))
 
     def put(self, places: Sequence[Place], found: Interval) -> None:
         """Intervals that were found in another way, for numbers that are no means."""
@@ -212,22 +215,26 @@ class Evidence:
         self._places, self._shares, self._entries, self._means = [], [], [], {}
 
     def fill(self, result: ProtocolResult) -> ProtocolResult:
-        """Write the intervals that are defined of numbers that the result has, and return it."""
+        """Write the intervals of numbers that the result has, and return it."""
         self.measure()
-        for place, ends in self.found.items():
-            number = _number(result, place)
-            if number is None or np.isnan(number) or np.isnan(ends).any():
-                continue
-            kind, name, at = place
-            if kind == "scores":
-                result.intervals[name] = ends
-            elif kind == "by_node":
-                result.node_intervals.setdefault(name, {})[str(at)] = ends
-            else:
-                kept = result.depth_intervals if kind == "by_depth" else result.curve_intervals
-                length = len(getattr(result, kind)[name])
-                kept.setdefault(name, [(np.nan, np.nan)] * length)[int(at)] = ends
-        return result
+        return write_intervals(result, self.found)
+
+    def _subtrees(
+        self, values: Tensor, nodes: Tensor, tree: Taxonomy, rows: Tensor | None, share: bool
+    ) -> list[tuple[int, int]]:
+        """Nodes with samples that count, and the column of each."""
+        if self.resampling is None:
+            return []
+        counted = ~values.isnan()
+        lines = tree.ancestors[nodes[counted]]
+        there = lines >= 0
+        kept = self._rows(values, rows)[counted.numpy()]
+        places = np.broadcast_to(kept[:, None], there.shape)[there.numpy()]
+        scores = values[counted].double()[:, None].expand(lines.shape)[there].numpy()
+        found, column = torch.unique(lines[there], return_inverse=True)
+        first = len(self._places)
+        self._add([None] * len(found), column.numpy(), places, scores, share)
+        return [(node, first + number) for number, node in enumerate(found.tolist())]
 
     def _rows(self, values: Tensor, rows: Tensor | None) -> Integers:
         if len(values) != (len(self.groups) if rows is None else len(rows)):
@@ -237,18 +244,7 @@ class Evidence:
     def _add(
         self, places: Sequence[Place | None], column: Integers, rows: Integers, values: Floats, share: bool
     ) -> None:
-        if self.resampling is None:
-            return
         counted = ~np.isnan(values)
         self._entries.append((column[counted] + len(self._places), rows[counted], values[counted]))
         self._places += places
         self._shares.append(np.full(len(places), share))
-
-
-def _number(result: ProtocolResult, place: Place) -> float | None:
-    column = getattr(result, place.kind).get(place.name)
-    if column is None or place.kind == "scores":
-        return column if column is None else float(column)
-    if isinstance(column, dict):
-        return column.get(place.at)
-    return float(column[int(place.at)]) if int(place.at) < len(column) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.evaluation.evidence import Place
+from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.statistics import Partition

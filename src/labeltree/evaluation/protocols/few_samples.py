@@ -8,14 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.evaluation.evidence import Evidence
+from labeltree.evaluation.places import Place
 from labeltree.evaluation.probe import fit_and_predict, standardized
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import ranked_in_label
+from labeltree.evaluation.statistics import Interval, across_runs
 from labeltree.metrics.sgd_probe import SGDProbe
 
 __all__ = ["FewSamplesOptions", "few_samples", "noisy_labels"]
@@ -71,6 +75,13 @@ def few_samples(inputs: Inputs, options: FewSamplesOptions) -> ProtocolResult:
     }
     counts = {"training samples to draw from": len(inputs.learned), "draws": options.seeds}
     notes = ["The encoder is the same throughout: only the probe learns from fewer samples or wrong labels."]
+    of_draws = (
+        "other draws of training samples and for other test samples"
+        if options.seeds > 1
+        else "other test samples, not for other draws of training samples, of which there is one"
+    )
+    if inputs.resampling is not None:
+        notes.append(f"The intervals allow for {of_draws}.")
     return ProtocolResult.joined("Linear probe from few samples", parts, counts=counts, notes=notes)
 
 
@@ -79,16 +90,22 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
     test, truth = reading.vectors[inputs.tested], inputs.nodes[inputs.tested]
     work = len(list(_sizes(options))) * len(options.noise) * options.seeds
     done = 0
+    evidence = inputs.evidence(inputs.tested)
+    drawn: dict[str, list[float]] = {}
+    places: dict[str, list[Place]] = {}
     for noise in options.noise:
         suffix = f"_noise_{noise:g}" if noise else ""
         for kind, size in _sizes(options):
             tops: list[float] = []
+            shares = torch.zeros(len(truth), dtype=torch.float64)
             for draw in range(options.seeds):
                 seed = inputs.settings.seed + draw
                 rows = _drawn(inputs, kind, size, seed)
                 labels = noisy_labels(inputs.nodes[rows], noise, seed)
                 predicted = _predict(reading.vectors[rows], labels, test, inputs, options, seed)
-                tops.append(float((predicted == truth).double().mean()))
+                right = (predicted == truth).double()
+                tops.append(float(right.mean()))
+                shares += right / options.seeds
                 done += 1
                 if inputs.progress is not None:
                     inputs.progress(f"probes from few samples, by {role}", done, work)
@@ -99,7 +116,35 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
                 key = f"{curve}_by_{kind}{suffix}"
                 part.curves.setdefault(key, []).append(value)
                 part.axes.setdefault(key, []).append(float(size))
-    return part
+            curve = f"top1_by_{kind}{suffix}"
+            evidence.add(Place("scores", name), shares)
+            drawn[name] = tops
+            places[name] = [
+                Place("scores", name),
+                Place("curves", curve, len(part.curves[curve]) - 1),
+            ]
+    evidence.measure()
+    for name, tops in drawn.items():
+        _put(evidence, places[name], tops)
+    return evidence.fill(part)
+
+
+def _put(evidence: Evidence, places: list[Place], tops: list[float]) -> None:
+    """The interval of a mean over draws of training samples: of these draws and of the test samples."""
+    if evidence.resampling is None:
+        return
+    if len(tops) == 1:
+        for place in places:
+            evidence.found[place] = evidence.found[places[0]]
+        return
+    value = np.array([statistics.fmean(tops)])
+    error = np.array([evidence.errors[places[0]]])
+    confidence = evidence.resampling.confidence
+    ends = across_runs(value, [np.array(tops)[:, None]], error, evidence.count, confidence=confidence)
+    both = np.clip(np.stack([ends.low, ends.high]), 0.0, 1.0)
+    low, high = (np.where(ends.error > 0, end, np.nan) for end in both)
+    for place in places:
+        evidence.put([place], Interval(value, low, high, ends.error))
 
 
 def _sizes(options: FewSamplesOptions) -> Iterator[tuple[str, float]]:

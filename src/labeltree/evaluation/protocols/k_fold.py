@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from labeltree.evaluation.answers import judge_answers
-from labeltree.evaluation.class_probabilities import probe_probabilities
+from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
+from labeltree.evaluation.fold_outcomes import FoldOutcomes
 from labeltree.evaluation.folds import table_folds
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
@@ -68,8 +69,14 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     notes = [
         f"The probe learned from {options.folds - 1} of {options.folds} folds of {where} and was tested on "
         "the other, in turn. The folds share most of what is learned from, so that the sd over them is "
-        "smaller than over samples drawn anew."
+        "smaller than over samples drawn anew.",
     ]
+    if inputs.resampling is not None:
+        notes.append(
+            "The intervals draw the samples of all folds anew, with the probes as they are. They do not have "
+            "what other training samples would change: one cross-validation cannot tell that without bias "
+            "(Bengio & Grandvalet 2004)."
+        )
     if table.split is None:
         notes.append("Whether the encoder has seen these samples in training, the table does not say.")
     sizes = fold.bincount(minlength=options.folds)
@@ -86,8 +93,12 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
 
 def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
     results = []
+    evidence = inputs.evidence(rows)
+    outcomes = FoldOutcomes(evidence, inputs)
     for number in range(folds):
-        results.append(_of_fold(reading, inputs, rows[fold != number], rows[fold == number]))
+        found, probe = _of_fold(reading, inputs, rows[fold != number], rows[fold == number])
+        results.append(found)
+        outcomes.add(probe, (fold == number).nonzero().squeeze(1), inputs.nodes[rows[fold == number]])
         if inputs.progress is not None:
             inputs.progress("cross-validation", number + 1, folds)
     columns = {name: [result.scores[name] for result in results] for name in results[0].scores}
@@ -104,7 +115,7 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
         for name, values_of in result.by_node.items():
             for node, value in values_of.items():
                 nodes.setdefault(name, {}).setdefault(node, []).append(value)
-    return ProtocolResult(
+    result = ProtocolResult(
         "",
         scores=scores,
         by_depth=by_depth,
@@ -115,9 +126,13 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
         curves=columns,
         axes={name: [float(number + 1) for number in range(folds)] for name in columns},
     )
+    outcomes.put()
+    return evidence.fill(result)
 
 
-def _of_fold(reading: Reading, inputs: Inputs, others: Tensor, test: Tensor) -> ProtocolResult:
+def _of_fold(
+    reading: Reading, inputs: Inputs, others: Tensor, test: Tensor
+) -> tuple[ProtocolResult, ClassProbabilities]:
     nodes, ground, finest = inputs.nodes, inputs.ground, inputs.samples.finest
     learn = others[finest[nodes[others]]]
     probe = probe_probabilities(reading.vectors[learn], nodes[learn], reading.vectors[test], inputs.settings)
@@ -126,7 +141,7 @@ def _of_fold(reading: Reading, inputs: Inputs, others: Tensor, test: Tensor) -> 
     classes = ground.in_judge(probe.classes)
     auroc = node_auroc(probe.values, ground.in_judge(target), ground.judge, classes=classes)
     result.scores["auroc"] = float(torch.nanmean(auroc))
-    return result
+    return result, probe
 
 
 def _mean_and_sd(values: Sequence[float]) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,21 +11,21 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.evaluation.class_probabilities import probe_probabilities
 from labeltree.evaluation.folds import leak_notes, table_folds
+from labeltree.evaluation.node_evidence import NodeEvidence
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.shown_nodes import ShownNodes, counted_nodes, node_result, with_prefix
 from labeltree.metrics.functional import (
     node_decision_metrics,
     node_metrics_at,
     node_ranking_metrics,
     node_thresholds,
 )
+from labeltree.metrics.functional.node_counted import RATES, decided_nodes, nodes_at
 from labeltree.metrics.functional.node_scores import Below
-from labeltree.taxonomy import AnyTaxonomy
-from labeltree.taxonomy.naming import some
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 
-RATES = ("sensitivity", "specificity", "ppv", "npv", "balanced_accuracy")
 _HELD_OUT = 5  # without validation samples, one fold of so many
 
 
@@ -90,8 +89,12 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         answers = own[inputs.samples.test].clamp_min(0)  # no answer says nothing, as the root does
         judge = inputs.ground.in_judge
         rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
-        part = _result({f"own_{name}": rates[name] for name in RATES}, _Nodes.of(rates, taxonomy))
-        parts["predictions"] = part
+        found, nodes = {f"own_{name}": rates[name] for name in RATES}, ShownNodes.of(rates, taxonomy)
+        evidence = inputs.evidence(inputs.samples.test)
+        of_nodes = NodeEvidence(evidence, taxonomy)
+        said = decided_nodes(judge(answers), judge(target), taxonomy, evidence.groups, evidence.count)
+        of_nodes.add_rates("own_", said, counted_nodes(found, nodes))
+        parts["predictions"] = evidence.fill(node_result(found, nodes))
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
     notes.append(
         f"Operating points were chosen by {chosen} on {len(validate)} validation samples, and are judged on "
@@ -137,93 +140,27 @@ def _of_reading(
         probe.values[first], target[first], judge, classes=classes, sensitivity=options.sensitivity
     )
     decided = node_decision_metrics(inputs.ground.in_judge(probe.predicted[test]), target[test], judge)
-    nodes = _Nodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
+    nodes = ShownNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
     found = node_ranking_metrics(probe.values[test], target[test], judge, classes=classes)
     found = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in found.items()}
     at = node_metrics_at(thresholds, probe.values[test], target[test], judge, classes=classes)
     found |= {f"decision_{name}": decided[name] for name in RATES}
     found |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
-    result = _result(found, nodes)
+    result = node_result(found, nodes)
+    evidence = inputs.evidence(inputs.samples.test)
+    of_nodes, counted = NodeEvidence(evidence, judge), counted_nodes(found, nodes)
+    of_groups = (target[test], judge, evidence.groups, evidence.count)
+    of_nodes.add_ranking(
+        probe.values[test], target[test], classes, {name: counted[name] for name in list(counted)[:2]}
+    )
+    if evidence.resampling is not None:
+        said = decided_nodes(inputs.ground.in_judge(probe.predicted[test]), *of_groups)
+        of_nodes.add_rates("decision_", said, with_prefix("decision_", counted))
+        said = nodes_at(thresholds, probe.values[test], *of_groups, classes=classes)
+        of_nodes.add_rates("point_", said, with_prefix("point_", counted))
+    evidence.fill(result)
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())
     notes.extend(sentence for sentence in nodes.undefined() if sentence not in notes)
     return result
-
-
-@dataclass(frozen=True)
-class _Nodes:
-    """The nodes below the root, by what can be said of them.
-
-    Attributes:
-        taxonomy: of the nodes.
-        positives: ``(N,)`` test samples at or below each.
-        negatives: ``(N,)`` test samples that are not.
-        told: ``(N,)`` bool, some learned classes lie at or below it and some do not.
-        shown: ``(N,)`` bool, it has test samples or learned classes.
-    """
-
-    taxonomy: AnyTaxonomy
-    positives: Tensor
-    negatives: Tensor
-    told: Tensor
-    shown: Tensor
-
-    @classmethod
-    def of(
-        cls,
-        rates: Mapping[str, Tensor],
-        taxonomy: AnyTaxonomy,
-        classes: Tensor | None = None,
-        num_classes: int = 0,
-    ) -> _Nodes:
-        """From rates with their counts, and how many of the learned classes lie at or below each node."""
-        positives = rates["true_positives"] + rates["false_negatives"]
-        negatives = rates["false_positives"] + rates["true_negatives"]
-        below_root = torch.arange(taxonomy.num_nodes) > 0
-        if classes is None:
-            return cls(taxonomy, positives, negatives, below_root, below_root & (positives > 0))
-        told = below_root & (classes > 0) & (classes < num_classes)
-        return cls(taxonomy, positives, negatives, told, below_root & ((positives > 0) | (classes > 0)))
-
-    @property
-    def counted(self) -> Tensor:
-        """``(N,)`` bool, it has samples of both kinds and counts in the means."""
-        return self.shown & (self.positives > 0) & (self.negatives > 0)
-
-    def named(self, values: Tensor) -> dict[str, float]:
-        """The numbers ``(N,)`` of the nodes that are shown, by path name."""
-        nodes = self.shown.nonzero().squeeze(1).tolist()
-        return {self.taxonomy.path_name(node): float(values[node]) for node in nodes}
-
-    def undefined(self) -> list[str]:
-        """Sentences on the nodes that have no AUROC."""
-        kinds = (
-            ("have no test sample", self.positives == 0),
-            ("have all test samples", (self.positives > 0) & (self.negatives == 0)),
-            ("have all learned classes, or none,", self.counted & ~self.told),
-        )
-        found = []
-        for what, mask in kinds:
-            names = [self.taxonomy.path_name(v) for v in (self.shown & mask).nonzero().squeeze(1).tolist()]
-            if names:
-                found.append(
-                    f"Nodes that {what} at or below them have no AUROC (NaN): {some(names, 3)}. They are in "
-                    "no mean of it."
-                )
-        return found
-
-
-def _result(values: Mapping[str, Tensor], nodes: _Nodes) -> ProtocolResult:
-    """Numbers ``(N,)`` by name: their means, their means by depth, and each by node."""
-    counted = {name: column.masked_fill(~nodes.counted, torch.nan) for name, column in values.items()}
-    depths = [nodes.taxonomy.depth == depth for depth in range(1, nodes.taxonomy.max_depth + 1)]
-    return ProtocolResult(
-        "",
-        scores={name: float(torch.nanmean(column)) for name, column in counted.items()},
-        by_depth={
-            name: [float(torch.nanmean(column[depth])) for depth in depths]
-            for name, column in counted.items()
-        },
-        by_node={name: nodes.named(column) for name, column in values.items()},
-    )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.evaluation.answers import judge_answers
 from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
+from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.folds import leak_notes
+from labeltree.evaluation.node_evidence import mean_auroc
+from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
@@ -87,20 +91,26 @@ def _of_reading(
     learn, test = inputs.learned, inputs.samples.test
     vectors, nodes = reading.vectors, inputs.nodes
     probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
-    parts = {"sample": _judged(probe, probe.predicted, nodes[test], inputs)}
+    evidence = inputs.evidence(test)
+    parts = {"sample": _judged(probe, probe.predicted, nodes[test], inputs, evidence)}
     for aggregation in options.aggregations:
         found = group_probabilities(probe.values, groups, aggregation)
         together = ClassProbabilities(probe.classes, found.probabilities, probe.gap)
-        parts[aggregation] = _judged(together, probe.classes[found.columns], target, inputs)
+        each = Evidence(evidence.resampling, np.arange(len(target)))  # in the order of the samples' groups
+        parts[aggregation] = _judged(together, probe.classes[found.columns], target, inputs, each)
     return parts
 
 
 def _judged(
-    probabilities: ClassProbabilities, predicted: Tensor, target: Tensor, inputs: Inputs
+    probabilities: ClassProbabilities, predicted: Tensor, target: Tensor, inputs: Inputs, evidence: Evidence
 ) -> ProtocolResult:
     ground = inputs.ground
-    result = judge_answers(predicted, target, inputs.samples.finest[target], ground)
+    result = judge_answers(predicted, target, inputs.samples.finest[target], ground, evidence=evidence)
     classes = ground.in_judge(probabilities.classes)
     auroc = node_auroc(probabilities.values, ground.in_judge(target), ground.judge, classes=classes)
     result.scores["auroc"] = float(torch.nanmean(auroc))
-    return result
+    judged = ground.in_judge(target)
+    mean_auroc(probabilities.values, judged, ground.judge, classes, evidence).put(
+        evidence, Place("scores", "auroc")
+    )
+    return evidence.fill(result)

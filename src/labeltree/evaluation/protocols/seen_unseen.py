@@ -136,7 +136,8 @@ def _measure(
             reading.vectors[learn], nodes[learn], reading.vectors[judged], inputs.settings
         )
         every = torch.ones(len(judged), dtype=torch.bool)
-        parts.insert(0, judge_answers(predicted, nodes[judged], every, ground))
+        evidence = inputs.evidence(judged)
+        parts.insert(0, judge_answers(predicted, nodes[judged], every, ground, evidence=evidence))
     whole = ProtocolResult("")
     for part in parts:
         for column in (field.name for field in fields(part)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,8 @@ class RatioColumns:
     Attributes:
         numerators: ``(m, G)`` sums of each metric within each group, with an entry where a sample counts.
         denominators: ``(m, G)``, entries in the same places.
-        means: ``(a, m)`` ones: of which metrics each further metric is the mean, over those that are defined.
+        means: ``(a, m)`` weights of the metrics in further ones, which are their means, over those that are
+            defined.
     """
 
     numerators: csr_array
@@ -42,7 +44,7 @@ class RatioColumns:
         values: Floats,
         weights: Floats,
         shape: tuple[int, int],
-        means: list[Integers],
+        means: Sequence[tuple[Integers, Floats]],
     ) -> RatioColumns:
         """Add up the entries of samples.
 
@@ -52,16 +54,15 @@ class RatioColumns:
             values: ``(e,)`` none missing.
             weights: ``(e,)`` at least 0.
             shape: m and G.
-            means: the columns that are averaged, for each of the a means.
+            means: the columns that are averaged and their weights, above 0, for each of the a means.
         """
-        both = [
-            coo_array((data, (column, group)), shape=shape).tocsr() for data in (values * weights, weights)
-        ]
-        sizes = [len(item) for item in means]
-        rows = np.repeat(np.arange(len(means)), sizes)
-        places = np.concatenate(means) if means else np.empty(0, dtype=np.int64)
-        ones = coo_array((np.ones(len(places)), (rows, places)), shape=(len(means), shape[0])).tocsr()
-        return cls(both[0], both[1], ones)
+        place = (column, group)
+        sums = coo_array((values * weights, place), shape=shape).tocsr()
+        counts = coo_array((weights, place), shape=shape).tocsr()
+        rows = np.repeat(np.arange(len(means)), [len(places) for places, _ in means])
+        places = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in means)])
+        averaged = np.concatenate([np.empty(0), *(parts for _, parts in means)])
+        return cls(sums, counts, coo_array((averaged, (rows, places)), shape=(len(means), shape[0])).tocsr())
 
     @property
     def values(self) -> tuple[Floats, Floats]:
@@ -161,7 +162,7 @@ class RatioColumns:
             counts[rows] = ((part @ present).toarray() > 0).sum(axis=1)
             sums = total[rows, None] + (part @ change).toarray()
             kept = defined[rows, None] - (part @ lost).toarray()
-            skew[rows] = jackknife_acceleration(divided(sums, np.where(kept > 0.5, kept, 0.0)).T)
+            skew[rows] = jackknife_acceleration(divided(sums, np.where(kept > 1e-9, kept, 0.0)).T)
         fewest = np.full(len(total), np.inf)
         np.minimum.at(fewest, _rows(self.means), np.where(groups > 0, groups, np.inf)[self.means.indices])
         return counts, skew, np.where(np.isfinite(fewest), np.nan_to_num(fewest, posinf=0) * defined, 0.0)

@@ -14,9 +14,10 @@ from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.functional.node_labels import NodeLabels, lines
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Below", "check_probabilities", "node_scores", "one_against_rest"]
+__all__ = ["Below", "check_probabilities", "node_scores", "one_against_rest", "scored_rows"]
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # scores that are held at once: 16 MiB of float64
 _BLOCK = 2**21
@@ -119,8 +120,18 @@ def one_against_rest(
     probabilities: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, classes: Tensor | None
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """For each node with both positive and negative samples, and a class at or below it: the node, and the
-    scores of its positive and of its negative samples. The arguments are those of `node_scores`, and labels
-    (n,), -1 where missing.
+    scores of its positive and of its negative samples; see `scored_rows`.
+    """
+    for node, scores, positive, negative in scored_rows(probabilities, target_nodes, taxonomy, classes):
+        yield node, scores[positive], scores[negative]
+
+
+def scored_rows(
+    probabilities: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, classes: Tensor | None
+) -> Iterator[tuple[int, FloatArray, IntArray, IntArray]]:
+    """For each node with both positive and negative samples, and a class at or below it: the node, the scores
+    (n,) of all samples, and the rows of its positive and of its negative ones. The arguments are those of
+    `node_scores`, and labels (n,), -1 where missing.
 
     Scores are made for a block of nodes at a time: the memory beside the probabilities does not grow with
     the number of nodes.
@@ -130,9 +141,7 @@ def one_against_rest(
     check_same_length("probabilities", probabilities, "target_nodes", target_nodes)
     labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
     positives, negatives = labels.totals()
-    if len(labels.known) < len(target_nodes):
-        columns = columns[:, labels.known]
-    step = max(1, _BLOCK // max(len(labels.known), 1))
+    step = max(1, _BLOCK // max(len(target_nodes), 1))
     for first in range(0, taxonomy.num_nodes, step):
         block = slice(first, min(first + step, taxonomy.num_nodes))
         wanted: NDArray[Any] = np.arange(block.start, block.stop)
@@ -142,4 +151,4 @@ def one_against_rest(
         scores, states = below.scores(columns, block), labels.states(block)
         for node in wanted.tolist():
             state = states[node - first][labels.label]
-            yield node, scores[node - first][state == 1], scores[node - first][state == 0]
+            yield node, scores[node - first], labels.known[state == 1], labels.known[state == 0]
