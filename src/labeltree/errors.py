@@ -1,6 +1,6 @@
 """The errors that labeltree raises for people: what is wrong, where, and what to do instead."""
 
-__all__ = ["DataError", "LabeltreeError", "RunError", "TaxonomyError"]
+__all__ = ["DataError", "LabeltreeError", "OtherSettingsError", "RunError", "TaxonomyError"]
 
 
 class LabeltreeError(Exception):
@@ -17,3 +17,7 @@ class DataError(LabeltreeError, ValueError):
 
 class RunError(LabeltreeError, RuntimeError):
     """A run folder is missing, incomplete or does not fit what is asked of it."""
+
+
+class OtherSettingsError(RunError):
+    """A run folder holds a run with other settings than those that are asked for."""

@@ -174,3 +174,17 @@ def test_a_run_is_measured_again_when_only_the_evaluation_changes(
     assert {row["method"] for row in rows} == {"SupCon", "raw pixels", "untrained encoder"}
     assert all("features/recall_at_3" in row["scores"] for row in rows)
     assert not any("features/recall_at_10" in row["scores"] for row in rows)
+
+
+def test_a_run_of_other_settings_is_set_aside_and_done_again(image_folder: Path, tmp_path: Path) -> None:
+    choices = {"methods": {"SupCon": {"settings": {"objective": "supcon"}}}, "seeds": [0], "trial_seed": 0}
+    execute(write(tmp_path, image_folder, **choices, baselines=[]), jobs=1)
+    run = tmp_path / "runs" / "supcon-seed0"
+    for epochs in (2, 3):
+        before = (run / "recipe.yaml").read_text("utf-8")
+        shared = {**yaml.safe_load((tmp_path / "study.yaml").read_text("utf-8"))["shared"], "epochs": epochs}
+        file = write(tmp_path, image_folder, **choices, baselines=[], shared=shared)
+        assert execute(file, jobs=1).failures == []
+        assert (tmp_path / "runs" / "replaced" / "supcon-seed0" / "recipe.yaml").read_text("utf-8") == before
+        (row,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["results"]
+        assert len(row["train_loss"]) == epochs

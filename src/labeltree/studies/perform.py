@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 from labeltree.data import Source
+from labeltree.errors import OtherSettingsError
 from labeltree.evaluation import evaluate
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -27,9 +29,16 @@ __all__ = ["collect", "measure", "perform", "scores_of"]
 
 
 def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False) -> None:
-    """Train the run, or continue it, and measure it on the test split if it is one of the reported ones."""
+    """Train the run, or continue it, and measure it on the test split if it is one of the reported ones.
+
+    What an earlier version of the study file left in its folder goes to ``runs/replaced/``.
+    """
     recipe = study.recipe(task.method, task.settings, task.seed)
-    folder = train(recipe, runs / task.name, progress_bar=progress_bar)
+    try:
+        folder = train(recipe, runs / task.name, progress_bar=progress_bar)
+    except OtherSettingsError:
+        _set_aside(runs / task.name)
+        folder = train(recipe, runs / task.name, progress_bar=progress_bar)
     if task.measured:
         _measure_run(study, folder, task.digest(study))
     _let_go(folder)
@@ -111,6 +120,14 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
     if "transfer" in metrics:
         scores |= {f"transfer {name}": value for name, value in scores_of(metrics["transfer"]).items()}
     return scores
+
+
+def _set_aside(run: Path) -> None:
+    """Keep a run whose settings the study no longer has; one that was set aside before it is deleted."""
+    aside = run.parent / "replaced" / run.name
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.parent.mkdir(exist_ok=True)
+    run.rename(aside)
 
 
 def _let_go(folder: RunFolder) -> None:

@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine
-from labeltree.errors import RunError
+from labeltree.errors import OtherSettingsError
 from labeltree.models import check_encoder, normalises_by_batch
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
@@ -159,7 +159,7 @@ def _tell_of_chunks(module: RepresentationModule) -> None:
 
 def _check_settings(folder: RunFolder, differences: list[str]) -> None:
     if differences:
-        raise RunError(
+        raise OtherSettingsError(
             f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
             f"give another --out, or delete that folder"
         )
