@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from labeltree.evaluation.samples import half_split, thin_out
+from labeltree.errors import DataError
+from labeltree.evaluation.portions import half_split, thin_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import finest_labels
@@ -41,6 +43,68 @@ def test_half_split_gives_a_lone_sample_to_learning() -> None:
     assert half[0]
     assert not half[3]
     assert int(half[1:3].sum()) == 1
+
+
+def grouped(sizes: list[int], mixed: float, seed: int) -> EmbeddingTable:
+    """Groups of these sizes, each of one label, but for a share of samples that have any."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    n = len(groups)
+    nodes = 1 + (groups % 4)
+    other = torch.rand(n, generator=generator) < mixed
+    nodes[other] = torch.randint(1, 5, (int(other.sum()),), generator=generator)
+    order = torch.randperm(n, generator=generator)
+    return EmbeddingTable(torch.zeros(n, 1), nodes[order], groups=groups[order])
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(4))
+def test_half_split_parts_no_group_and_is_even_on_skewed_ones(mixed: float, seed: int) -> None:
+    sizes = [60, 40, 30, 25] + [int(20 / (i + 1)) + 1 for i in range(76)]
+    table = grouped(sizes, mixed, seed)
+    assert table.groups is not None
+    half = half_split(table, torch.ones(len(table), dtype=torch.bool), seed)
+    both = set(table.groups[half].tolist()) & set(table.groups[~half].tolist())
+    assert not both
+    for node in range(1, 5):
+        mine = table.nodes == node
+        largest = int(table.groups[mine].bincount().max())
+        assert abs(int(half[mine].sum()) - int((~half)[mine].sum())) <= max(largest, 2), node
+        assert 0.35 < float(half[mine].float().mean()) < 0.75, node
+
+
+def test_half_split_gives_both_halves_a_label_of_two_groups() -> None:
+    groups = torch.tensor([0] * 50 + [1] + [2] * 7 + [3] * 2 + [4] * 5)
+    nodes = torch.tensor([1] * 51 + [2] * 9 + [3] * 5)
+    table = EmbeddingTable(torch.zeros(len(nodes), 1), nodes, groups=groups)
+    for seed in range(5):
+        half = half_split(table, torch.ones(len(nodes), dtype=torch.bool), seed)
+        for node in (1, 2):
+            assert set(half[nodes == node].tolist()) == {True, False}
+        assert half[nodes == 3].all(), "a label of one group is learned from"
+
+
+def test_half_split_joins_groups_that_share_an_instance() -> None:
+    instances = torch.tensor([0, 0, 1, 2, 3, 4, 5, 6])
+    groups = torch.tensor([5, 7, 7, 5, -1, -1, 9, 9])  # instance 0 has rows in 5 and in 7
+    table = EmbeddingTable(
+        torch.zeros(8, 1), torch.ones(8, dtype=torch.int64), instances=instances, groups=groups
+    )
+    for seed in range(5):
+        half = half_split(table, torch.ones(8, dtype=torch.bool), seed)
+        assert len(set(half[:4].tolist())) == 1
+        assert half[6] == half[7]
+        assert half[0] != half[6], "the two largest are on two sides"
+    with pytest.raises(DataError, match="1 group"):
+        half_split(table, torch.tensor([True] * 4 + [False] * 4), 0)
+
+
+def test_groups_of_one_instance_each_change_nothing() -> None:
+    nodes = torch.arange(30) % 3 + 1
+    plain = EmbeddingTable(torch.zeros(30, 1), nodes)
+    alone = EmbeddingTable(torch.zeros(30, 1), nodes, groups=torch.arange(30) - 1)
+    every = torch.ones(30, dtype=torch.bool)
+    assert torch.equal(half_split(plain, every, 3), half_split(alone, every, 3))
 
 
 def test_thin_out_takes_the_same_share_of_every_label_and_loses_none() -> None:
