@@ -100,11 +100,6 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     found.add_promises(scores[judged], options.coverages, options.counted)
     found.add_costs(scores[judged])
     found.add_calibration(scores, truth, options.bins)
-    if evidence.resampling is not None:
-        notes.append(
-            "The intervals hold the classifier and its calibration fixed. Calibration errors have none: those "
-            "of samples drawn anew are too large, and bins do not tell by how much."
-        )
     result = ProtocolResult(
         "Decisions: answers as fine as is sure",
         scores=found.scores,
@@ -115,6 +110,11 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         counts={**rule.counts, "test samples answered": int(judged.sum())},
         notes=notes + found.notes,
     )
+    if evidence.resampling is not None:
+        result.notes.append(
+            "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
+            "those of samples drawn anew are too large, and bins do not tell by how much."
+        )
     return evidence.fill(result)
 
 

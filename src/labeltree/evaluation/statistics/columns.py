@@ -62,7 +62,8 @@ class RatioColumns:
         rows = np.repeat(np.arange(len(means)), [len(places) for places, _ in means])
         places = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in means)])
         averaged = np.concatenate([np.empty(0), *(parts for _, parts in means)])
-        return cls(sums, counts, coo_array((averaged, (rows, places)), shape=(len(means), shape[0])).tocsr())
+        matrix = coo_array((averaged, (rows, places)), shape=(len(means), shape[0])).tocsr()
+        return cls(numerators=sums, denominators=counts, means=matrix)
 
     @property
     def values(self) -> tuple[Floats, Floats]:
@@ -165,7 +166,8 @@ class RatioColumns:
             skew[rows] = jackknife_acceleration(divided(sums, np.where(kept > 1e-9, kept, 0.0)).T)
         fewest = np.full(len(total), np.inf)
         np.minimum.at(fewest, _rows(self.means), np.where(groups > 0, groups, np.inf)[self.means.indices])
-        return counts, skew, np.where(np.isfinite(fewest), np.nan_to_num(fewest, posinf=0) * defined, 0.0)
+        alike = divided(defined**2, self.means.power(2) @ (~np.isnan(value)).astype(float))
+        return counts, skew, np.where(np.isfinite(fewest), fewest, 0.0) * np.nan_to_num(alike)
 
 
 def _present(matrix: csr_array) -> csr_array:

@@ -1,0 +1,136 @@
+"""Intervals of nodes and of means over nodes: loops over the draws, and how often they hold the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from labeltree.evaluation.evidence import Evidence
+from labeltree.evaluation.node_evidence import MeanDraws, NodeEvidence, mean_auroc
+from labeltree.evaluation.places import Place
+from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals, draw_counts
+from labeltree.metrics.functional import node_auroc
+from labeltree.metrics.functional.node_counted import RATES, decided_nodes
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
+
+
+def simulated(n: int, seed: int, groups: int | None = None) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Probabilities, labels and groups, of which each has one label."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(n) if groups is None else np.arange(n) % groups
+    label = rng.integers(0, 3, n if groups is None else groups)[group]
+    logits = rng.normal(size=(n, 3)) + 1.2 * np.eye(3)[label]
+    if groups is not None:
+        logits += 1.5 * rng.normal(size=(groups, 3))[group]
+    return torch.softmax(torch.from_numpy(logits), 1), TREE.leaves[torch.from_numpy(label)], group
+
+
+def test_means_over_nodes_are_those_of_the_rows_drawn() -> None:
+    probabilities, target, groups = simulated(40, 0, 12)
+    evidence = Evidence(Resampling(30, seed=2), groups)
+    mean = mean_auroc(probabilities, target, TREE, TREE.leaves, evidence)
+    counts = np.concatenate(list(draw_counts(12, 30, 2))).astype(int)
+    for draw in range(30):
+        rows = np.repeat(np.arange(40), counts[draw][groups])
+        expected = float(torch.nanmean(node_auroc(probabilities[rows], target[rows], TREE)))
+        assert mean.draws[draw] == pytest.approx(expected, abs=1e-12)
+    assert mean.value == pytest.approx(
+        float(torch.nanmean(node_auroc(probabilities, target, TREE))), abs=1e-12
+    )
+
+
+def test_a_mean_of_means_leaves_out_what_is_not_defined() -> None:
+    whole = MeanDraws(2, 3)
+    for value, draws in ((0.5, [0.5, math.nan]), (0.9, [0.7, 0.8])):
+        part = MeanDraws(2, 3)
+        part.add(np.array([value]), np.array([draws]), np.zeros((1, 3)), np.array([4.0]))
+        whole.add_mean(part)
+    whole.add_mean(MeanDraws(2, 3))
+    assert whole.value == pytest.approx(0.7)
+    assert whole.draws == pytest.approx([0.6, 0.8])
+    assert whole.fewest == 4
+
+
+def test_all_places_of_nodes_get_intervals() -> None:
+    probabilities, target, groups = simulated(150, 1)
+    evidence = Evidence(Resampling(100), groups)
+    nodes = NodeEvidence(evidence, TREE)
+    counted = np.arange(TREE.num_nodes) > 0
+    nodes.add_ranking(
+        probabilities, target, TREE.leaves, dict.fromkeys(("auroc", "average_precision"), counted)
+    )
+    said = decided_nodes(TREE.leaves[probabilities.argmax(1)], target, TREE, groups, 150)
+    nodes.add_rates("d_", said, {f"d_{name}": counted for name in RATES})
+    for name in ("auroc", "average_precision", *(f"d_{name}" for name in RATES)):
+        for place in (
+            Place("scores", name),
+            Place("by_depth", name, 0),
+            Place("by_depth", name, 1),
+            Place("by_node", name, "a/x"),
+        ):
+            low, high = evidence.found[place]
+            assert 0 <= low < high <= 1, place
+
+
+def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> None:
+    target = TREE.encode(["b"] * 4 + ["a/x"] * 9 + ["a/y"] * 9)
+    risk = torch.cat([torch.full((4,), 0.9), torch.full((18,), 0.2)]).double()
+    probabilities = torch.stack([(1 - risk) / 2, (1 - risk) / 2, risk], dim=1)
+    classes = TREE.encode(["a/x", "a/y", "b"])
+    evidence = Evidence(Resampling(50), np.arange(22))
+    counted = dict.fromkeys(("auroc", "average_precision"), np.ones(TREE.num_nodes, dtype=bool))
+    NodeEvidence(evidence, TREE).add_ranking(probabilities, target, classes, counted)
+    assert evidence.found[Place("by_node", "auroc", "b")] == pytest.approx((0.025 ** (1 / 4), 1.0))
+    assert math.isnan(evidence.found[Place("by_node", "average_precision", "b")][0])
+
+
+@pytest.mark.parametrize("groups", [None, 60])
+def test_intervals_of_auroc_cover_it(groups: int | None) -> None:
+    """The AUROC of two normal distributions is known; groups share what moves their scores."""
+    rng = np.random.default_rng(3)
+    two = Taxonomy.from_paths(["no", "yes"])
+    n, shared = (120, 0.0) if groups is None else (240, 1.0)
+    truth = float(norm.cdf(1.0 / math.sqrt(2 * (1 + shared**2))))
+    covered = ignored = 0
+    for _ in range(120):
+        group = np.arange(n) if groups is None else np.arange(n) % groups
+        label = (rng.random(group.max() + 1) < 0.4)[group]
+        score = label + rng.normal(size=n) + shared * rng.normal(size=group.max() + 1)[group]
+        risk = torch.from_numpy(norm.cdf(score))
+        given = torch.stack([1 - risk, risk], dim=1)
+        target = two.leaves[torch.from_numpy(label.astype(np.int64))]
+        for units in (group, np.arange(n)):
+            evidence = Evidence(Resampling(200), units)
+            mean_auroc(given, target, two, two.leaves, evidence).put(evidence, Place("scores", "auroc"))
+            low, high = evidence.found[Place("scores", "auroc")]
+            hit = low <= truth <= high
+            covered += hit if units is group else 0
+            ignored += hit if units is not group else 0
+    assert 0.9 <= covered / 120 <= 0.99
+    if groups is not None:
+        assert ignored < covered - 15, "the simulation must show what ignoring groups does"
+
+
+def test_intervals_of_agreement_cover_that_of_so_many_samples() -> None:
+    rng = np.random.default_rng(5)
+
+    def drawn() -> tuple[np.ndarray, np.ndarray]:
+        labels = rng.integers(0, 8, 150)
+        return labels, np.where(rng.random(150) < 0.6, labels, rng.integers(0, 8, 150))
+
+    once = np.ones((150, 1))
+    many = np.array([Partition.of(*drawn(), np.arange(150), 150).agreement(once)[:, 0] for _ in range(300)])
+    truth = many.mean(axis=0)
+    hits = np.zeros(2)
+    for _ in range(150):
+        partition = Partition.of(*drawn(), np.arange(150), 150)
+        found = agreement_intervals([partition], [], Resampling(200))[1]
+        hits += (found.low <= truth) & (truth <= found.high)
+    assert (hits / 150 >= 0.9).all()
+    assert (hits / 150 <= 0.995).all()
