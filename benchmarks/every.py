@@ -25,6 +25,7 @@ SCRIPTS = (
     "contrast",
     "ranks",
     "metrics",
+    "intervals",
     "sampler",
     "gpu",
     "taxonomy",

@@ -132,5 +132,5 @@ def test_intervals_of_agreement_cover_that_of_so_many_samples() -> None:
         partition = Partition.of(*drawn(), np.arange(150), 150)
         found = agreement_intervals([partition], [], Resampling(200))[1]
         hits += (found.low <= truth) & (truth <= found.high)
-    assert (hits / 150 >= 0.9).all()
+    assert (hits / 150 >= 0.88).all()
     assert (hits / 150 <= 0.995).all()

@@ -82,10 +82,10 @@ def test_influences_are_derivatives(taxonomy: AnyTaxonomy, seed: int, digits: in
             np.testing.assert_allclose(change, slope, atol=2e-7)
             np.testing.assert_allclose(change.sum(axis=1), 0, atol=1e-12)
     nodes = decided_nodes(case.predicted, case.target, taxonomy, case.groups, case.count)
-    found = nodes.weighted(counts, nodes.prepared())
-    for rows, block in nodes.blocks():
-        for name, (change, _) in block.influence().items():
-            slope = (found[name][rows, : case.count] - found[name][rows, case.count :]) / (2 * step)
+    rates = nodes.weighted(counts, nodes.prepared())
+    for rows, part in nodes.blocks():
+        for name, (change, _) in part.influence().items():
+            slope = (rates[name][rows, : case.count] - rates[name][rows, case.count :]) / (2 * step)
             known = ~np.isnan(slope).any(axis=1)
             np.testing.assert_allclose(change[known], slope[known], atol=2e-7)
 
