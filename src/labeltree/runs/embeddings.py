@@ -37,8 +37,8 @@ class EmbeddingTable:
     Attributes:
         embeddings: ``(n, d)`` float32, what the head gives, in the geometry named below.
         nodes: ``(n,)`` int64 labels of a taxonomy, −1 where missing.
-        split: ``(n,)`` array of str (``train``, ``val``, ``test``; ``unseen`` where a run hid the class from its
-            training), or None where the table has no splits.
+        split: ``(n,)`` array of str (``train``, ``val``, ``test``; ``unseen`` where a run hid the class from
+            its training), or None where the table has no splits.
         features: ``(n, f)`` float32, what the encoder gives; None where only one representation is known.
         instances: ``(n,)`` int64 sample ids; row numbers when not given.
         paths: ``(n,)`` array of str, where each sample's image lies; None when unknown.
