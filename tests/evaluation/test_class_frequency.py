@@ -11,8 +11,8 @@ import torch
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings, Ground, Inputs, choose_samples
 from labeltree.evaluation.frequency import class_frequency
+from labeltree.evaluation.portions import share_of_labels
 from labeltree.evaluation.protocol import get_protocol
-from labeltree.evaluation.samples import share_of_labels
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

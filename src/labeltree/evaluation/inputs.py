@@ -12,9 +12,10 @@ from labeltree.evaluation.answers import judge_answers, judge_retrieval
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.ground import Ground
+from labeltree.evaluation.portions import thin_out
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, read
-from labeltree.evaluation.samples import Samples, thin_out
+from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.ranking import Progress

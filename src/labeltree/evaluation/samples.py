@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError
-from labeltree.evaluation.portions import half_split, ranked_in_label, share_of_labels, thin_out
+from labeltree.evaluation.portions import half_split, thin_out
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -19,10 +19,7 @@ from labeltree.taxonomy.finest import finest_labels
 __all__ = [
     "Samples",
     "choose_samples",
-    "half_split",
     "has_unseen",
-    "ranked_in_label",
-    "share_of_labels",
     "thin_out",
 ]
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.places import Place
+from labeltree.evaluation.portions import ranked_in_label
 from labeltree.evaluation.probe import fit_and_predict, standardized
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.samples import ranked_in_label
 from labeltree.evaluation.statistics import Interval, across_runs
 from labeltree.metrics.sgd_probe import SGDProbe
 

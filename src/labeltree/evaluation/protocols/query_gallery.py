@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.evaluation.portions import share_of_labels, thin_out
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.retrieval import titled
-from labeltree.evaluation.samples import share_of_labels, thin_out
 
 __all__ = ["QueryGalleryOptions", "query_gallery"]
 

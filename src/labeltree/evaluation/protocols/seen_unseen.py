@@ -12,12 +12,12 @@ from torch import Tensor
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.evaluation.answers import judge_answers
+from labeltree.evaluation.portions import half_split
 from labeltree.evaluation.probe import fit_and_predict
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster_scores
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.retrieval import titled
-from labeltree.evaluation.samples import half_split
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
