@@ -3,8 +3,8 @@
     python benchmarks/intervals.py [--short]
 
 Intervals by the bootstrap, 2,000 draws: of twenty means; of everything that a classifier is judged by, by
-depth and subtree; of AUROC, average precision and ten rates of every node; of NMI. Paired tests of two methods
-in twenty metrics, 10,000 sign flips. Conformal calibration and prediction.
+depth and subtree; of AUROC, average precision and ten rates of every node; of NMI. Paired tests of two
+methods in twenty metrics, 10,000 sign flips. Conformal calibration and prediction.
 """
 
 from __future__ import annotations

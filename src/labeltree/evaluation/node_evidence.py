@@ -233,4 +233,5 @@ def mean_auroc(
 
 def _acceleration(change: Floats) -> Floats:
     """``(b,)`` from influences ``(b, G)``: Efron (1987, Eq. 6.6), with their sign."""
-    return acceleration_of((change**2).sum(axis=1), (change**3).sum(axis=1))
+    squares = np.square(change)
+    return acceleration_of(squares.sum(axis=1), np.einsum("ij,ij->i", squares, change))

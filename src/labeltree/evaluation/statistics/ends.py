@@ -107,7 +107,8 @@ def _bias(draws: Floats, value: Floats) -> Floats:
 def jackknife_acceleration(left_out: Floats) -> Floats:
     """``(m,)`` from metrics without each group in turn ``(G, m)``, see `acceleration_of`."""
     difference = _mean(left_out) - left_out
-    return acceleration_of(np.nansum(difference**2, axis=0), np.nansum(difference**3, axis=0))
+    squares = np.square(difference)
+    return acceleration_of(np.nansum(squares, axis=0), np.nansum(squares * difference, axis=0))
 
 
 def acceleration_of(squares: Floats, cubes: Floats) -> Floats:
