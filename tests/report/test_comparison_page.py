@@ -13,6 +13,7 @@ from report_inputs import SMALL, random_table
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate
 from labeltree.evaluation.comparison import Comparison, Difference
 from labeltree.report import comparison_page
+from labeltree.report.comparison_words import difference_text, measure_of
 from labeltree.report.difference_tree import DifferenceNode, difference_tree
 from labeltree.taxonomy import Taxonomy
 
@@ -53,7 +54,8 @@ def test_it_says_what_was_found(comparison: Comparison, results: dict[str, Evalu
     entry = comparison.metric("top1")
     part = entry.differences[EVIL]
     assert part.corrected < 0.05
-    assert f"{100 * part.value:+.1f} points" in page.text
+    assert f"better by {100 * part.value:.1f} points" in page.text
+    assert f"{100 * part.value:+.1f} ▲ better" in page.text
     assert f"{EVIL} is surely better than plain at" in page.text
     for note in comparison.notes:
         assert note in page.text
@@ -62,6 +64,17 @@ def test_it_says_what_was_found(comparison: Comparison, results: dict[str, Evalu
     assert links <= page.ids()
     bare = Page(comparison_page(comparison))
     assert "curve" not in bare.ids()
+
+
+def test_metrics_have_words_and_nothing_is_minus_zero(comparison: Comparison) -> None:
+    titles = {measure_of(e.metric, e.role).title for e in comparison.metrics}
+    assert not [title for title in titles if "_" in title or "prototype" in title.lower()]
+    assert {"Right at depth 2", "Shared path, by the nearest class average"} <= titles
+    entry = comparison.metric("top1")
+    assert difference_text(entry, Difference(-0.0003, -0.002, 0.0001)) == ("0.0", "−0.2 to 0.0")
+    severity = measure_of("prototype_mistake_severity", "embeddings")
+    assert not severity.share
+    assert not severity.larger_is_better
 
 
 def test_less_is_better_points_the_same_way(comparison: Comparison) -> None:

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.report import comparison_page, render_report
+from labeltree.studies.blocks import Cell, Heading, Notes, Table, Text
+from labeltree.studies.html_page import to_html
 from labeltree.taxonomy import Taxonomy
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -72,11 +74,21 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = replace(
         result, methods={k: replace(m, protocols={"knn": asked}) for k, m in result.methods.items()}
     )
-    history = [{"epoch": e, "train_loss": 1 / e, "val_pair_violations": 0.4 / e} for e in range(1, 6)]
+    history = [
+        {"epoch": e, "train_loss": 1 / e, "val_embeddings_pair_violations": 0.4 / e} for e in range(1, 6)
+    ]
+    trained = [{"step": step, "torch": "2", "threads": threads} for step, threads in ((0, 1), (2, 4))]
     path = tmp_path_factory.mktemp("small") / "report.html"
     recipe = {"objective": "hwc+lam", "optimizer": {"lr": 0.003}}
     html = render_report(
-        result, table, taxonomy, images=grey, projection="PCA", history=history, recipe=recipe
+        result,
+        table,
+        taxonomy,
+        images=grey,
+        projection="PCA",
+        history=history,
+        recipe=recipe,
+        trained=trained,
     )
     path.write_text(html, "utf-8")
     return path
@@ -119,7 +131,7 @@ def background(page: Any) -> str:
     return str(page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor"))
 
 
-def faint_texts(page: Any) -> list[Any]:
+def faint_texts(page: Any, least: int = 100) -> list[Any]:
     """Texts whose contrast with what is behind them is below 4.5, the bound of WCAG 2 (AA)."""
     seen, faint = page.evaluate(
         """() => {
@@ -150,7 +162,7 @@ def faint_texts(page: Any) -> list[Any]:
           return [seen, found];
         }"""
     )
-    assert seen > 100
+    assert seen > least
     return list(faint)
 
 
@@ -241,12 +253,110 @@ def test_names_show_where_the_mouse_is(show: Any, small: Path) -> None:
     assert tip.inner_text() == page.locator("#disk .lit").first.get_attribute("data-name")
 
 
-def test_it_fits_a_telephone_and_paper(show: Any, small: Path) -> None:
-    page = show(small, viewport={"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def cut_off(page: Any) -> list[str]:
+    """What sticks out of the page to the right where nothing scrolls, and numbers out of reach without it."""
+    found: list[str] = page.evaluate(
+        """() => {
+          const out = [];
+          const width = document.documentElement.clientWidth;
+          for (const one of document.querySelectorAll("main *, header *")) {
+            const box = one.getBoundingClientRect();
+            const may = ".hidden, .plane, .viewport, .plain:not(.metrics), details:not([open])";
+            if (!box.width || one.closest(may)) continue;
+            if (box.right > width + 1) out.push(`${one.tagName} ${one.className} ${one.textContent.trim()}`);
+          }
+          return out;
+        }"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("width", [360, 400])
+def test_it_fits_a_telephone(show: Any, small: Path, width: int) -> None:
+    page = show(small, viewport={"width": width, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.locator("#depth details").evaluate("(one) => { one.open = false; }")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert cut_off(page) == []
+    narrow, wide = page.locator("#curve .on-narrow"), page.locator("#curve .on-wide")
+    assert (narrow.is_visible(), wide.is_visible()) == (True, False)
+    assert narrow.locator(".legend li").count() == 3  # the lines are named below it
+    assert faint_texts(page) == []
+    for row in page.locator(".metrics tr:has(td)").all()[:3]:  # each number says which method it is of
+        shown = row.locator("td.n").evaluate_all(
+            "(cells) => cells.map((cell) => getComputedStyle(cell, '::before').content)"
+        )
+        assert shown == ['"hwc"', '"other"'] or shown == ["attr(data-of)"] * 2
+
+
+def test_small_text_stays_readable(show: Any, small: Path) -> None:
+    for width, least in ((390, 9.5), (1280, 11.0)):
+        page = show(small, viewport={"width": width, "height": 800})
+        sizes = page.locator("svg.chart:visible text").evaluate_all(
+            """(texts) => texts.map((text) => [
+              parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a, text.textContent])"""
+        )
+        assert len(sizes) > 20
+        assert [entry for entry in sizes if entry[0] < least] == []
+
+
+def test_it_is_printed_whole(show: Any, small: Path) -> None:
+    page = show(small)
     page.emulate_media(media="print")
     assert page.locator(".tree.static").is_visible()
     assert not page.locator("#explorer").is_visible()
+    assert page.locator("#curve .on-wide").is_visible()
+    for settings in page.locator(".settings").all():
+        assert settings.get_attribute("open") is None
+        assert settings.locator("dd").first.is_visible()
+
+
+def test_keys_reach_everything_and_show_where_they_are(show: Any, small: Path) -> None:
+    page = show(small)
+    reached, bare = set(), []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate(
+            """() => {
+              const one = document.activeElement;
+              const seen = one.matches(".theme input") ? one.nextElementSibling : one;
+              if (one === document.body) return ["BODY", ""];
+              return [one.id || one.className || one.textContent.trim().slice(0, 30) || one.tagName,
+                      getComputedStyle(seen).outlineStyle];
+            }"""
+        )
+        reached.add(name)
+        if outline == "none" and name != "BODY":
+            bare.append(name)
+    assert bare == []
+    assert {"theme-auto", "unfold", "fold", "viewport", "Map", "Notes and settings"} <= reached
+
+
+def test_training_tells_violations_and_versions(show: Any, small: Path) -> None:
+    page = show(small)
+    text = page.locator("#training").inner_text()
+    assert "How often it goes against the tree" in text
+    assert "Pairs in the wrong order" in text
+    notes = page.locator("#notes").inner_text()
+    assert "Versions that trained the model" in notes
+    assert "Continued after 2 steps" in notes
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_study_opens_and_fits(show: Any, tmp_path: Path, scheme: str) -> None:
+    names = ["method", *(f"a measure of long name {i}" for i in range(12))]
+    rows = [[Cell("a method"), *(Cell("0.1234 ± 0.0012", i == 3, "≈" * (i % 2)) for i in range(12))]] * 3
+    notes = "## Found\n\n1. **One** is `better`, see [there](../x/).\n" + "2. Two\n" * 20
+    blocks = [Heading("A study", 1), Text("Made by `labeltree study`."), Notes(notes), Table(names, rows)]
+    path = tmp_path / "table.html"
+    path.write_text(to_html(blocks), "utf-8")
+    for width in (1280, 400):
+        page = show(path, scheme, viewport={"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert faint_texts(page, least=60) == []
+        assert page.locator(".notes li").count() == 21
+        page.locator(".scroll").evaluate("(one) => { one.scrollLeft = 300; }")
+        assert page.locator("tbody th").first.bounding_box()["x"] >= 0  # what a row is of stays in sight
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -271,3 +381,8 @@ def test_the_comparison_opens_and_its_branches_fold(show: Any, tmp_path: Path, s
     page.keyboard.press("Enter")
     assert page.locator(".difftree .line:visible").count() == shown
     assert faint_texts(page) == []
+    phone = show(path, scheme, viewport={"width": 400, "height": 800})
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 400
+    assert cut_off(phone) == []
+    assert faint_texts(phone) == []
+    assert phone.locator("#differences .on-narrow").is_visible()

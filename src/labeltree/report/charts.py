@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
 
-from labeltree.report.svg import Drawing, marker
+from labeltree.report.svg import Drawing, legend_mark, marker
 
-__all__ = ["METHOD_SHAPES", "DotRow", "Line", "clip", "dot_chart", "line_chart", "sparkline"]
+__all__ = ["METHOD_SHAPES", "DotRow", "Line", "clip", "dot_chart", "for_screens", "line_chart", "sparkline"]
 
 METHOD_SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 
@@ -36,10 +36,26 @@ class DotRow:
     bounds: Sequence[tuple[float, float]] = ()
 
 
-def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Markup:
-    """Draw shares over k, on a logarithmic axis because the first results matter most."""
-    width, height = 860.0, 380.0
-    left, right, top, bottom = 52.0, 232.0, 34.0, 46.0
+def for_screens(draw: Callable[[bool], Markup]) -> Markup:
+    """A chart as it is drawn for wide screens and for a telephone's; the style sheet shows one of them.
+
+    Args:
+        draw: called with whether the screen is narrow.
+    """
+    return Markup('<div class="on-wide">{}</div><div class="on-narrow">{}</div>').format(
+        draw(False), draw(True)
+    )
+
+
+def line_chart(
+    lines: Sequence[Line], *, title: str, x_label: str, y_label: str, narrow: bool = False
+) -> Markup:
+    """Draw shares over k, on a logarithmic axis because the first results matter most.
+
+    A narrow one names its lines below.
+    """
+    width, height = (400.0, 300.0) if narrow else (860.0, 380.0)
+    left, right, top, bottom = (44.0, 12.0, 34.0, 46.0) if narrow else (52.0, 232.0, 34.0, 46.0)
     finite = [v for line in lines for v in line.values if math.isfinite(v)]
     longest = max((len(line.values) for line in lines), default=0)
     drawing = Drawing(width, height, title)
@@ -63,6 +79,8 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
     marks = [k for k in (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000) if k <= longest]
     if longest not in marks:
         marks = [k for k in marks if k * 1.35 < longest] + [longest]
+    if narrow:
+        marks = [k for k in marks if k not in (2, 25)]
     for k in marks:
         drawing.line(x_of(k), height - bottom, x_of(k), height - bottom + 5, "axis")
         drawing.text(x_of(k), height - bottom + 19, str(k), "tick mid")
@@ -80,6 +98,8 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
         drawing.add("path", d=marker(shape, *points[-1], 4.5), css=f"dot m{line.style % 6}")
         last = next(v for v in reversed(line.values) if math.isfinite(v))
         ends.append((points[-1][1], line.name, f"{100 * last:.1f}%", line.style))
+    if narrow:
+        return drawing.markup() + _named_below(lines)
     places = _spread([y for y, *_ in ends], 17.0, top, height - bottom)
     for (_, name, share, style), y in zip(ends, places, strict=True):
         drawing.text(width - right + 14, y + 4.5, share, f"name m{style % 6}")
@@ -87,11 +107,31 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str)
     return drawing.markup()
 
 
-def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> Markup:
-    """Draw a row a depth and in it a dot a method, on an axis of shares that ends at 100 %."""
-    lane, left, right, top, bottom = 17.0, 262.0, 62.0, 12.0, 34.0
-    gap = max(lane * len(methods), 34.0) + 22
-    width, height = 860.0, top + gap * len(rows) + bottom
+def _named_below(lines: Sequence[Line]) -> Markup:
+    """The names of the lines with their last values, as a list."""
+    items = []
+    for line in lines:
+        last = next((value for value in reversed(line.values) if math.isfinite(value)), None)
+        if last is not None:
+            mark = legend_mark(METHOD_SHAPES[line.style % len(METHOD_SHAPES)], css=f"dot m{line.style % 6}")
+            name = f"{line.name} (dashed)" if line.dashed else line.name
+            items.append(
+                Markup("<li>{}<span>{} <b>{}</b></span></li>").format(mark, name, f"{100 * last:.1f}%")
+            )
+    return Markup('<ul class="legend">{}</ul>').format(Markup("").join(items))
+
+
+def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, narrow: bool = False) -> Markup:
+    """Draw a row a depth and in it a dot a method, on an axis of shares that ends at 100 %.
+
+    A narrow one has the labels above the dots.
+    """
+    lane, left, right, top, bottom = (
+        (20.0, 16.0, 52.0, 4.0, 30.0) if narrow else (17.0, 262.0, 62.0, 12.0, 34.0)
+    )
+    above = 42.0 if narrow else 0.0
+    gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
+    width, height = 400.0 if narrow else 860.0, top + gap * len(rows) + bottom
     drawing = Drawing(width, height, title)
     shown = [value for row in rows for value in (*row.values, *(low for low, _ in row.bounds))]
     known = [value for value in shown if math.isfinite(value)]
@@ -106,11 +146,13 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str) -> 
         drawing.line(x_of(value), top, x_of(value), height - bottom, "grid")
         drawing.text(x_of(value), height - bottom + 20, f"{100 * value:.0f}%", "tick mid")
     for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5)
-        drawing.text(0, y - 4, row.label, "rowname")
-        drawing.text(0, y + 14, row.detail, "detail")
+        y = top + gap * (i + 0.5) + above / 2
+        label_y = y - gap / 2 - above / 2 + 20 if narrow else y - 4
+        drawing.text(0, label_y, row.label, "rowname")
+        drawing.text(0, label_y + 18, clip(row.detail, 58), "detail")
         if i:
-            drawing.line(0, y - gap / 2, width - right, y - gap / 2, "grid")
+            line_y = top + gap * i
+            drawing.line(0, line_y, width - right, line_y, "grid")
         for style, value in enumerate(row.values):
             if not math.isfinite(value):
                 continue

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from labeltree.evaluation import EvaluationResult
-from labeltree.report.charts import DotRow, Line, dot_chart, line_chart
+from labeltree.report.charts import DotRow, Line, dot_chart, for_screens
+from labeltree.report.figures import hp_chart
 
 __all__ = ["curve_chart", "depth_chart"]
 
@@ -41,7 +42,8 @@ def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
                 [_bounds(results.get(name, []), depth) for name in order],
             )
         )
-    return dot_chart(rows, order, title="Accuracy of every method at every depth of the tree")
+    title = "Accuracy of every method at every depth of the tree"
+    return for_screens(lambda narrow: dot_chart(rows, order, title=title, narrow=narrow))
 
 
 def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
@@ -56,14 +58,7 @@ def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
         curves = [next(iter(run.main.hp_curve.values()), []) for run in results.get(name, [])]
         if any(curves):
             lines.append(Line(name, _mean(curves), style))
-    if not lines:
-        return None
-    return line_chart(
-        lines,
-        title="Hierarchical precision of the first k results, for every method",
-        x_label="length of the list of results, k",
-        y_label="share of the best possible list (HP@k)",
-    )
+    return hp_chart(lines) if lines else None
 
 
 def _mean(curves: Sequence[Sequence[float]]) -> list[float]:

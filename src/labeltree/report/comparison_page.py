@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison
-from labeltree.report.charts import METHOD_SHAPES, DotRow, dot_chart
+from labeltree.report.charts import METHOD_SHAPES, DotRow, dot_chart, for_screens
 from labeltree.report.comparison_curves import curve_chart, depth_chart
 from labeltree.report.comparison_words import (
     better_by,
@@ -121,7 +122,8 @@ def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
         values = [math.nan if part is None else part.value for part in found]
         bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in found]
         rows.append(DotRow(measure.title, f"{measure.term}, {entry.role}", values, bounds))
-    return dot_chart(rows, order, title="Every method by the main measures, with intervals")
+    title = "Every method by the main measures, with intervals"
+    return for_screens(lambda narrow: dot_chart(rows, order, title=title, narrow=narrow))
 
 
 def _differences(entries: list[MetricComparison], baseline: str, others: list[str]) -> Any:
@@ -133,16 +135,22 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
         rows.append(
             DifferenceRow(
                 measure.title,
-                f"{measure.term}, {entry.role}"
-                if entry.larger_is_better
-                else f"{measure.term}; less is better",
+                f"{measure.term}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
                 [better_by(entry, part) for part in parts],
                 ends,
                 [verdict(entry, part) != "not sure" for part in parts],
-                [difference_text(entry, part)[0] for part in parts],
+                [difference_text(entry, _turned(entry, part))[0] for part in parts],
             )
         )
-    return difference_chart(rows, others, baseline=baseline, title=f"Differences to {baseline}")
+    title = f"Differences to {baseline}"
+    return for_screens(
+        lambda narrow: difference_chart(rows, others, baseline=baseline, title=title, narrow=narrow)
+    )
+
+
+def _turned(entry: MetricComparison, part: Difference) -> Difference:
+    """The difference as the chart draws it, + for better."""
+    return replace(part, value=better_by(entry, part))
 
 
 def _trees(comparison: Comparison) -> list[dict[str, Any]]:

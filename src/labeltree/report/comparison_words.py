@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
 from labeltree.report.wording import GROUPS, Measure, format_score, percent
@@ -21,6 +22,7 @@ __all__ = [
 ALPHA = 0.05
 
 _MEASURES = {(m.metric, m.role): m for group in GROUPS for m in group.measures}
+_BY = {"prototype_": "by the nearest class average", "own_": "by its own answer"}
 _FIRST = ("top1", "recall_at_1", "ahp", "parent_violations")
 
 Compared = MetricComparison | StratumComparison
@@ -33,8 +35,20 @@ def measure_of(metric: str, role: str) -> Measure:
         found = next((m for (name, _), m in _MEASURES.items() if name == metric), None)
     if found is not None:
         return found
+    for prefix, by in _BY.items():
+        if metric.startswith(prefix):
+            base = measure_of(metric.removeprefix(prefix), role)
+            return replace(base, metric=metric, role=role, title=f"{base.title}, {by}")
+    if metric.startswith("accuracy_at_depth_"):
+        depth = metric.removeprefix("accuracy_at_depth_")
+        return Measure(metric, role, f"Right at depth {depth}", f"accuracy at depth {depth}", "")
+    if metric.endswith("_micro"):
+        base = measure_of(metric.removesuffix("_micro"), role)
+        return replace(
+            base, metric=metric, role=role, title=f"{base.title}, pooled", term=f"{base.term}, micro"
+        )
     words = metric.replace("_", " ")
-    return Measure(metric, role, words[:1].upper() + words[1:], metric, "", share="severity" not in metric)
+    return Measure(metric, role, words[:1].upper() + words[1:], "", "", share="severity" not in metric)
 
 
 def better_by(entry: Compared, part: Difference) -> float:
@@ -71,7 +85,8 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
         return "–", ""
 
     def text(value: float) -> str:
-        return f"{scale * value:+.{digits}f}".replace("-", "−")
+        shown = f"{scale * value:+.{digits}f}"
+        return (shown if float(shown) else shown[1:]).replace("-", "−")
 
     return text(part.value), "" if math.isnan(part.low) else f"{text(part.low)} to {text(part.high)}"
 
@@ -112,10 +127,9 @@ def sentences(comparison: Comparison) -> list[str]:
 def _part(entry: MetricComparison, name: str, part: Difference) -> str:
     measure = measure_of(entry.metric, entry.role)
     value = entry.estimates[name].value
-    text, ends = difference_text(entry, part)
-    says = {"better": "better", "worse": "worse", "not sure": "too little apart to tell"}[
-        verdict(entry, part)
-    ]
     shown = percent(value) if measure.share else f"{value:.2f}"
-    unit = " points" if measure.share else ""
-    return f"{name} {shown}, {text}{unit}{f' ({ends})' if ends else ''}: {says}"
+    says = verdict(entry, part)
+    if says == "not sure":
+        return f"{name} {shown}, too little apart to tell"
+    text = difference_text(entry, part)[0].lstrip("+−")
+    return f"{name} {shown}, {says} by {text}{' points' if measure.share else ''}"

@@ -36,7 +36,13 @@ class DifferenceRow:
 
 
 def difference_chart(
-    rows: Sequence[DifferenceRow], methods: Sequence[str], *, baseline: str, title: str, first_style: int = 1
+    rows: Sequence[DifferenceRow],
+    methods: Sequence[str],
+    *,
+    baseline: str,
+    title: str,
+    first_style: int = 1,
+    narrow: bool = False,
 ) -> Markup:
     """Draw what is sure as a filled mark and what is not as an open one, around the baseline's line.
 
@@ -46,10 +52,14 @@ def difference_chart(
         baseline: its name.
         title: for people who do not see the chart.
         first_style: style of the first method; the baseline has the one before.
+        narrow: whether the labels stand above the marks, for a telephone.
     """
-    lane, left, right, top, bottom = 18.0, 250.0, 96.0, 30.0, 36.0
-    gap = max(lane * len(methods), 30.0) + 18
-    width, height = 860.0, top + gap * len(rows) + bottom
+    lane, left, right, top, bottom = (
+        (20.0, 18.0, 56.0, 30.0, 32.0) if narrow else (18.0, 250.0, 96.0, 30.0, 36.0)
+    )
+    above = 42.0 if narrow else 0.0
+    gap = above + max(lane * len(methods), 30.0) + (8 if narrow else 18)
+    width, height = 400.0 if narrow else 860.0, top + gap * len(rows) + bottom
     drawing = Drawing(width, height, title)
     ends = [v for row in rows for v in (*row.values, *(e for b in row.bounds for e in b)) if math.isfinite(v)]
     reach = max((abs(v) for v in ends), default=0.0) or 0.01
@@ -63,14 +73,15 @@ def difference_chart(
         drawing.line(x_of(i * step), top, x_of(i * step), height - bottom, "axis" if i == 0 else "grid")
         mark = f"{100 * i * step:+g}".replace("-", "−") if i else "0"
         drawing.text(x_of(i * step), height - bottom + 20, mark, "tick mid")
-    drawing.text(x_of(0) - 8, 18, f"← {clip(baseline, 24)} is better", "label end")
+    drawing.text(x_of(0) - 8, 18, f"← {clip(baseline, 12 if narrow else 24)} is better", "label end")
     drawing.text(x_of(0) + 8, 18, "the other is better →", "label")
     for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5)
-        drawing.text(0, y - 2, clip(row.label, 34), "rowname")
-        drawing.text(0, y + 15, clip(row.detail, 42), "detail")
+        y = top + gap * (i + 0.5) + above / 2
+        label_y = top + gap * i + 20 if narrow else y - 2
+        drawing.text(0, label_y, clip(row.label, 44 if narrow else 34), "rowname")
+        drawing.text(0, label_y + 17, clip(row.detail, 58 if narrow else 42), "detail")
         if i:
-            drawing.line(0, y - gap / 2, width - right, y - gap / 2, "grid")
+            drawing.line(0, top + gap * i, width - right, top + gap * i, "grid")
         for j, value in enumerate(row.values):
             if not math.isfinite(value):
                 continue

@@ -1,9 +1,9 @@
-"""The figures of the report that show one result over depths, list lengths and epochs."""
+"""The figures of the report that show one result over depths and list lengths."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,14 +11,12 @@ from markupsafe import Markup
 from torch import Tensor
 
 from labeltree.evaluation import EvaluationResult, MethodResult
-from labeltree.report.charts import DotRow, Line, clip, dot_chart, line_chart, sparkline
+from labeltree.report.charts import DotRow, Line, clip, dot_chart, for_screens, line_chart
 from labeltree.report.names import NodeNames
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["curve_figure", "depth_figure", "history_figures"]
-
-_NOT_CHARTED = ("epoch", "step", "seconds")
+__all__ = ["curve_figure", "depth_figure", "hp_chart"]
 
 
 def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) -> dict[str, Any]:
@@ -53,7 +51,8 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         for method in result.methods.values()
         for protocol, values in method.by_depth.items()
     ]
-    chart = dot_chart(rows, list(result.methods), title="Accuracy of every method at every depth of the tree")
+    title = "Accuracy of every method at every depth of the tree"
+    chart = for_screens(lambda narrow: dot_chart(rows, list(result.methods), title=title, narrow=narrow))
     return {"chart": chart, "rows": table_rows, "depths": list(range(1, taxonomy.max_depth + 1))}
 
 
@@ -82,31 +81,17 @@ def curve_figure(result: EvaluationResult) -> Markup:
             both = key == result.name and len(method.hp_curve) > 1
             name = f"{method.name}, {role}" if both else method.name
             lines.append(Line(name, values, style, dashed=both and role == "embeddings"))
-    return line_chart(
-        lines,
-        title="Hierarchical precision of the first k results, for every method",
-        x_label="length of the list of results, k",
-        y_label="share of the best possible list (HP@k)",
+    return hp_chart(lines)
+
+
+def hp_chart(lines: Sequence[Line]) -> Markup:
+    """HP@k as lines, for wide screens and narrow ones."""
+    return for_screens(
+        lambda narrow: line_chart(
+            lines,
+            title="Hierarchical precision of the first k results, for every method",
+            x_label="length of the list of results, k",
+            y_label="share of the best possible list (HP@k)",
+            narrow=narrow,
+        )
     )
-
-
-def history_figures(rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """A small chart for every quantity that training recorded and that changed."""
-    columns = list(dict.fromkeys(key for row in rows for key in row if key not in _NOT_CHARTED))
-    first = float(rows[0].get("epoch", 1)) if rows else 1.0
-    charts = []
-    for name in columns:
-        values = [float(row.get(name, math.nan)) for row in rows]
-        known = [value for value in values if math.isfinite(value)]
-        if len(known) > 1 and min(known) < max(known):
-            words = name.replace("_", " ")
-            text = f"{words} over {plural(len(rows), 'epoch')}: from {known[0]:.3g} to {known[-1]:.3g}"
-            charts.append(
-                {
-                    "name": words,
-                    "start": f"{known[0]:.3g}",
-                    "end": f"{known[-1]:.3g}",
-                    "chart": sparkline(values, title=text, first=first),
-                }
-            )
-    return charts

@@ -13,6 +13,7 @@ from labeltree.report.names import NodeNames
 from labeltree.report.palette import nearness_colour
 from labeltree.report.pictures import fetch, picture
 from labeltree.report.retrieval_rows import Search
+from labeltree.report.wording import plural
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -95,7 +96,7 @@ def search_rows(
         text = (
             f"{alike} of {possible} alike"
             if possible == len(results)
-            else f"{alike} of the {possible} there are"
+            else f"finds {alike} of the {possible} alike"
         )
         rows.append(SearchRow(card(search.query, search.query), results, search.failure, text))
     return rows
@@ -106,8 +107,9 @@ def search_legend(taxonomy: Taxonomy) -> list[tuple[str, str, str]]:
     tallest = max(taxonomy.max_height, 1)
     legend = [(nearness_colour(0.0), "✓", "same class")]
     for steps in range(1, tallest + 1):
-        words = "share a branch 1 step tall" if steps == 1 else f"{steps} steps tall" if tallest <= 4 else ""
-        words = "nothing in common" if steps == tallest else words
+        words = "1 step off: in the same smallest group" if steps == 1 else ""
+        words = f"{steps} steps off" if steps > 1 and tallest <= 4 else words
+        words = f"{plural(steps, 'step')} off: nothing in common" if steps == tallest else words
         legend.append((nearness_colour(steps / tallest), f"{steps}\u2009↑", words))
     return legend
 

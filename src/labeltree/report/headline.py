@@ -50,7 +50,7 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
         f"output names exactly the right class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}."
     ]
-    others = [_beside(top1, other) for key, other in result.methods.items() if key != result.name]
+    others = [_beside(main, other) for key, other in result.methods.items() if key != result.name]
     if others:
         sentences.append(f"For comparison: {'; '.join(others)}.")
     if errors.errors and len(errors.by_depth) > 1:
@@ -124,13 +124,19 @@ def _margin(share: float, samples: int) -> float:
     return 100 * z / (1 + z**2 / samples) * math.sqrt(share * (1 - share) / samples + z**2 / (4 * samples**2))
 
 
-def _beside(ours: float, other: MethodResult) -> str:
+def _half(method: MethodResult) -> float:
+    """Half of the interval of its share of right answers, in points; where groups count as one, the wider."""
+    low, high = method.interval("top1")
+    return _margin(method.score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
+
+
+def _beside(main: MethodResult, other: MethodResult) -> str:
     """Another method's share, and how it differs, if by more than chance would have two equal ones differ."""
     theirs = other.score("top1")
-    gain = 100 * (ours - theirs)
+    gain = 100 * (main.score("top1") - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be judged"
-    if abs(gain) < math.sqrt(2) * _margin(theirs, other.errors.samples):
+    if abs(gain) < math.hypot(_half(main), _half(other)):
         return f"{other.name} {percent(theirs)}, too little apart to tell"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
     return f"{other.name} {percent(theirs)}, {verdict}"

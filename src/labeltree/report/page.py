@@ -20,9 +20,10 @@ from labeltree.report.confusions import confusion_rows, example_pictures, taken_
 from labeltree.report.disk import draw_disk
 from labeltree.report.disk_layout import lay_out
 from labeltree.report.error_tree import ErrorTree
-from labeltree.report.figures import curve_figure, depth_figure, history_figures
+from labeltree.report.figures import curve_figure, depth_figure
 from labeltree.report.gallery import search_legend, search_rows
 from labeltree.report.headline import headline, opening, tiles
+from labeltree.report.history import history_groups
 from labeltree.report.metric_table import metric_table
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import TreeColours
@@ -183,7 +184,7 @@ def render_report(
         search_reads=features.representation,
         legend=search_legend(taxonomy),
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",
-        history=history_figures(history or []),
+        history=history_groups(history or []),
         epochs=len(history or []),
         notes=result.notes,
         counts=result.counts,
@@ -204,10 +205,10 @@ def _plain_settings(result: EvaluationResult) -> dict[str, Any]:
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as ``a.b`` and value; those that were left open are not shown."""
+    """Nested settings as ``a.b`` and value; those that were left open or empty are not shown."""
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")
-        elif value is not None:
+        elif value is not None and value not in ({}, [], ()):
             shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
             yield f"{prefix}{key}", shown

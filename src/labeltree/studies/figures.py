@@ -121,7 +121,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
             box = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2, "rx": 3}
             drawing.add("rect", None, **box, fill=fill, stroke="currentColor" if value == best else None)
             text = "–" if value is None else f"{value:.4f}" + (" best" if value == best else "")
-            colour = "fill:#fff" if share > 0.45 else "fill:#16202e"
+            colour = f"fill:{_on(share)}"
             drawing.text(
                 x + width / 2, y + height / 2 + 4, text, "mid", style=None if value is None else colour
             )
@@ -166,7 +166,20 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _shade(share: float) -> str:
     """From pale to deep blue."""
-    return ",".join(str(round(a + (b - a) * share)) for a, b in ((226, 8), (237, 64), (248, 120)))
+    return ",".join(map(str, _mixed(share)))
+
+
+def _mixed(share: float) -> list[int]:
+    return [round(a + (b - a) * share) for a, b in ((226, 8), (237, 64), (248, 120))]
+
+
+def _on(share: float) -> str:
+    """White or black, whichever stands out more from that blue: by WCAG's contrast, 4.6 at least."""
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in _mixed(share))
+    ]
+    luminance = sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    return "#fff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000"
 
 
 def _svg(drawing: Drawing) -> str:

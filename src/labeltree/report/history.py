@@ -1,0 +1,64 @@
+"""How training went: a small chart for every quantity of the history, by what it tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from labeltree.report.charts import sparkline
+from labeltree.report.wording import GROUPS, plural
+
+__all__ = ["history_groups"]
+
+_NOT_CHARTED = ("epoch", "step", "seconds")
+_MEASURES = {measure.metric: measure for group in GROUPS for measure in group.measures}
+_GROUPS = {
+    "search": "How well it finds its own kind: more is better",
+    "violations": "How often it goes against the tree: less is better",
+    "loss": "What training makes smaller",
+    "other": "Further",
+}
+
+
+def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Headings, each with a chart for every quantity that training recorded and that changed.
+
+    Args:
+        rows: a row an epoch, as `labeltree.runs.RunFolder.read_history` gives them.
+    """
+    columns = list(dict.fromkeys(key for row in rows for key in row if key not in _NOT_CHARTED))
+    first = float(rows[0].get("epoch", 0)) + 1 if rows else 1.0  # people count from one
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _GROUPS}
+    for name in columns:
+        values = [float(row.get(name, math.nan)) for row in rows]
+        known = [value for value in values if math.isfinite(value)]
+        if len(known) < 2 or min(known) == max(known):
+            continue
+        kind, words, term, share = _in_words(name)
+        scale, digits = (100.0, "%") if share else (1.0, "")
+        start, end = (
+            f"{scale * value:.{'1f' if share else '3g'}}{digits}" for value in (known[0], known[-1])
+        )
+        text = f"{words}, {term}, over {plural(len(rows), 'epoch')}: from {start} to {end}"
+        chart = sparkline(values, title=text, first=first)
+        found[kind].append({"name": words, "term": term, "start": start, "end": end, "chart": chart})
+    return [(_GROUPS[kind], charts) for kind, charts in found.items() if charts]
+
+
+def _in_words(column: str) -> tuple[str, str, str, bool]:
+    """Kind, title, what it is of, and whether it is a share, of a column of the history."""
+    if column.startswith("train_"):
+        part = column.removeprefix("train_")
+        return (
+            ("loss", "Loss", "all terms together", False) if part == "loss" else ("loss", "Loss", part, False)
+        )
+    if column == "lr":
+        return "other", "Learning rate", "", False
+    metric = column.removeprefix("val_").removeprefix("embeddings_")
+    measure = _MEASURES.get(metric)
+    if not column.startswith("val_") or measure is None:
+        return "other", column.replace("_", " "), "", False
+    read = "embeddings" if "embeddings_" in column else "features"
+    kind = "search" if measure.larger_is_better else "violations"
+    return kind, measure.title, f"{measure.term}, {read}", measure.share
