@@ -252,7 +252,24 @@ def test_wrong_input_is_named(table: EmbeddingTable, taxonomy: Taxonomy) -> None
 def test_progress_names_the_method_and_what_is_searched(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     told: list[tuple[str, int, int]] = []
     evaluate(table, taxonomy, name="mine", progress=lambda *news: told.append(news))
-    assert [message for message, done, total in told if done == total] == [
-        "mine: retrieval by features",
-        "mine: retrieval by embeddings",
-    ]
+    named = list(dict.fromkeys(message for message, _, _ in told))
+    assert named[0] == "mine: linear probe"
+    assert {"mine: retrieval by features", "mine: retrieval by embeddings"} < set(named)
+    finished = [message for message, done, total in told if done == total > 0]
+    assert finished == ["mine: retrieval by features", "mine: retrieval by embeddings"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 6])
+def test_few_groups_are_not_drawn(table: EmbeddingTable, taxonomy: Taxonomy, count: int) -> None:
+    groups = torch.randint(count, (len(table),), generator=torch.Generator().manual_seed(0))
+    plain = evaluate(table, taxonomy, name="mine")
+    grouped = evaluate(replace(table, groups=groups), taxonomy, name="mine")
+    notes = [note for note in grouped.notes if "too few to draw from" in note]
+    same = grouped.methods["mine"].intervals == plain.methods["mine"].intervals
+    if count < 6:
+        assert same
+        assert len(notes) == 1
+        assert f"are of {count} group" in notes[0]
+    else:
+        assert not same
+        assert not notes

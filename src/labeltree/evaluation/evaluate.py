@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from labeltree.errors import DataError
+from labeltree.evaluation.drawn import few_groups_note
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.measure import Measured, measure
 from labeltree.evaluation.notes import different_samples, reading_notes
@@ -140,6 +141,7 @@ def evaluate(
             *reading_notes(methods, name, roles),
             *ground.notes(),
             *samples.notes,
+            *few_groups_note(tables[name], samples.test),
             *_parent_notes(prototypes),
             *_probe_notes(measured),
             *_silent_notes(measured),

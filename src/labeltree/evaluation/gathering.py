@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.evaluation.drawn import drawn_groups
 from labeltree.evaluation.frequency import class_frequency
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.outcomes import Key, Outcomes
@@ -84,6 +85,7 @@ def gather_outcomes(
     for role, ranked in retrieval.items():
         values |= {(role, m): _placed(v, searched, len(nodes)) for m, v in ranked.values.items()}
     frequency = class_frequency(table, samples, ground.tree.num_nodes, settings.frequency_bounds)
+    groups = drawn_groups(table, samples.test)
     return Outcomes(
         whole=frozenset([pairs]),
         instances=(everything if table.instances is None else table.instances[everything]).numpy(),
@@ -91,7 +93,7 @@ def gather_outcomes(
         taxonomy=ground.tree,
         values={key: column.numpy() for key, column in values.items()},
         weights={key: column.numpy() for key, column in weights.items()},
-        groups=None if table.groups is None else table.groups[everything].numpy(),
+        groups=None if groups is None else groups[everything].numpy(),
         bands=frequency.group(nodes).numpy() if frequency.uneven else None,
         predicted={name: column.numpy().astype(np.int64) for name, column in predicted.items()},
     )

@@ -9,6 +9,7 @@ from functools import cached_property
 from torch import Tensor
 
 from labeltree.evaluation.answers import judge_answers, judge_retrieval
+from labeltree.evaluation.drawn import drawn_groups
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.ground import Ground
@@ -99,7 +100,8 @@ class Inputs:
 
     def evidence(self, rows: Tensor) -> Evidence:
         """For the outcomes of some rows ``(m,)``: those of a group, or of a sample, are drawn together."""
-        column = self.table.groups if self.table.groups is not None else self.table.instances
+        groups = drawn_groups(self.table, self.samples.test)
+        column = self.table.instances if groups is None else groups
         return Evidence(self.resampling, (rows if column is None else column[rows]).numpy())
 
     def judge(self, predicted: Tensor, title: str = "") -> ProtocolResult:

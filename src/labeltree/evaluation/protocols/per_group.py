@@ -12,6 +12,7 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.evaluation.answers import judge_answers
 from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
+from labeltree.evaluation.drawn import FEWEST_GROUPS
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.folds import leak_notes
 from labeltree.evaluation.node_evidence import mean_auroc
@@ -96,7 +97,8 @@ def _of_reading(
     for aggregation in options.aggregations:
         found = group_probabilities(probe.values, groups, aggregation)
         together = ClassProbabilities(probe.classes, found.probabilities, probe.gap)
-        each = Evidence(evidence.resampling, np.arange(len(target)))  # in the order of the samples' groups
+        draws = evidence.resampling if len(target) >= FEWEST_GROUPS else None
+        each = Evidence(draws, np.arange(len(target)))  # in the order of the samples' groups
         parts[aggregation] = _judged(together, probe.classes[found.columns], target, inputs, each)
     return parts
 
