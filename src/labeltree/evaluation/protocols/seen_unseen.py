@@ -74,16 +74,16 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         notes.append(
             f"Unseen are {len(found)} tested classes, hidden from training: {some(map(str, found))}."
         )
+    if not 0 < (count := int(unseen[nodes[tested]].sum())) < len(tested):
+        raise DataError(
+            f"no test sample is of {'a seen' if count else 'an unseen'} class; name the "
+            "nodes that the encoder was not trained on with the option unseen"
+        )
     parts: dict[str, ProtocolResult] = {}
     counts: dict[str, int] = {}
     for name, classes in (("seen", ~unseen), ("unseen", unseen)):
         of_kind = classes[nodes.clamp_min(0)]
         test = tested[of_kind[tested]]
-        if not len(test):
-            raise DataError(
-                f"no test sample is of {'an unseen' if name == 'unseen' else 'a seen'} class; name the "
-                "nodes that the encoder was not trained on with the option unseen"
-            )
         train = inputs.learned[of_kind[inputs.learned]]
         if name == "unseen":
             train = torch.cat([train, _finest_of(hidden, test, inputs)])
