@@ -134,3 +134,17 @@ def test_intervals_of_agreement_cover_that_of_so_many_samples() -> None:
         hits += (found.low <= truth) & (truth <= found.high)
     assert (hits / 150 >= 0.88).all()
     assert (hits / 150 <= 0.995).all()
+
+
+def test_agreement_without_room_above_chance_has_no_interval() -> None:
+    every = np.arange(30)
+    pairs = np.repeat(np.arange(15), 2)
+    some = np.where(every % 5 == 0, 0, every)  # few of the singletons are clustered together
+    parts = [Partition.of(*both, every, 30) for both in ((every, some), (pairs, every % 7))]
+    (nmi, ami), found = agreement_intervals(parts, [(0, 1)], Resampling(200))
+    low, high = found.low.reshape(2, 3), found.high.reshape(2, 3)
+    assert np.isnan(ami[[0, 2]]).all()
+    assert np.isnan(low[1, [0, 2]]).all()
+    assert low[1, 1] < ami[1] < high[1, 1]
+    assert (low[0] < nmi).all()
+    assert (nmi < high[0]).all()

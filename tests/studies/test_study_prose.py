@@ -38,6 +38,7 @@ def test_a_page_links_to_nothing_elsewhere() -> None:
     assert inline("[other](../emoji/README.md)") == '<a href="../emoji/README.md">other</a>'
     assert inline("[x](javascript:alert(1))") == "x)"
     assert inline("[x](https://example.org)") == "x"
+    assert inline("[x](//example.org)") == "x"
     assert "onclick" not in re.findall(r"<[^>]*>", inline('[x](a"onclick="b)'))[0].replace("&#34;onclick", "")
 
 

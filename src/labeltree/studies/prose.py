@@ -55,7 +55,7 @@ def inline(text: str) -> Markup:
 
 def _link(match: re.Match[str]) -> str:
     name, place = match[1], match[2]
-    return name if ":" in place else f'<a href="{place}">{name}</a>'
+    return name if ":" in place or place.startswith("//") else f'<a href="{place}">{name}</a>'
 
 
 def _list(first: re.Match[str], lines: list[str]) -> Markup:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.special import xlogy
 
-from labeltree.evaluation.statistics.ends import Interval, centred_ends
+from labeltree.evaluation.statistics.ends import SAME, Interval, centred_ends
 from labeltree.evaluation.statistics.resampling import Resampling
 from labeltree.evaluation.statistics.sums import Floats, divided
 
@@ -56,7 +56,8 @@ class Partition:
     def agreement(self, counts: Floats) -> Floats:
         """``(2, b)`` NMI and AMI where groups count ``(G, b)`` times; NaN where no sample does.
 
-        NMI is that of the samples drawn. AMI takes the chance agreement of all samples for theirs.
+        NMI is that of the samples drawn. AMI takes the chance agreement of all samples for theirs; where
+        that leaves no room, as nearly every sample is of a label of its own, it is NaN.
         """
         cells = self.cells @ counts
         sums = [_information(part) for part in (cells, self.labels @ cells, self.clusters @ cells)]
@@ -66,7 +67,7 @@ class Partition:
         mutual = np.maximum(size + divided(sums[0] - sums[1] - sums[2], total), 0.0)
         one = entropy <= 1e-15  # one label and one cluster
         safe = np.where(one, 1.0, entropy)
-        rest = np.where(np.abs(safe - self.expected) > 1e-15, safe - self.expected, 1e-15)
+        rest = np.where(safe - self.expected > SAME, safe - self.expected, np.nan)
         found = np.stack([mutual / safe, (mutual - self.expected) / rest])
         return np.where(total > 0, np.where(one, 1.0, found), np.nan)
 
@@ -81,7 +82,8 @@ def agreement_intervals(
     A sample that is drawn twice agrees with itself, so that the agreement of a draw is greater than that of
     the samples by about as much as theirs is greater than that of endlessly many. So the draws are moved to
     have the samples' agreement as their mean: the intervals say how much another test set of this size would
-    differ, not what a larger one would converge to.
+    differ, not what a larger one would converge to. An AMI that is not defined in every draw has none,
+    nor has a mean of such.
 
     Args:
         partitions: of samples of the same groups.
@@ -98,6 +100,8 @@ def agreement_intervals(
     for part, counts in resampling.batches(groups):
         for number, partition in enumerate(partitions):
             draws[:, number, part] = partition.agreement(counts)
+    undefined = (np.isnan(draws[1]) & ~np.isnan(draws[0]))[: len(partitions)].any(axis=1)
+    value[1, undefined] = np.nan
     there = [np.unique(partition.cells.indices) for partition in partitions]
     sizes = [len(found) for found in there]
     for number, chosen in enumerate(means, start=len(partitions)):
