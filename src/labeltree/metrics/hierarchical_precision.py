@@ -12,6 +12,7 @@ from labeltree.taxonomy import AnyTaxonomy
 __all__ = ["HierarchicalPrecisionScores"]
 
 _TABLE_ELEMENTS = 2**22
+_BLOCK_ELEMENTS = 2**20
 
 
 class HierarchicalPrecisionScores:
@@ -113,13 +114,21 @@ class HierarchicalPrecisionScores:
         self, codes: NDArray[np.int64], heights: NDArray[np.int64], length: int
     ) -> NDArray[np.float64]:
         """(u, length) largest possible sums of the similarities of 1 … length items, per query node."""
+        count, levels = len(codes), len(self.levels)
+        available = np.empty((count, levels))
+        step = max(1, _BLOCK_ELEMENTS // max(heights.shape[1], 1))
+        for start in range(0, count, step):
+            here = heights[start : start + step]
+            cells = here + levels * np.arange(len(here))[:, None]
+            sizes = np.broadcast_to(self.sizes, here.shape)
+            sums = np.bincount(cells.reshape(-1), sizes.reshape(-1), minlength=levels * len(here))
+            available[start : start + step] = sums.reshape(-1, levels)
         own_height = self.taxonomy.height[self.distinct[torch.from_numpy(codes)]].numpy()
-        best = np.empty((len(codes), length))
-        for row, here in enumerate(heights):
-            available = np.bincount(here, self.sizes, minlength=len(self.levels))
-            available[own_height[row]] -= self.leave_one_out
-            taken = np.minimum(available.cumsum(), length).astype(np.int64)
-            best[row] = np.repeat(self.levels, np.diff(taken, prepend=0)).cumsum()
+        available[np.arange(count), own_height] -= self.leave_one_out
+        taken = np.minimum(available.cumsum(axis=1), length).astype(np.int64)
+        taken = np.diff(taken, axis=1, prepend=0)
+        gained = np.repeat(np.tile(self.levels, count), taken.reshape(-1)).reshape(count, length)
+        best: NDArray[np.float64] = torch.from_numpy(gained).cumsum(dim=1).numpy()
         return best
 
     @property
