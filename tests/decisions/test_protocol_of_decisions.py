@@ -1,6 +1,7 @@
 """The protocol `decisions` on a table with and without validation samples, with groups, on hard cases."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,15 @@ def test_coverage_is_near_what_was_asked_for(classifier: str) -> None:
     assert found.scores["cost_height"] <= found.scores["cost_height_of_classes"] + 0.01
     assert len(found.curves["reliability_after_depth_3"]) == len(found.axes["reliability_after_depth_3"])
     assert [note[:18] for note in found.notes] == ["The intervals hold"]
+
+
+def test_classes_that_were_not_learned_break_the_promise_and_a_note_says_so() -> None:
+    table = blurred(2000, 1.0)
+    hidden = torch.isin(table.nodes, TREE.leaves[:2]).numpy()
+    tested = np.asarray(table.split == "test")
+    found = measure(replace(table, split=np.where(hidden & ~tested, "unseen", np.asarray(table.split))))
+    assert found.notes[0].startswith(f"{(hidden & tested).sum()} of {tested.sum()} test samples are of")
+    assert found.scores["coverage_at_0.9"] < 0.85
 
 
 def test_prototypes_need_calibration_most() -> None:

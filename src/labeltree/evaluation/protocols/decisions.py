@@ -22,6 +22,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.decision_findings import DecisionFindings
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.protocol import ProtocolResult, register
+from labeltree.taxonomy import Taxonomy
 
 __all__ = ["DecisionOptions", "decisions"]
 
@@ -110,12 +111,25 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         counts={**rule.counts, "test samples answered": int(judged.sum())},
         notes=notes + found.notes,
     )
+    if unlearned := _unlearned(truth, classes, tree):
+        result.notes.append(
+            f"{unlearned} of {len(truth)} test samples are of classes that were not learned: no calibration "
+            "sample is like them, so that answers hold the truth less often than is promised, and nll is as "
+            "large as numbers allow."
+        )
     if evidence.resampling is not None:
         result.notes.append(
             "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
             "those of samples drawn anew are too large, and bins do not tell by how much."
         )
     return evidence.fill(result)
+
+
+def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:
+    """How many labels have no class at them, below them or above them."""
+    line = tree.ancestors[truth]
+    of_class = ((line >= 0) & (classes.place[line.clamp_min(0)] >= 0)).any(1)
+    return int((~of_class & (classes.counts[truth] == 0)).sum())
 
 
 def _samples(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
