@@ -12,6 +12,7 @@ import yaml
 from labeltree.cli.main import main
 from labeltree.studies import execute as execute_module
 from labeltree.studies import jobs as jobs_module
+from labeltree.studies.beside import baseline_digests
 from labeltree.studies.execute import execute, rewrite
 from labeltree.studies.listing import list_study
 from labeltree.studies.plan import StudyError, read_study
@@ -93,6 +94,32 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, done: dict[str, Any]) ->
     done["names"].clear()
     execute(file, jobs=1, only=["B"])
     assert done["names"] == ["b-seed0", "b-seed1", "b-seed2"]
+
+
+def test_baselines_that_the_study_has_no_more_leave_the_tables(
+    tmp_path: Path, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(study: Any, runs: Path, book: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "method": f"{kind} of nowhere",
+                "seed": seed,
+                "settings": digest,
+                "scores": {"features/top1": 0.1},
+            }
+            for seed in study.seeds
+            for kind, digest in baseline_digests(study, seed).items()
+            if not book.settled(digest)
+        ]
+
+    monkeypatch.setattr(execute_module, "baselines", measured)
+    page = execute(write(tmp_path, baselines=["raw", "start"]), jobs=1).tables.read_text("utf-8")
+    assert "| raw of nowhere |" in page
+    assert "| start of nowhere |" in page
+    page = execute(write(tmp_path, baselines=["raw"]), jobs=1).tables.read_text("utf-8")
+    assert "| raw of nowhere |" in page
+    assert "start of nowhere" not in page
+    assert "start of nowhere" not in (tmp_path / "results.json").read_text("utf-8")
 
 
 def test_a_failure_loses_nothing_else(tmp_path: Path, done: dict[str, Any]) -> None:

@@ -141,6 +141,19 @@ def test_the_page_of_a_grid(tmp_path: Path) -> None:
     assert "Not finished: 14 of 15 runs" in to_markdown(study_blocks(path, study, results[1:], {}))
 
 
+def test_named_protocols_show_the_columns_that_the_study_names(tmp_path: Path) -> None:
+    changes = {"grid": {}, "evaluation": {"protocols": ["knn"]}}
+    scores = {"features/top1": 0.5, "knn/features.top1": 0.6, "knn/features.recall": 0.7}
+    for columns, shown in (([], True), (["knn/features.top1"], False)):
+        study = study_of(tmp_path, **changes, columns=columns)
+        results = [{"method": m.name, "seed": 0, "scores": scores} for m in study.methods]
+        page = to_markdown(study_blocks(tmp_path / "study.yaml", study, results, {}))
+        assert ("features.recall" in page) is shown
+        assert ("All numbers of knn: `table.csv`" in page) is not shown
+        assert "features.top1" in page
+        assert "## Features" in page
+
+
 def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
     study = study_of(tmp_path)
     blocks = study_blocks(tmp_path / "study.yaml", study, results_of(study), {})

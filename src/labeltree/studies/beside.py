@@ -20,7 +20,14 @@ from labeltree.training.embed import embed_source
 from labeltree.training.settled import settle
 from labeltree.training.trainee import open_recipe_source, prepare
 
-__all__ = ["baselines"]
+__all__ = ["baseline_digests", "baselines"]
+
+
+def baseline_digests(study: Study, seed: int) -> dict[str, str]:
+    """By kind, what names all that the baselines of a seed depend on: the samples are the first method's."""
+    method = study.methods[0]
+    digest = study.digest(method, method.trials[0], seed)
+    return {kind: f"{digest}-{kind}" for kind in study.baselines}
 
 
 def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
@@ -31,13 +38,10 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
     """
     rows, measured = [], dict[str, dict[str, Any]]()
     for seed in study.seeds:
-        method = study.methods[0]
-        settings = {
-            kind: f"{study.digest(method, method.trials[0], seed)}-{kind}" for kind in study.baselines
-        }
+        settings = baseline_digests(study, seed)
         if all(book.settled(digest) for digest in settings.values()):
             continue
-        recipe = study.recipe(method, method.trials[0], seed)
+        recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
         settled = settle(recipe, source)
         modality = encoder_modality(settled.encoder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,15 @@ class Book:
     def settled(self, digest: str) -> bool:
         """Whether a result of just these settings is known."""
         return any(row.get("settings") == digest for row in self._rows.values())
+
+    def keep_baselines(self, digests: Collection[str]) -> None:
+        """Forget the baselines of other settings than these: the study has them no more."""
+        names = {method.name for method in self._study.methods}
+        self._rows = {
+            key: row
+            for key, row in self._rows.items()
+            if key[0] in names or "train_loss" in row or row.get("settings") in digests
+        }
 
     def row(self, name: str, seed: int) -> dict[str, Any] | None:
         """The result of a method or baseline."""

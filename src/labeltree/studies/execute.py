@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeltree.studies.beside import baselines
+from labeltree.studies.beside import baseline_digests, baselines
 from labeltree.studies.book import Book
 from labeltree.studies.jobs import default_jobs, do_tasks
 from labeltree.studies.output import write_tables
@@ -79,6 +79,7 @@ def execute(
     do(tasks)
     for row in baselines(study, runs, book):
         book.add(row["method"], row["seed"], {"settings": row["settings"], "scores": row["scores"]})
+    book.keep_baselines({d for seed in study.seeds for d in baseline_digests(study, seed).values()})
     book.write()
     return Executed(write_tables(path, study, book), book.failures)
 

@@ -57,9 +57,13 @@ def study_blocks(
     else:
         if study.columns:
             blocks += [Heading("Main scores"), _main(summary, study_columns(study, summary))]
+        elsewhere = [role for role in summary.roles if study.columns and role in _protocols(study)]
         for role in summary.roles:
             own = [column for column in summary.columns if column.startswith(f"{role}/")]
-            blocks += [Heading(role.capitalize()), _flat(summary, own)]
+            if role not in elsewhere:
+                blocks += [Heading(role.capitalize()), _flat(summary, own)]
+        if elsewhere:
+            blocks.append(Text(f"All numbers of {', '.join(elsewhere)}: `table.csv`."))
     blocks += paper_blocks(study, summary)
     if not study.grid:
         blocks += _losses(results)
@@ -70,6 +74,11 @@ def study_blocks(
 def study_columns(study: Study, summary: Summary) -> list[str]:
     """The columns that the study shows, or usual ones; of those that were measured."""
     return [column for column in study.columns or _DEFAULT_COLUMNS if column in summary.columns]
+
+
+def _protocols(study: Study) -> list[str]:
+    """The named protocols of the study: they have a hundred columns, of which it names the main ones."""
+    return [*study.evaluation.get("protocols", ())]
 
 
 def _made(path: Path, study: Study) -> str:
