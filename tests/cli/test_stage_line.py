@@ -2,6 +2,7 @@
 
 import io
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +27,8 @@ class Terminal(io.StringIO):
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_AFTER_S", 0.0)
     monkeypatch.setattr(progress, "_EVERY_S", 0.001)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 7.0))
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 def test_elsewhere_nothing_is_said() -> None:

@@ -89,6 +89,8 @@ def test_whole_categories_are_drawn_at_a_depth(source: Source) -> None:
     assert set().union(*drawn) == {"mammal", "fish", "worm"}
     with pytest.raises(DataError, match="only 2 can be hidden"):
         choose_unseen(source, 3, depth=2)
+    with pytest.raises(DataError, match="unseen_depth is 4, but the tree ends at depth 3"):
+        choose_unseen(source, 1, depth=4)
 
 
 def test_a_class_without_test_samples_is_not_drawn(source: Source) -> None:

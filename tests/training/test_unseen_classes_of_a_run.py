@@ -134,7 +134,9 @@ def test_texts_and_wrong_settings(tmp_path: Path) -> None:
     assert (opened(unseen_classes=1, unseen_depth=1) == UNSEEN).sum() > 30
     with pytest.raises(DataError, match="only 4 can be hidden"):
         opened(unseen_classes=0.9)
-    with pytest.raises(ValueError, match=r"unseen_classes is 1.5; it must be 1 or more, a share"):
+    with pytest.raises(
+        ValueError, match=r"unseen_classes is 1.5; it must be a whole number of 1 or more, a share"
+    ):
         opened(unseen_classes=1.5)
     with pytest.raises(ValueError, match="unseen_depth is 1, which has no effect unless unseen_classes is"):
         opened(unseen_classes=["a"], unseen_depth=1)

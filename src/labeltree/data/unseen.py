@@ -47,11 +47,12 @@ def choose_unseen(
 
     Raises:
         TaxonomyError: If a name is no node.
-        DataError: If so many cannot be hidden, or a named node has no sample outside the test split.
+        DataError: If so many cannot be hidden, a named node has no sample outside the test split, or the tree
+            ends above the depth.
         ValueError: If the number or the share is none.
     """
     if isinstance(wanted, int | float) and not (wanted >= 1 if isinstance(wanted, int) else 0 < wanted < 1):
-        raise ValueError(f"unseen_classes is {wanted}; a number is 1 or more, a share between 0 and 1")
+        raise ValueError(f"unseen_classes is {wanted}; a whole number is 1 or more, a share between 0 and 1")
     outside = np.asarray(source.split) != "test"
     own = source.nodes > 0
     learned = source.nodes[own & torch.from_numpy(outside)]
@@ -85,6 +86,8 @@ def _drawn(
     able = torch.from_numpy(np.intersect1d(learned.numpy(), tested.numpy()))
     able = able[finest[able]]
     if depth is not None:
+        if depth > tree.max_depth:
+            raise DataError(f"unseen_depth is {depth}, but the tree ends at depth {tree.max_depth}")
         # A class at a depth need not have its finest labels on both sides: items may be new in the test.
         both = [tree.ancestors[part, tree.depth[part].clamp(max=depth)] for part in (learned, tested)]
         coarse = torch.unique(tree.ancestors[:, : depth + 1][finest].amax(1))

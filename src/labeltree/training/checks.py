@@ -73,7 +73,11 @@ def check_ranges(recipe: Recipe) -> None:
         ("inner_share", 0 <= r.inner_share < 1, "in [0, 1)"),
         ("taxonomy_noise", 0 <= r.taxonomy_noise <= 1, "a share, 0 to 1"),
         ("label_noise", 0 <= r.label_noise <= 1, "a probability, 0 to 1"),
-        ("unseen_classes", _hides_some(r.unseen_classes), "1 or more, a share between 0 and 1, or nodes"),
+        (
+            "unseen_classes",
+            _hides_some(r.unseen_classes),
+            "a whole number of 1 or more, a share between 0 and 1, or nodes",
+        ),
         ("unseen_depth", r.unseen_depth is None or r.unseen_depth >= 1, "1 or more"),
         ("adapter", r.adapter is None or r.adapter >= 1, "1 or more"),
         ("deletion", 0 <= r.deletion < 1, "in [0, 1)"),
