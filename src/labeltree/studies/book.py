@@ -94,13 +94,14 @@ class Book:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """All rows in the order of the study, baselines last; none of methods that it no longer has."""
+        """All rows in the order of the study, baselines last; none of methods or baselines that it no longer has."""
         names = [method.name for method in self._study.methods]
         order = {name: place for place, name in enumerate(names)}
         rows = [
             row
             for (name, seed), row in self._rows.items()
-            if seed in self._study.seeds and (name in order or "train_loss" not in row)
+            if seed in self._study.seeds
+            and (name in order or (bool(self._study.baselines) and "train_loss" not in row))
         ]
         return sorted(rows, key=lambda row: order.get(row["method"], len(order)))
 
