@@ -94,7 +94,7 @@ class Book:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """All rows in the order of the study, baselines last; none of methods or baselines that it no longer has."""
+        """All rows in the order of the study, baselines last; none that it no longer has."""
         names = [method.name for method in self._study.methods]
         order = {name: place for place, name in enumerate(names)}
         rows = [
