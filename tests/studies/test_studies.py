@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
+from labeltree.evaluation import EvaluationResult
+from labeltree.runs import RunFolder
 from labeltree.studies.beside import baselines
 from labeltree.studies.book import Book
 from labeltree.studies.execute import execute
 from labeltree.studies.listing import list_study
 from labeltree.studies.output import study_table
 from labeltree.studies.plan import StudyError, read_study
+from labeltree.studies.task import measured_as
 from labeltree.training.reading import RecipeError
 
 
@@ -174,6 +177,12 @@ def test_a_run_is_measured_again_when_only_the_evaluation_changes(
     assert {row["method"] for row in rows} == {"SupCon", "raw pixels", "untrained encoder"}
     assert all("features/recall_at_3" in row["scores"] for row in rows)
     assert not any("features/recall_at_10" in row["scores"] for row in rows)
+    for metrics in (tmp_path / "runs").glob("*/metrics.json"):  # is what an evaluation writes, and more
+        content = json.loads(metrics.read_text("utf-8"))
+        assert EvaluationResult.from_dict(content).settings.recall_ks == (3,)
+        digest = content.pop("digest")
+        metrics.write_text(json.dumps({**content, "settings": digest}), "utf-8")
+        assert measured_as(RunFolder(metrics.parent)) == digest, "as older versions wrote it"
 
 
 def test_a_run_of_other_settings_is_set_aside_and_done_again(image_folder: Path, tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ class EvaluationResult:
                 notes=list(content["notes"]),
                 settings=EvaluationSettings(**settings),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the result of an evaluation is incomplete: {error}; evaluate again") from error
 
 

@@ -58,7 +58,7 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
                 key = _digest(table)
                 if key not in measured:
                     measured[key] = measure(study, table, source, module)
-                folder.write_json(folder.metrics, {**measured[key], "settings": digest})
+                folder.write_json(folder.metrics, {**measured[key], "digest": digest})
                 recipe.save(folder.recipe)
             scores = scores_of(json.loads(folder.metrics.read_text("utf-8")))
             rows.append({"method": names[kind], "seed": seed, "settings": digest, "scores": scores})

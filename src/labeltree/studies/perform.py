@@ -69,7 +69,7 @@ def _measure_run(study: Study, folder: RunFolder, digest: str) -> None:
     table = embed_source(trainee.module, trainee.source, trainee.labels)
     metrics = measure(study, table, trainee.source, trainee.module)
     seconds = round(time.monotonic() - begun, 1)
-    folder.write_json(folder.metrics, {**metrics, "settings": digest, "seconds": seconds})
+    folder.write_json(folder.metrics, {**metrics, "digest": digest, "seconds": seconds})
     print(f"{folder.path.name}: evaluated", flush=True)
 
 

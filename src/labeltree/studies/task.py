@@ -80,7 +80,8 @@ def measured_as(folder: RunFolder) -> str | None:
     if not folder.metrics.is_file():
         return None
     try:
-        digest = json.loads(folder.metrics.read_text("utf-8")).get("settings")
+        content = json.loads(folder.metrics.read_text("utf-8"))
+        digest = content.get("digest", content.get("settings"))  # where the digest once stood
     except (ValueError, AttributeError):
         return None
     return digest if isinstance(digest, str) else None
