@@ -95,7 +95,7 @@ def test_half_split_joins_groups_that_share_an_instance() -> None:
         assert len(set(half[:4].tolist())) == 1
         assert half[6] == half[7]
         assert half[0] != half[6], "the two largest are on two sides"
-    with pytest.raises(DataError, match="1 group"):
+    with pytest.raises(DataError, match="all are of one group"):
         half_split(table, torch.tensor([True] * 4 + [False] * 4), 0)
 
 

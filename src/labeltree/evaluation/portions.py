@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from labeltree.data.splits import split_by_group
+from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 
 __all__ = ["half_split", "ranked_in_label", "share_of_labels", "thin_out"]
@@ -46,6 +47,11 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
     if groups is None or len(np.unique(groups)) == len(ids):
         rank, size = ranked_in_label(labels, seed)
         chosen = rank < (size + 1) // 2
+    elif len(np.unique(groups)) == 1:
+        raise DataError(
+            f"{len(rows)} samples are to be halved, but all are of one group, which no half may part; give the "
+            "table a column 'split', or other groups"
+        )
     else:
         chosen = torch.ones(len(ids), dtype=torch.bool)
         chosen[split_by_group(labels.numpy(), groups, ids, share=0.5, seed=seed)] = False
