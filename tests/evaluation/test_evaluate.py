@@ -231,6 +231,8 @@ def test_a_foreign_or_broken_result_is_refused(table: EmbeddingTable, taxonomy: 
     content = evaluate(table, taxonomy).to_dict()
     with pytest.raises(DataError, match="format is 99"):
         EvaluationResult.from_dict({**content, "format": 99})
+    with pytest.raises(DataError, match="incomplete"):
+        EvaluationResult.from_dict({**content, "settings": "1f6d"})
     del content["notes"]
     with pytest.raises(DataError, match="notes"):
         EvaluationResult.from_dict(content)

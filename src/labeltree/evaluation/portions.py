@@ -49,8 +49,8 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
         chosen = rank < (size + 1) // 2
     elif len(np.unique(groups)) == 1:
         raise DataError(
-            f"{len(rows)} samples are to be halved, but all are of one group, which no half may part; give the "
-            "table a column 'split', or other groups"
+            f"{len(rows)} samples are to be halved, but all are of one group, which no half may part; give "
+            "the table a column 'split', or other groups"
         )
     else:
         chosen = torch.ones(len(ids), dtype=torch.bool)
