@@ -82,7 +82,8 @@ def _protocols(study: Study) -> list[str]:
 
 
 def _made(path: Path, study: Study) -> str:
-    seeds = f"{len(study.seeds)} seed{'s' * (len(study.seeds) > 1)} a method ({', '.join(map(str, study.seeds))})"
+    several = "s" * (len(study.seeds) > 1)
+    seeds = f"{len(study.seeds)} seed{several} a method ({', '.join(map(str, study.seeds))})"
     trials = len(study.methods[0].trials)
     choice = (
         "Every method has the settings that the file names; nothing was chosen."
