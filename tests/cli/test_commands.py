@@ -100,6 +100,21 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "theirs" / "report.html").is_file()
 
 
+def test_a_protocol_that_does_not_apply_costs_no_other(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evaluate", trained, "--out", tmp_path, "--protocols", "per-group", "knn"]
+    assert run(*words) == 2
+    captured = capsys.readouterr()
+    assert "protocol 'per-group': no two test samples are in one group" in captured.err
+    assert "All else was measured and written" in captured.err
+    protocols = json.loads((tmp_path / "metrics.json").read_text("utf-8"))["methods"].popitem()[1][
+        "protocols"
+    ]
+    assert protocols["knn"]["scores"]
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_taxonomy_commands(image_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("taxonomy", "show", image_folder) == 0
     assert "poodle" in capsys.readouterr().out

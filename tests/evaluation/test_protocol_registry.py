@@ -98,11 +98,11 @@ def test_names_and_options_are_checked_before_anything_is_measured(
             register(name, summary="", source="")
 
 
-def test_an_undefined_protocol_is_an_error_by_name_and_a_note_under_all(
-    taxonomy: Taxonomy, table: EmbeddingTable
-) -> None:
-    with pytest.raises(DataError, match="protocol 'seen-unseen': no test sample is of an unseen class"):
-        evaluate(table, taxonomy, protocols=["seen-unseen"])
+def test_an_undefined_protocol_costs_no_other(taxonomy: Taxonomy, table: EmbeddingTable) -> None:
+    found = evaluate(table, taxonomy, protocols=["seen-unseen", "knn"]).main.protocols
+    assert "no test sample is of an unseen class" in str(found["seen-unseen"].refusal)
+    assert found["knn"].refusal is None
+    assert found["knn"].scores
     assert "Not measured" in describe_skipped(taxonomy, table)
 
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.errors import DataError
+
+if TYPE_CHECKING:
+    from labeltree.evaluation import EvaluationResult
 
 
 def run(arguments: list[str]) -> None:
@@ -113,6 +120,15 @@ def run(arguments: list[str]) -> None:
     if options.protocols:
         print(f"\n{protocol_table(done.result)}")
     print(f"\nmetrics: {done.metrics}\nreport:  {done.report}\n{_next(options, done.metrics.parent)}")
+    refused = _refused(done.result, options.protocols)
+    if refused:
+        raise DataError(f"{refused} All else was measured and written.")
+
+
+def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
+    """Which protocols that were asked for by name do not go with the data, and why."""
+    found = {name: result.main.protocols[name].refusal for name in asked if name in result.main.protocols}
+    return " ".join(f"protocol '{name}': {reason}" for name, reason in found.items() if reason)
 
 
 def _next(options: argparse.Namespace, written: Path) -> str:

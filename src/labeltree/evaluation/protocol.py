@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs, Second
-from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 
 __all__ = [
     "Inputs",
@@ -154,7 +154,7 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     except DataError as error:
         if strict:
             raise DataError(f"protocol '{entry.name}': {error}") from error
-        return ProtocolResult(entry.summary, notes=[f"Not measured: {error}."])
+        return ProtocolResult(entry.summary, notes=[f"{NOT_MEASURED}{error}."])
 
 
 def _load() -> None:

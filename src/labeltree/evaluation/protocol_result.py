@@ -8,9 +8,11 @@ from typing import Any
 
 from labeltree.evaluation.plain import Bounds, bounds, curves, number, numbers
 
-__all__ = ["ProtocolResult"]
+__all__ = ["NOT_MEASURED", "ProtocolResult"]
 
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
+NOT_MEASURED = "Not measured: "
+"""What the only note of a result begins with whose protocol is not defined for the table."""
 _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
 
@@ -49,6 +51,12 @@ class ProtocolResult:
     depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
     node_intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     curve_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing was measured; None where something was."""
+        first = self.notes[0] if self.notes and not self.scores else ""
+        return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else None
 
     @classmethod
     def joined(
