@@ -98,11 +98,15 @@ class Inputs:
             settings.resamples, confidence=settings.confidence, seed=settings.seed, progress=self.progress
         )
 
+    @cached_property
+    def units(self) -> Tensor | None:
+        """``(n,)`` which rows are drawn together: of one group, else of one sample; None = each by itself."""
+        groups = drawn_groups(self.table, self.samples.test)
+        return self.table.instances if groups is None else groups
+
     def evidence(self, rows: Tensor) -> Evidence:
         """For the outcomes of some rows ``(m,)``: those of a group, or of a sample, are drawn together."""
-        groups = drawn_groups(self.table, self.samples.test)
-        column = self.table.instances if groups is None else groups
-        return Evidence(self.resampling, (rows if column is None else column[rows]).numpy())
+        return Evidence(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
 
     def judge(self, predicted: Tensor, title: str = "") -> ProtocolResult:
         """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`."""

@@ -84,10 +84,8 @@ def _in_processes(
         for process in running:
             try:
                 process.wait(_PATIENCE)
-            except (
-                subprocess.TimeoutExpired
-            ):  # it ignores Ctrl-C, as whatever a shell starts behind itself does
-                process.terminate()
+            except subprocess.TimeoutExpired:
+                process.terminate()  # it ignores Ctrl-C, as whatever a shell starts behind itself does
                 process.wait()
 
 
