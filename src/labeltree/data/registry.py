@@ -14,7 +14,8 @@ from labeltree.cache import data_home
 from labeltree.data.images.files import OnError
 from labeltree.data.progress import Progress
 from labeltree.data.source import Source
-from labeltree.errors import DataError
+from labeltree.errors import DataError, LabeltreeError
+from labeltree.plugins import load_plugins
 
 __all__ = [
     "DatasetEntry",
@@ -132,7 +133,19 @@ class DatasetEntry:
             "progress": progress,
         }
         asked = inspect.signature(self.opener).parameters
-        return self.opener(**{key: value for key, value in given.items() if key in asked})
+        theirs = not self.opener.__module__.startswith("labeltree.")
+        where = f"the reader of data set '{self.name}' ({self.opener.__module__})"
+        try:
+            source = self.opener(**{key: value for key, value in given.items() if key in asked})
+        except (LabeltreeError, OSError):
+            raise
+        except Exception as error:
+            if not theirs:
+                raise
+            raise DataError(f"{where} failed: {type(error).__name__}: {error}") from error
+        if theirs and not isinstance(source, Source):
+            raise DataError(f"{where} returned {type(source).__name__}; it must return a Source")
+        return source
 
 
 def register_dataset(
@@ -187,7 +200,11 @@ def register_download(name: str, *, what: str, summary: str, licence: str, size:
 
 
 def list_datasets(pattern: str = "*") -> list[str]:
-    """Names of the data sets that match a pattern with ``*`` and ``?``, sorted."""
+    """Names of the data sets that match a pattern with ``*`` and ``?``, sorted.
+
+    Other packages add theirs through the entry point group ``labeltree.datasets``.
+    """
+    load_plugins("datasets")
     return sorted(fnmatch.filter(_entries, pattern))
 
 
@@ -197,6 +214,7 @@ def get_dataset(name: str) -> DatasetEntry:
     Raises:
         DataError: If there is none, with the nearest names.
     """
+    load_plugins("datasets")
     if name in _entries:
         return _entries[name]
     near = difflib.get_close_matches(name, _entries, 3)

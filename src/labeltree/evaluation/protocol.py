@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
+from labeltree.plugins import load_plugins
 
 __all__ = [
     "Inputs",
@@ -146,17 +147,30 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
         strict: raise where it is not defined for this table; else say so in the notes of an empty result.
 
     Raises:
-        DataError: if it is strict and not defined for this table.
+        DataError: if it is strict and not defined for this table, or is another package's and fails.
     """
     options = entry.choose(inputs.settings.options.get(entry.name, {}))
     try:
-        return entry.run(inputs, options)
+        return _checked(entry, entry.run(inputs, options))
     except DataError as error:
-        if strict:
-            raise DataError(f"protocol '{entry.name}': {error}") from error
-        return ProtocolResult(entry.summary, notes=[f"{NOT_MEASURED}{error}."])
+        reason = str(error)
+    except Exception as error:
+        if entry.run.__module__.startswith("labeltree."):
+            raise
+        reason = f"{entry.run.__module__} failed: {type(error).__name__}: {error}"
+    if strict:
+        raise DataError(f"protocol '{entry.name}': {reason}")
+    return ProtocolResult(entry.summary, notes=[f"{NOT_MEASURED}{reason}."])
+
+
+def _checked(entry: ProtocolEntry, result: object) -> ProtocolResult:
+    if not isinstance(result, ProtocolResult):
+        raise DataError(f"it returned {type(result).__name__}; it must return a ProtocolResult")
+    return result
 
 
 def _load() -> None:
-    """Let the protocols of this package register themselves."""
+    """Let the protocols of this package register themselves, and then those of others."""
     import labeltree.evaluation.protocols  # noqa: F401
+
+    load_plugins("protocols")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeltree.models.encoder import Encoder, Modality
+from labeltree.plugins import load_plugins
 
 __all__ = ["EncoderEntry", "register_encoder", "registered_encoders"]
 
@@ -83,5 +84,6 @@ def register_encoder(
 
 
 def registered_encoders() -> dict[str, EncoderEntry]:
-    """All registered encoders by name, a copy."""
+    """All registered encoders by name, a copy; those of other packages (``labeltree.encoders``) among them."""
+    load_plugins("encoders")
     return dict(_ENTRIES)

@@ -5,8 +5,8 @@ Importing this registers them. Another package adds its own through the entry po
 """
 
 import importlib
-import warnings
-from importlib.metadata import entry_points
+
+from labeltree.plugins import load_plugins
 
 __all__: list[str] = []
 
@@ -16,8 +16,4 @@ _FAMILIES = ("contrastive", "mlcl", "coarse", "semantic", "classifiers")
 for _family in _FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
 
-for _entry in entry_points(group="labeltree.objectives"):
-    try:
-        _entry.load()
-    except Exception as error:  # one broken package must not take all objectives away
-        warnings.warn(f"the objectives of '{_entry.value}' cannot be loaded: {error}", stacklevel=1)
+load_plugins("objectives")
