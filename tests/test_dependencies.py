@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +60,7 @@ def test_imports_and_dependencies_are_the_same() -> None:
 
 def test_versions_of_all_dependencies_are_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    wanted = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     names = {re.split(r"[^\w-]", requirement)[0].lower().replace("_", "-") for requirement in wanted}
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines if "==" in line}

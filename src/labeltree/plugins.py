@@ -1,4 +1,4 @@
-"""What other installed packages add: they name modules as entry points, and a broken one takes nothing away."""
+"""What other installed packages add through entry points; a broken package takes nothing away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _loaded: set[str] = set()
 
 
 def load_plugins(kind: str) -> None:
-    """Import the modules that other packages name in the entry point group ``labeltree.KIND``, once a process.
+    """Import the modules that other packages name under the entry point group ``labeltree.KIND``, once.
 
     A module registers what it adds when it is imported. One that cannot be imported is left out with a
     warning that names it and its package.

@@ -44,7 +44,8 @@ def test_others_can_add_theirs():
         opened.append((image_size, channels))
 
     assert "mine" in list_datasets()
-    open_source("mine", image_size=8, channels=1)
+    with pytest.raises(DataError, match="returned NoneType; it must return a Source"):
+        open_source("mine", image_size=8, channels=1)
     assert opened == [(8, 1)]
     with pytest.raises(DataError, match="'mine' cannot be downloaded"):
         fetch("mine")

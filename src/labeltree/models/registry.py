@@ -84,6 +84,6 @@ def register_encoder(
 
 
 def registered_encoders() -> dict[str, EncoderEntry]:
-    """All registered encoders by name, a copy; those of other packages (``labeltree.encoders``) among them."""
+    """All registered encoders by name, a copy; also those of other packages (``labeltree.encoders``)."""
     load_plugins("encoders")
     return dict(_ENTRIES)
