@@ -38,8 +38,8 @@ class BalancedBatchSampler(BatchSampler):
             classes.
         repeat: see above.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process.
-        world_size: number of processes.
+        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; likewise.
         drop_last: must be True, since every batch is full.
 
     Raises:
@@ -72,8 +72,8 @@ class BalancedBatchSampler(BatchSampler):
         samples_per_class: int | None = None,
         repeat: bool = False,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
         self._tree = taxonomy

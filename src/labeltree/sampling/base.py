@@ -3,30 +3,38 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from operator import index
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from torch import distributed
+from torch.utils.data import Sampler
 
 __all__ = ["BatchSampler", "IntArray"]
 
 IntArray = NDArray[np.int64]
 
 
-class BatchSampler(ABC):
+class BatchSampler(Sampler[list[int]], ABC):
     """Batches of sample positions, the same whoever asks for them and whenever.
 
-    A sampler keeps no position: `batches(epoch, start)` is a pure function of the constructor's arguments,
-    the epoch and the number of batches that were consumed already, so resuming is starting there. The epoch
-    is drawn once for all ranks, and rank r takes every `world_size`-th batch of it, so the ranks are disjoint
-    and equally long without talking to each other. The epoch drawn last is kept.
+    Give it to a loader as `DataLoader(data, batch_sampler=sampler)`. Each pass over it is an epoch, the next
+    one after the last; `set_epoch` says which comes next. `batches(epoch, start)` is what a pass gives, as a
+    pure function of the constructor's arguments, the epoch and the number of batches that were consumed
+    already, so resuming is starting there. The epoch is drawn once for all ranks, and rank r takes every
+    `world_size`-th batch of it, so the ranks are disjoint and equally long without talking to each other. The
+    epoch drawn last is kept.
+
+    A sampler divides the samples over the processes of `torch.distributed` itself. Lightning must not do so
+    again: `Trainer(use_distributed_sampler=False)`; it then calls `set_epoch` at every epoch.
 
     Args:
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process.
-        world_size: number of processes.
+        rank: of this process; None: that of `torch.distributed`, asked for whenever batches are, and 0
+            without it.
+        world_size: number of processes; None likewise, and 1.
         drop_last: every batch has exactly B samples, and the samples that do not fill one batch on every rank
             are left out of the epoch. Otherwise each rank gets one more, shorter batch, of the same size on
             all ranks and without padding: at most `world_size - 1` samples are left out.
@@ -35,26 +43,63 @@ class BatchSampler(ABC):
         ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
     """
 
+    def __new__(cls, *args: Any, **_: Any) -> Self:
+        """Refuse what Lightning makes of a batch sampler where it divides the samples itself."""
+        if args and isinstance(args[0], Sampler):
+            raise TypeError(
+                f"{cls.__name__} was given a {type(args[0]).__name__} in place of its first argument, as "
+                "Lightning does to divide samples over devices; this sampler does that itself: set "
+                "Trainer(use_distributed_sampler=False)"
+            )
+        return super().__new__(cls)
+
     def __init__(
         self,
         nodes: ArrayLike,
         batch_size: int,
         *,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
         self.nodes = _as_labels(nodes)
         self.batch_size = _at_least("batch_size", batch_size, 1)
         self.seed = _at_least("seed", seed, 0)
-        self.world_size = _at_least("world_size", world_size, 1)
-        self.rank = _at_least("rank", rank, 0)
         self.drop_last = bool(drop_last)
-        if self.rank >= self.world_size:
-            raise ValueError(f"rank is {rank}, expected less than world_size, which is {world_size}")
-        self._full, self._short = self._count_batches()
+        self._asks = rank is None and world_size is None
+        self._next = (0, 0)
         self._drawn: tuple[int, Any] | None = None
+        self.rank, self.world_size = _place()
+        if not self._asks:
+            self.world_size = _at_least("world_size", 1 if world_size is None else world_size, 1)
+            self.rank = _at_least("rank", 0 if rank is None else rank, 0)
+        if self.rank >= self.world_size:
+            raise ValueError(f"rank is {rank}, expected less than world_size, which is {self.world_size}")
+        self._full, self._short = self._count_batches()
+
+    @property
+    def sampler(self) -> Self:
+        """The sampler itself: where Lightning looks for `set_epoch`."""
+        return self
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """Say what the next pass gives: `batches(epoch, start)`.
+
+        Args:
+            epoch: counted from 0.
+            start: the number of batches of this epoch that were consumed before.
+        """
+        self._next = (_at_least("epoch", epoch, 0), _at_least("start", start, 0))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches of the next epoch, lists of B positions in `nodes`; see `set_epoch`."""
+        # A pass begins with its first batch: a loader makes iterators that it never uses.
+        epoch, start = self._next
+        found = self.batches(epoch, start)
+        self._next = (epoch + 1, 0)
+        for batch in found:
+            yield batch.tolist()
 
     @property
     def repeats(self) -> bool:
@@ -68,6 +113,7 @@ class BatchSampler(ABC):
 
     def __len__(self) -> int:
         """Batches an epoch on this rank; the same on every rank."""
+        self._find_place()
         return self._full + (self._short > 0)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[IntArray]:
@@ -78,12 +124,14 @@ class BatchSampler(ABC):
             start: the number of batches of this epoch that were consumed before; `len(self)` gives none.
         """
         epoch, start = _at_least("epoch", epoch, 0), _at_least("start", start, 0)
+        self._find_place()
         if start > len(self):
             raise ValueError(f"start is {start}, expected at most the {len(self)} batches of an epoch")
         return self._iterate(epoch, start)
 
     def epoch_order(self, epoch: int) -> IntArray:
         """(len(self), B) the batches of an epoch, a row each; a short last batch is followed by -1."""
+        self._find_place()
         order = self._flat_order(_at_least("epoch", epoch, 0))
         size, world, rank = self.batch_size, self.world_size, self.rank
         rows = order[: self._full * world * size].reshape(self._full, world, size)[:, rank].copy()
@@ -95,6 +143,13 @@ class BatchSampler(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_drawn": None}  # a process that gets the sampler draws its epochs itself
+
+    def _find_place(self) -> None:
+        """Count anew where the processes have met since: a sampler may be made before they do."""
+        if self._asks and (self.rank, self.world_size) != _place():
+            self.rank, self.world_size = _place()
+            self._drawn = None
+            self._full, self._short = self._count_batches()
 
     def _iterate(self, epoch: int, start: int) -> Iterator[IntArray]:
         order = self._flat_order(epoch)
@@ -129,6 +184,7 @@ class BatchSampler(ABC):
 
     def _epoch(self, epoch: int) -> Any:
         """What `_draw` gave for this epoch, drawn now unless it is the epoch drawn last."""
+        self._find_place()
         if self._drawn is None or self._drawn[0] != epoch:
             self._drawn = None  # two epochs of a large data set need not be held at once
             self._drawn = (epoch, self._draw(np.random.default_rng([self.seed, epoch])))
@@ -156,6 +212,13 @@ def _as_labels(nodes: ArrayLike) -> IntArray:
     if len(labels) and labels.min() < -1:
         raise ValueError(f"nodes holds {labels.min()}, expected node numbers, or -1 where a label is missing")
     return labels
+
+
+def _place() -> tuple[int, int]:
+    """The rank of this process and the number of processes."""
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    return 0, 1
 
 
 def _at_least(name: str, value: int, least: int) -> int:

@@ -45,8 +45,8 @@ class ClassBalancedBatchSampler(BatchSampler):
         power: from 0 to 1.
         beta: from 0 (as they are) to below 1 (1 would be all classes alike); None: by `power`.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process.
-        world_size: number of processes.
+        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; likewise.
         drop_last: every batch has exactly B samples, if need be by repeating them; otherwise one more,
             shorter batch may follow, as in `BatchSampler`.
 
@@ -81,8 +81,8 @@ class ClassBalancedBatchSampler(BatchSampler):
         power: float = 0.0,
         beta: float | None = None,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
         if not 0 <= power <= 1:

@@ -73,8 +73,8 @@ class HierarchicalBatchSampler(BatchSampler):
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process.
-        world_size: number of processes.
+        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; likewise.
         drop_last: every batch has exactly B samples; otherwise each rank gets one more, shorter batch, see
             `BatchSampler`.
 
@@ -99,8 +99,8 @@ class HierarchicalBatchSampler(BatchSampler):
         batch_size: int,
         *,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
+        rank: int | None = None,
+        world_size: int | None = None,
         drop_last: bool = True,
     ) -> None:
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
