@@ -89,7 +89,7 @@ def test_ranks_find_their_place_themselves(tmp_path: Path) -> None:
     explicit = [HierarchicalBatchSampler(TREE, NODES, 12, rank=rank, world_size=2) for rank in range(2)]
     assert [found["hierarchical"] for _, _, found, _ in results] == [drawn(s, 0) for s in explicit]
     for name in ("random", "hierarchical", "balanced"):
-        both = [sum(found[name], []) for _, _, found, _ in results]
+        both = [[i for batch in found[name] for i in batch] for _, _, found, _ in results]
         assert len(both[0]) == len(both[1]) == 36
         assert not set(both[0]) & set(both[1])
 
