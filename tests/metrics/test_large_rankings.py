@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics import functional, ranking, reading
+from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.ordering import falling_order
 from labeltree.metrics.placing import Placing
 from labeltree.metrics.ranking import ranked_chunks
@@ -66,7 +67,8 @@ def test_a_part_of_the_queries_leaves_itself_out() -> None:
     rows = torch.tensor([250, 3, 3, 77])
     database = points(300, 2)
     everyone = torch.cat([chunk.order for chunk in ranked_chunks(database, geometry=Sphere(), top=9)])
-    some = ranked_chunks(database[rows], database, rows, geometry=Sphere(), top=9)
+    out = LeftOut.rows(rows.numpy(), len(database))
+    some = ranked_chunks(database[rows], database, out, geometry=Sphere(), top=9)
     assert torch.cat([chunk.order for chunk in some]).tolist() == everyone[rows].tolist()
 
 
@@ -95,7 +97,7 @@ def test_radix_order_is_numpys_stable_order(size: int) -> None:
     scores[:, : len(special)] = special[:size]
     assert (falling_order(scores) == np.argsort(-scores, axis=1, kind="stable")).all()
     own = generator.integers(size, size=3)
-    order = falling_order(scores, own)
+    order = falling_order(scores, (np.arange(3), own))
     assert (order[:, -1] == own).all()
     others = [[j for j in line if j != mine] for line, mine in zip(falling_order(scores), own, strict=True)]
     assert order[:, :-1].tolist() == others

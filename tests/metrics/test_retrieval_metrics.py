@@ -62,7 +62,7 @@ def test_flat_relevance(depth: int | None, leave_one_out: bool, geometry: str, d
     recall = functional.recall_at_k(*arguments, ks=KS, **options, reduction="none")
     recall_mean = functional.recall_at_k(*arguments, ks=KS, **options)
     for k in KS:
-        expected = each(lambda row, k=k: float(any(row[:k])))
+        expected = each(lambda row, k=k: float(any(row[:k])) if any(row) else math.nan)
         close(recall[k], expected)
         close(recall_mean[k], mean(expected))
     for function, reach in ((functional.mean_average_precision, False), (functional.map_at_r, True)):
@@ -133,9 +133,11 @@ def test_one_pass_gives_what_the_functions_give(leave_one_out: bool) -> None:
         each = functional.mean_average_precision(*arguments, **options, reduction="none")
         close(metrics[f"map{suffix}"], each.nanmean().item())
         recall = functional.recall_at_k(*arguments, ks=(1,), **options, reduction="none")[1]
-        assert metrics[f"queries{suffix}"].item() == (~recall.isnan()).sum()
-        without = (each.isnan() & ~recall.isnan()).sum()
-        assert metrics[f"queries_without_relevant{suffix}"].item() == without
+        labels = QUERIES[1] if depth is None else functional.nodes_at_depth(QUERIES[1], TAXONOMY, depth)
+        assert metrics[f"queries{suffix}"].item() == (labels >= 0).sum()
+        assert torch.equal(each.isnan(), recall.isnan())
+        without = metrics[f"queries_without_relevant{suffix}"].item()
+        assert without == (each.isnan() & (labels >= 0)).sum()
     arguments = (*QUERIES, TAXONOMY, *database)
     hp = functional.hierarchical_precision_at_k(*arguments, ks=(1, 3), geometry=geometry)
     close(metrics["hp@1"], hp[1].item())
@@ -192,7 +194,7 @@ def test_ids_above_2_to_the_24th_stay_apart() -> None:
     """Equal in float32, so that a metric which holds ids in it would find everything relevant."""
     nodes = torch.tensor([2**24, 2**24 + 1, 2**40, 2**40 + 1])
     points = torch.eye(4)
-    assert functional.recall_at_k(points, nodes, ks=(3,))[3].item() == 0.0
+    assert functional.recall_at_k(points, nodes, points, nodes.roll(1), ks=(1,))[1].item() == 0.0
     assert functional.mean_average_precision(points, nodes, points, nodes).item() == 1.0
 
 
@@ -201,7 +203,7 @@ def test_one_class_and_one_sample() -> None:
     several = functional.retrieval_metrics(torch.randn(5, 3), torch.ones(5, dtype=torch.int64), taxonomy)
     assert {several[name].item() for name in ("recall@1", "map@r", "map", "hp@5", "ahp@250")} == {1.0}
     single = functional.retrieval_metrics(torch.randn(1, 3), torch.ones(1, dtype=torch.int64), taxonomy)
-    assert single["recall@1"].item() == 0.0
+    assert single["recall@1"].isnan()
     assert single["map"].isnan()
     assert single["map@r"].isnan()
     assert single["hp@1"].isnan()
@@ -222,7 +224,7 @@ def test_no_query_gives_nan(nodes: list[int]) -> None:
 def test_an_empty_database() -> None:
     arguments = (torch.randn(2, 3), torch.tensor([1, 2]))
     nothing = (torch.empty(0, 3), torch.empty(0, dtype=torch.int64))
-    assert functional.recall_at_k(*arguments, *nothing)[1].item() == 0.0
+    assert functional.recall_at_k(*arguments, *nothing)[1].isnan()
     assert functional.mean_average_precision(*arguments, *nothing).isnan()
     assert functional.average_hierarchical_precision(*arguments, TAXONOMY, *nothing).isnan()
 

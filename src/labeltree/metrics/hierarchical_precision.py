@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeltree.metrics.left_out import LeftOut
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["HierarchicalPrecisionScores"]
@@ -21,20 +22,20 @@ class HierarchicalPrecisionScores:
         HP@k = Σ_{i≤k} s(y_q, y_i) / max over rankings of the same sum,    s(u, v) = 1 − height(lca(u, v)) / H
 
     The best ranking needs no sorting: a query's similarities take at most H + 1 values, so the number of
-    database items of each value gives it. Where the rankings leave out the query itself, so does the best
-    ranking.
+    database items of each value gives it. What the rankings leave out, the query itself or its group, the
+    best ranking leaves out too.
 
     Args:
         taxonomy: gives s.
         query_nodes: (n,) int64, none missing.
         code_nodes: (c,) int64 nodes, each once, that the codes of the database stand for.
         key_codes: (m,) code of each item.
-        leave_one_out: whether the rankings leave out the query itself.
+        left_out: which items the rankings leave out.
         k: K of `mean`, `trapezoid` and `curve`; a smaller database is read to its end.
         ks: the k for which every query's HP@k is kept.
 
     Attributes:
-        length: how many results of each ranking are read.
+        length: how many results of each ranking are read, at most.
         at: k -> (n,) float64 HP@k; NaN for a query whose similarity to every item is 0. Beyond the end of the
             database, the value at its end.
         mean: (n,) float64, mean of HP@1 … HP@K.
@@ -51,13 +52,13 @@ class HierarchicalPrecisionScores:
         code_nodes: Tensor,
         key_codes: NDArray[np.int32],
         *,
-        leave_one_out: bool,
+        left_out: LeftOut | None,
         k: int,
         ks: tuple[int, ...] = (),
     ) -> None:
         self.taxonomy = taxonomy
-        self.leave_one_out = leave_one_out
-        database = max(len(key_codes) - leave_one_out, 0)
+        self.left_out, self.key_codes = left_out, key_codes
+        database = len(key_codes) if left_out is None else len(key_codes) - left_out.fewest
         self.k = min(k, database)
         self.length = min(max(k, *ks, 1), database)
         self.query_nodes, self.code_nodes = query_nodes, code_nodes
@@ -65,7 +66,15 @@ class HierarchicalPrecisionScores:
         top_height = max(taxonomy.max_height, 1)
         self.levels = 1.0 - np.arange(top_height + 1) / top_height
         self.distinct, codes = torch.unique(query_nodes, return_inverse=True)
+        # queries of one label that leave out the same have the same best ranking
         self.query_codes: NDArray[np.int64] = codes.numpy()
+        self.node_of = np.arange(len(self.distinct))
+        self.groups: LeftOut | None = None
+        if left_out is not None and not left_out.own:
+            pairs = np.stack([self.query_codes, left_out.numbers], axis=1)
+            _, first, places = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+            self.node_of, self.query_codes = self.query_codes[first], places.reshape(-1)
+            self.groups = left_out.subset(first)
         small = len(self.distinct) * len(code_nodes) <= _TABLE_ELEMENTS
         self.table = self._heights(np.arange(len(self.distinct))) if small else None
         nothing = torch.full((len(query_nodes),), torch.nan, dtype=torch.float64)
@@ -87,10 +96,16 @@ class HierarchicalPrecisionScores:
         if length == 0 or len(rows) == 0:
             return
         distinct, own = np.unique(self.query_codes[rows], return_inverse=True)
-        heights = self._heights(distinct) if self.table is None else self.table[distinct]
+        kinds, kind = np.unique(self.node_of[distinct], return_inverse=True)
+        heights = self._heights(kinds) if self.table is None else self.table[kinds]
         similarity = self.levels[heights]
-        best = self._best_sums(distinct, heights, length)
-        gained = similarity.take(codes + own[:, None] * similarity.shape[1])
+        best = self._best_sums(distinct, kinds, kind, heights, length)
+        gained = similarity.take(codes + kind[own][:, None] * similarity.shape[1])
+        ends = np.full(len(rows), self.k)
+        if self.left_out is not None and not self.left_out.alike:
+            eligible = len(self.key_codes) - self.left_out.counts[rows]
+            gained[np.arange(length) >= eligible[:, None]] = 0.0
+            ends = np.minimum(eligible, self.k)
         # numpy takes three times as long for this sum
         precision: NDArray[np.float64] = torch.from_numpy(gained).cumsum(dim=1).numpy()
         # the sums add up the same numbers in different orders: a perfect ranking may not exceed 1 by a
@@ -102,33 +117,50 @@ class HierarchicalPrecisionScores:
         for k, values in self.at.items():
             values[queries] = torch.from_numpy(precision[:, min(k, length) - 1])
         precision = precision[:, : self.k]
-        total = precision.sum(axis=1)
-        self.mean[queries] = torch.from_numpy(total / self.k)
-        ends = (precision[:, 0] + precision[:, -1]) / 2
-        self.trapezoid[queries] = torch.from_numpy((total - ends) / self.k)
+        # behind the last result stands the value there
+        total = precision.sum(axis=1) - (self.k - ends) * precision[:, -1]
+        ends = np.maximum(ends, 1)  # without any result all is NaN
+        self.mean[queries] = torch.from_numpy(total / ends)
+        outer = (precision[:, 0] + precision[:, -1]) / 2
+        self.trapezoid[queries] = torch.from_numpy((total - outer) / ends)
         counted = best[own, 0] > 0
         self.curve_sum += torch.from_numpy(precision.sum(axis=0, where=counted[:, None]))
         self.curve_count += int(counted.sum())
 
     def _best_sums(
-        self, codes: NDArray[np.int64], heights: NDArray[np.int64], length: int
+        self,
+        codes: NDArray[np.int64],
+        kinds: NDArray[np.int64],
+        kind: NDArray[np.int64],
+        heights: NDArray[np.int64],
+        length: int,
     ) -> NDArray[np.float64]:
-        """(u, length) largest possible sums of the similarities of 1 … length items, per query node."""
+        """(u, length) largest possible sums of the similarities of 1 … length items, by query code (u,).
+
+        Their nodes are numbered by `kind` (u,) among `kinds`, whose `heights` (v, c) are given.
+        """
         count, levels = len(codes), len(self.levels)
-        available = np.empty((count, levels))
+        available = np.empty((len(kinds), levels))
         step = max(1, _BLOCK_ELEMENTS // max(heights.shape[1], 1))
-        for start in range(0, count, step):
+        for start in range(0, len(kinds), step):
             here = heights[start : start + step]
             cells = here + levels * np.arange(len(here))[:, None]
             sizes = np.broadcast_to(self.sizes, here.shape)
             sums = np.bincount(cells.reshape(-1), sizes.reshape(-1), minlength=levels * len(here))
             available[start : start + step] = sums.reshape(-1, levels)
-        own_height = self.taxonomy.height[self.distinct[torch.from_numpy(codes)]].numpy()
-        available[np.arange(count), own_height] -= self.leave_one_out
+        available = np.take(available, kind, axis=0)
+        if self.groups is not None:
+            queries, items = self.groups.subset(codes).pairs()
+            cells = heights[kind[queries], self.key_codes[items]] + levels * queries
+            lost = np.bincount(cells, minlength=levels * count)
+            available -= lost.reshape(count, levels)
+        elif self.left_out is not None:
+            own_height = self.taxonomy.height[self.distinct[torch.from_numpy(codes)]].numpy()
+            available[np.arange(count), own_height] -= 1
         taken = np.minimum(available.cumsum(axis=1), length).astype(np.int64)
-        taken = np.diff(taken, axis=1, prepend=0)
-        gained = np.repeat(np.tile(self.levels, count), taken.reshape(-1)).reshape(count, length)
-        best: NDArray[np.float64] = torch.from_numpy(gained).cumsum(dim=1).numpy()
+        taken = np.diff(taken, axis=1, prepend=0, append=length)  # behind the last item nothing is gained
+        gained = np.repeat(np.tile(np.append(self.levels, 0.0), count), taken.reshape(-1))
+        best: NDArray[np.float64] = torch.from_numpy(gained.reshape(count, length)).cumsum(dim=1).numpy()
         return best
 
     @property

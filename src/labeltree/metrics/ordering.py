@@ -25,7 +25,9 @@ def pack(scores: NDArray[np.float32], columns: NDArray[np.int64]) -> NDArray[np.
     return packed
 
 
-def falling_order(scores: NDArray[np.float32], own: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def falling_order(
+    scores: NDArray[np.float32], last: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+) -> NDArray[np.int64]:
     """Columns of every row of `scores` (b, m) in order of falling score, equal scores in order of column.
 
     A radix sort by 16 bits at a time, each of which is stable. On CPUs whose AVX-512 compresses slowly
@@ -34,7 +36,7 @@ def falling_order(scores: NDArray[np.float32], own: NDArray[np.int64] | None = N
 
     Args:
         scores: (b, m).
-        own: (b,) one column of each row that comes last whatever its score.
+        last: rows, rising, and columns of entries that come last in their row whatever their score.
 
     Returns:
         (b, m) int64.
@@ -43,11 +45,14 @@ def falling_order(scores: NDArray[np.float32], own: NDArray[np.int64] | None = N
     count, size = scores.shape
     order = np.empty((count, size), dtype=np.int64)
     step = max(1, _BLOCK // max(size, 1))
-    for start in range(0, count, step):
+    starts = np.arange(0, count, step)
+    bounds = None if last is None else np.searchsorted(last[0], [*starts, count])
+    for number, start in enumerate(starts.tolist()):
         rows = slice(start, start + step)
         bits = _rising_bits(scores[rows])
-        if own is not None:
-            bits[np.arange(len(bits)), own[rows]] = np.iinfo(np.int32).max
+        if last is not None and bounds is not None:
+            here = slice(*bounds[number : number + 2])
+            bits[last[0][here] - start, last[1][here]] = np.iinfo(np.int32).max
         by_low = np.argsort(bits.astype(np.uint16), axis=1, kind="stable")
         high = (bits >> 16).astype(np.int16)
         by_high = np.argsort(_along(high, by_low), axis=1, kind="stable")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.ordering import COLUMN, LAST, pack
 from labeltree.metrics.relevance import RelevanceScores
 from labeltree.metrics.survivors import few_true
@@ -54,15 +55,13 @@ class Placing:
         self._place = np.empty(len(key_codes), dtype=np.float32)
         self._numbers = np.empty(len(key_codes), dtype=np.int64)
 
-    def add(
-        self, rows: NDArray[np.int64], scores: NDArray[np.float32], own: NDArray[np.int64] | None
-    ) -> None:
+    def add(self, rows: NDArray[np.int64], scores: NDArray[np.float32], left_out: LeftOut | None) -> None:
         """Place the relevant items of the queries `rows` (b,) by their float32 scores (b, m), and score them.
 
-        `own` (b,) is a column of each row that is left out.
+        `left_out` says which columns these queries leave out.
         """
         found = [
-            self._near_relevant(row, line, None if own is None else own[i])
+            self._near_relevant(row, line, None if left_out is None else left_out.of(i))
             for i, (row, line) in enumerate(zip(rows.tolist(), scores, strict=True))
         ]
         sizes = np.array([len(each.columns) for each in found])
@@ -78,23 +77,23 @@ class Placing:
             hits = np.flatnonzero(classes[columns] == each.query_classes[rows[line]])
             each.add_ranks(rows, np.bincount(line[hits], minlength=len(rows)), ranks[hits])
 
-    def _near_relevant(self, row: int, scores: NDArray[np.float32], own: np.int64 | None) -> _Found:
+    def _near_relevant(self, row: int, scores: NDArray[np.float32], out: NDArray[np.int64] | None) -> _Found:
         relevant = np.concatenate(
             [members[first[row] : stop[row]] for members, (first, stop) in self._of_each()]
         )
-        if own is not None:
-            relevant = relevant[relevant != own]
+        if out is not None:
+            relevant = relevant[relevant != out[0] if len(out) == 1 else ~np.isin(relevant, out)]
         if not len(relevant):
             return _Found(relevant, relevant)
         above = scores >= scores[relevant].min()
-        if own is not None:
-            above[own] = False
+        if out is not None:
+            above[out] = False
         if np.count_nonzero(above) * _FEW <= len(scores):
             columns = few_true(above)
             return _Found(columns, np.zeros(len(columns), dtype=np.int64))
         bucket = self._bucket(scores)
-        if own is not None:
-            bucket[own] = self._buckets
+        if out is not None:
+            bucket[out] = self._buckets
         counts = np.bincount(bucket, minlength=self._buckets + 1)
         self._marked[bucket[relevant]] = True
         marked = np.flatnonzero(self._marked)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.ordering import falling_order
 from labeltree.metrics.similarities import Similarities
 from labeltree.metrics.survivors import Survivors
@@ -47,7 +48,7 @@ class RankedChunk(NamedTuple):
 def ranked_chunks(
     queries: Tensor,
     keys: Tensor | None = None,
-    own: Tensor | None = None,
+    left_out: LeftOut | None = None,
     *,
     geometry: Geometry,
     top: int | None = None,
@@ -66,8 +67,8 @@ def ranked_chunks(
         keys: (m, d) embeddings of the database; None ranks the queries against each other and leaves each
             query out of its own ranking, by its row and not by its similarity, so that exact duplicates of it
             stay in.
-        own: (n,) the row of `keys` that is each query itself and is left out of its ranking; None leaves out
-            none, or with `keys` None each query's own row.
+        left_out: the rows of `keys` that are left out of each query's ranking; None leaves out none, or with
+            `keys` None each query's own row.
         geometry: its `pairwise_similarity` is the score.
         top: how many of the best to give; None for all.
         chunk_rows: queries in one chunk; None chooses them so that a chunk stays near 4 million similarities.
@@ -76,15 +77,17 @@ def ranked_chunks(
         progress: told after every chunk how many of all pairs are done.
 
     Yields:
-        `RankedChunk` with `order` of shape (b, min(top, m)), where m counts the database without the query
-        itself.
+        `RankedChunk` with `order` of shape (b, min(top, m)), where m counts the database without what the
+        query that leaves out fewest leaves out. The rows of queries that leave out more end, behind their
+        last result, in any rows of the database.
 
     """
     everyone = keys is None
     if keys is None:
         keys = queries
-        own = torch.arange(len(queries), device=queries.device)
-    wanted = max(len(keys) - (own is not None), 0)
+        if left_out is None:
+            left_out = LeftOut.rows(np.arange(len(queries)), len(queries))
+    wanted = len(keys) if left_out is None else len(keys) - left_out.fewest
     if top is not None:
         wanted = min(wanted, top)
     if wanted == 0:
@@ -96,13 +99,12 @@ def ranked_chunks(
     report = progress or _silent
     if similarities.dtype != torch.float32 or queries.device.type != "cpu":
         for rows in chunk_slices(len(queries), len(keys), chunk_rows):
-            order = _order_sorted(similarities.tile(rows), None if own is None else own[rows])
+            order = _order_sorted(similarities.tile(rows), _part(left_out, rows))
             yield RankedChunk(rows.start, order[:, :wanted])
             report("ranking", min(rows.stop, len(queries)), len(queries))
         return
-    itself = None if own is None else own.numpy()
     if _CROWD * wanted <= len(keys):
-        few = _BestFew(similarities, len(queries), wanted, itself, report)
+        few = _BestFew(similarities, len(queries), wanted, left_out, report)
         if chunk_rows is None and watch is None and similarities.tiled:
             chunks = few.by_tiles(both_ways=everyone and len(queries) * wanted <= 2 * _WAITING)
         else:
@@ -114,7 +116,8 @@ def ranked_chunks(
         scores = similarities.tile(rows).numpy()
         if watch is not None:
             watch(rows, scores)
-        order_all = falling_order(scores, None if itself is None else itself[rows])
+        part = _part(left_out, rows)
+        order_all = falling_order(scores, None if part is None else part.pairs())
         yield RankedChunk(rows.start, torch.from_numpy(order_all[:, :wanted]))
         report("ranking", min(rows.stop, len(queries)), len(queries))
 
@@ -133,11 +136,11 @@ class _BestFew:
         similarities: Similarities,
         count: int,
         wanted: int,
-        own: NDArray[np.int64] | None,
+        left_out: LeftOut | None,
         report: Progress,
     ) -> None:
         self.similarities, self.count, self.wanted = similarities, count, wanted
-        self.own, self.report = own, report
+        self.left_out, self.report = left_out, report
         size = similarities.size
         # random columns, for regular ones may fall in with the order of the classes; the result does not
         # depend on them, only its cost
@@ -184,12 +187,20 @@ class _BestFew:
 
     def _survivors(self, rows: slice, samples: Iterable[NDArray[np.float32]]) -> Survivors:
         """What will hold the best of the `rows`, whose sampled scores come in parts (b, s)."""
-        sample = np.concatenate([self._best_of_groups(part) for part in samples], axis=1)
+        left_out = _part(self.left_out, rows)
+        columns = self.columns if left_out is None or left_out.single else left_out.items[self.columns]
+        parts, first = [], 0
+        for scores in samples:
+            if left_out is not None and not left_out.single:  # many of the best may be of the query's group
+                own = columns[first : first + scores.shape[1]] == left_out.numbers[:, None]
+                scores = np.where(own, np.float32(-np.inf), scores)
+                first += scores.shape[1]
+            parts.append(self._best_of_groups(scores))
+        sample = np.concatenate(parts, axis=1)
         place = sample.shape[1] - min(self.place, sample.shape[1])
         sample.partition(place, axis=1)
         limit = len(sample) * (_CROWD * self.wanted + self.similarities.size // _SAMPLING)
-        own = None if self.own is None else self.own[rows]
-        return Survivors(sample[:, place].copy(), self.wanted, limit, own)
+        return Survivors(sample[:, place].copy(), self.wanted, limit, left_out)
 
     def _best_of_groups(self, sample: NDArray[np.float32]) -> NDArray[np.float32]:
         """The best of every few columns: of the best of all, hardly two fall into one group."""
@@ -208,18 +219,27 @@ class _BestFew:
         for part in chunk_slices(len(again), self.similarities.size):
             some = again[part]
             scores = self.similarities.tile(torch.from_numpy(some)).numpy()
-            own = None if self.own is None else self.own[some]
-            order[some - rows.start] = falling_order(scores, own)[:, : self.wanted]
+            left_out = None if self.left_out is None else self.left_out.subset(some).pairs()
+            order[some - rows.start] = falling_order(scores, left_out)[:, : self.wanted]
         return order
 
 
-def _order_sorted(similarity: Tensor, own: Tensor | None) -> Tensor:
-    """Rank scores of any dtype on any device by a stable sort."""
+def _part(left_out: LeftOut | None, rows: slice) -> LeftOut | None:
+    return None if left_out is None else left_out.subset(rows)
+
+
+def _order_sorted(similarity: Tensor, left_out: LeftOut | None) -> Tensor:
+    """Rank scores of any dtype on any device by a stable sort; what is left out comes last, or not at all."""
     order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
-    if own is None:
+    if left_out is None:
         return order
-    count, size = order.shape
-    return order[order != own[:, None]].reshape(count, size - 1)
+    out = torch.zeros_like(order, dtype=torch.bool)
+    queries, items = (torch.from_numpy(side).to(order.device) for side in left_out.pairs())
+    out[queries, items] = True
+    last = out.gather(1, order)
+    if left_out.alike:
+        return order[~last].reshape(len(order), order.shape[1] - left_out.fewest)
+    return order.gather(1, torch.sort(last.to(torch.uint8), dim=1, stable=True).indices)
 
 
 def _silent(message: str, done: int, total: int) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.hierarchical_precision import HierarchicalPrecisionScores
+from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.placing import Placing
 from labeltree.metrics.ranking import Progress, ranked_chunks
 from labeltree.metrics.relevance import RelevanceScores
@@ -64,7 +65,8 @@ def read_rankings(
 
     def watch(chunk: slice, scores: NDArray[np.float32]) -> None:
         if placing is not None:
-            placing.add(rows[chunk], scores, rows[chunk] if search.leave_one_out else None)
+            out = search.left_out
+            placing.add(rows[chunk], scores, None if out is None else out.subset(rows[chunk]))
 
     for start, order in ranked_chunks(
         *_sides(search, rows),
@@ -90,14 +92,13 @@ def read_rankings(
             merge(rows, by_row, (hierarchical.curve_sum, hierarchical.curve_count))
 
 
-def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Queries `rows`, database, and each query's own row in it."""
+def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | None, LeftOut | None]:
+    """Queries `rows`, database, and what is left out of each query's ranking."""
     if np.array_equal(rows, np.arange(len(search.queries))):
-        return search.queries, search.keys, None
-    own = torch.from_numpy(rows).to(search.queries.device)
-    if search.keys is None:
-        return search.queries[own], search.queries, own
-    return search.queries[own], search.keys, None
+        return search.queries, search.keys, search.left_out
+    chosen = torch.from_numpy(rows).to(search.queries.device)
+    keys = search.queries if search.keys is None else search.keys
+    return search.queries[chosen], keys, None if search.left_out is None else search.left_out.subset(rows)
 
 
 def _placing(search: Search, relevance: Sequence[RelevanceScores], few: int) -> Placing | None:

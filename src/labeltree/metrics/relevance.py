@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeltree.metrics.left_out import LeftOut
+
 __all__ = ["RelevanceScores"]
 
 
@@ -20,8 +22,7 @@ class RelevanceScores:
         query_classes: (n,) int64.
         code_classes: (c,) int64 class of each of the codes that stand for labels in the database.
         key_codes: (m,) code of each item.
-        leave_one_out: whether the rankings leave out the query itself, which then is none of its own relevant
-            items.
+        left_out: which items the rankings leave out, such as the query itself: they are not relevant.
 
     Attributes:
         query_classes, code_classes: as given, but renumbered without gaps; -1 stays.
@@ -40,7 +41,7 @@ class RelevanceScores:
         code_classes: Tensor,
         key_codes: NDArray[np.int32],
         *,
-        leave_one_out: bool,
+        left_out: LeftOut | None,
     ) -> None:
         mine, theirs = query_classes.numpy(), code_classes.numpy()
         distinct, places = np.unique(np.concatenate([[-1], mine, theirs]), return_inverse=True)
@@ -52,9 +53,12 @@ class RelevanceScores:
         counted = self.query_classes >= 0
         self.skips = bool((self.code_classes[key_codes] < 0).any())
         self.counted = torch.from_numpy(counted)
-        self.relevant = torch.from_numpy(
-            np.where(counted, sizes[self.query_classes + 1] - int(leave_one_out), 0)
-        )
+        relevant = sizes[self.query_classes + 1]
+        self._eligible = len(key_codes)
+        self._left_out = left_out
+        if left_out is not None:
+            relevant = relevant - left_out.of_class(self.query_classes, self.code_classes[key_codes])
+        self.relevant = torch.from_numpy(np.where(counted, relevant, 0))
         self.first = torch.zeros(len(counted), dtype=torch.int64)
         nothing = torch.where(self.relevant > 0, 0.0, torch.nan).double()
         self.average_precision, self.precision_at_r = nothing, nothing.clone()
@@ -64,7 +68,11 @@ class RelevanceScores:
         count, width = codes.shape
         classes = self.code_classes.take(codes)
         wanted = self.query_classes[rows]
-        hits = np.flatnonzero(classes == np.where(wanted < 0, -2, wanted)[:, None])
+        relevant = classes == np.where(wanted < 0, -2, wanted)[:, None]
+        if self._left_out is not None and not self._left_out.alike:
+            ends = self._eligible - self._left_out.counts[rows]
+            relevant &= np.arange(width) < ends[:, None]
+        hits = np.flatnonzero(relevant)
         counts = np.diff(np.searchsorted(hits, np.arange(count + 1) * width))
         if self.skips:
             ranks = (classes >= 0).cumsum(axis=1).reshape(-1)[hits]
@@ -96,6 +104,6 @@ class RelevanceScores:
         self.precision_at_r[queries] = torch.from_numpy(np.add.reduceat(precision, starts) / relevant)
 
     def recall(self, k: int) -> Tensor:
-        """(n,) float64: 1 where one of the first `k` results is relevant, else 0; NaN if left out."""
+        """(n,) float64: 1 where one of the first `k` results is relevant, else 0; NaN where no item is."""
         found = ((self.first > 0) & (self.first <= k)).double()
-        return torch.where(self.counted, found, torch.nan)
+        return torch.where(self.relevant > 0, found, torch.nan)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.left_out import LeftOut, groups_of
 from labeltree.metrics.relevance import RelevanceScores
 
 __all__ = ["Search"]
@@ -23,6 +24,9 @@ class Search:
         query_nodes: (n,) integers.
         key_embeddings: (m, d), or None where the queries are searched themselves.
         key_nodes: (m,) integers, or None with it.
+        query_groups: (n,) integers, -1 for a row that stands alone: rows of a query's own group are not in
+            its database. None where every row stands alone.
+        key_groups: (m,) likewise, where there are keys.
 
     Attributes:
         takes_part: (n,) bool, rows that are queries; what follows holds those rows only.
@@ -32,6 +36,7 @@ class Search:
         key_nodes: labels of the database, those of the queries when leaving one out.
         code_nodes: (c,) the distinct labels of the database.
         key_codes: (m,) int32 number of each item's label among them.
+        left_out: which items are left out of each query's ranking; None where none is.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, or half a database.
@@ -44,6 +49,8 @@ class Search:
         query_nodes: Tensor,
         key_embeddings: Tensor | None = None,
         key_nodes: Tensor | None = None,
+        query_groups: Tensor | None = None,
+        key_groups: Tensor | None = None,
     ) -> None:
         _check_rows("query", query_embeddings, query_nodes)
         self.takes_part = query_nodes >= 0
@@ -53,6 +60,27 @@ class Search:
         self._add_keys(query_embeddings, key_embeddings, key_nodes)
         self.code_nodes, codes = torch.unique(self.key_nodes, return_inverse=True)
         self.key_codes: NDArray[np.int32] = codes.numpy().astype(np.int32)
+        self.left_out: LeftOut | None = None
+        if query_groups is not None or key_groups is not None:
+            self.left_out = self._own_groups(query_nodes, query_groups, key_nodes, key_groups)
+        elif self.leave_one_out:
+            self.left_out = LeftOut.rows(np.arange(self.size), self.size)
+
+    def _own_groups(
+        self,
+        query_nodes: Tensor,
+        query_groups: Tensor | None,
+        key_nodes: Tensor | None,
+        key_groups: Tensor | None,
+    ) -> LeftOut:
+        if query_groups is None or (key_groups is None) != (key_nodes is None):
+            given = "key_groups" if query_groups is None or key_nodes is None else "query_groups"
+            expected = "query_groups alone" if key_nodes is None else "query_groups and key_groups"
+            raise ValueError(f"only {given} is given; expected {expected}, or neither")
+        mine = groups_of("query_groups", query_groups, query_nodes)
+        if key_groups is None or key_nodes is None:
+            return LeftOut.groups(mine)
+        return LeftOut.groups(mine, groups_of("key_groups", key_groups, key_nodes))
 
     def _add_keys(
         self, query_embeddings: Tensor, key_embeddings: Tensor | None, key_nodes: Tensor | None
@@ -85,7 +113,7 @@ class Search:
         queries, codes = self.query_nodes, self.code_nodes
         if cut is not None:
             queries, codes = cut(queries), cut(codes)
-        return RelevanceScores(queries, codes, self.key_codes, leave_one_out=self.leave_one_out)
+        return RelevanceScores(queries, codes, self.key_codes, left_out=self.left_out)
 
     def codes(self, order: Tensor) -> NDArray[np.int32]:
         """Codes of the items of rankings, in the shape of `order`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.ordering import COLUMN, LAST, pack
 
 __all__ = ["Survivors", "few_true"]
@@ -17,18 +18,16 @@ class Survivors:
         bound: (b,) of each row, b at most 65,536.
         wanted: how many of each row are wanted.
         limit: with more survivors than this, none is kept.
-        own: (b,) a column of each row that is left out.
+        left_out: which columns each row leaves out.
 
     """
 
-    def __init__(
-        self, bound: NDArray[np.float32], wanted: int, limit: int, own: NDArray[np.int64] | None
-    ) -> None:
+    def __init__(self, bound: NDArray[np.float32], wanted: int, limit: int, left_out: LeftOut | None) -> None:
         self._bound = bound
         self._wanted = wanted
-        self._own = own
-        if own is not None:
-            self._own_from, self._own_to = int(own.min()), int(own.max())
+        self._left_out = left_out
+        if left_out is not None:
+            self._left_from, self._left_to = left_out.reach()
         self._rows: list[NDArray[np.uint16]] = []
         self._packed: list[NDArray[np.int64]] = []
         self._stored = 0
@@ -58,8 +57,9 @@ class Survivors:
         first: int,
         width: int,
     ) -> None:
-        if self._own is not None and self._own_from < first + width and self._own_to >= first:
-            others = column != self._own[row]
+        out = self._left_out
+        if out is not None and self._left_from < first + width and self._left_to >= first:
+            others = out.items[column] != out.numbers[row]
             row, scores, column = row[others], scores[others], column[others]
         self._rows.append(row.astype(np.uint16))
         self._packed.append(pack(scores, column))
@@ -68,7 +68,10 @@ class Survivors:
             self._rows, self._packed = [], []
 
     def order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(b, wanted) columns, best first; and (b,) the rows that this found too few for."""
+        """(b, wanted) columns, best first; and (b,) the rows that this found too few for.
+
+        Where a row leaves out so many that there are fewer, 0 stands in the other places.
+        """
         count, wanted = len(self._bound), self._wanted
         if self._stored > self._limit:
             return np.empty((count, wanted), dtype=np.int64), np.ones(count, dtype=np.bool_)
@@ -79,7 +82,11 @@ class Survivors:
         sorted_rows = np.full((count, max(wanted, int(found.max()))), LAST)
         sorted_rows[row[by_row], place] = packed[by_row]
         sorted_rows.sort(axis=1)
-        return sorted_rows[:, :wanted] & COLUMN, found < wanted
+        best = sorted_rows[:, :wanted]
+        if self._left_out is None:
+            return best & COLUMN, found < wanted
+        there = np.minimum(wanted, len(self._left_out.items) - self._left_out.counts)
+        return np.where(best == LAST, 0, best & COLUMN), found < there
 
 
 def few_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:

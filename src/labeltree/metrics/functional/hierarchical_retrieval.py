@@ -30,6 +30,8 @@ def hierarchical_precision_at_k(
     *,
     ks: Sequence[int] = (1, 2, 5, 10),
     geometry: Geometry | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -49,6 +51,9 @@ def hierarchical_precision_at_k(
         key_nodes: (m,) labels of the database; rows without a label are not in it.
         ks: the numbers of results looked at; one beyond the database looks at all of it, which gives 1.
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
+        query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
+            query's own group are left out of its results, and of the best possible ranking alike.
+        key_groups: (m,) group of each item, where there is a database.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
         shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
@@ -75,7 +80,9 @@ def hierarchical_precision_at_k(
 
     """
     check_reduction(reduction)
-    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    search = _search(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
+    )
     scores = _scores(search, taxonomy, 1, ks)
     read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = {k: spread(scores.at[k], search.takes_part) for k in ks}
@@ -92,6 +99,8 @@ def average_hierarchical_precision(
     k: int = 250,
     rule: str = "mean",
     geometry: Geometry | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -108,6 +117,8 @@ def average_hierarchical_precision(
         rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
             rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
         geometry: default `Sphere()`.
+        query_groups: see `hierarchical_precision_at_k`.
+        key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
         shard: see `hierarchical_precision_at_k`.
         progress: see `hierarchical_precision_at_k`.
@@ -133,7 +144,9 @@ def average_hierarchical_precision(
     check_positive("k", k)
     if rule not in ("mean", "trapezoid"):
         raise ValueError(f"rule is {rule!r}; expected 'mean' or 'trapezoid'")
-    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    search = _search(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
+    )
     scores = _scores(search, taxonomy, k, ())
     read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.mean if rule == "mean" else scores.trapezoid, search.takes_part)
@@ -151,6 +164,8 @@ def retrieval_metrics(
     ahp_k: int = 250,
     depths: Sequence[int] = (),
     geometry: Geometry | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -169,6 +184,8 @@ def retrieval_metrics(
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
         geometry: default `Sphere()`.
+        query_groups: see `hierarchical_precision_at_k`.
+        key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is
             left out.
         shard: see `hierarchical_precision_at_k`.
@@ -177,10 +194,9 @@ def retrieval_metrics(
     Returns:
         float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
         first three also as "…/depth{l}" for l in `depths`; "hp_curve", (min(ahp_k, m),), the mean HP@1 …
-        HP@K; and int64
-        counts: "queries" with a label, "queries_missing_label", "queries_without_relevant" (0 in recall, left
-            out of
-        MAP@R and mAP; per depth as well, where "queries/depth{l}" are those whose label decides the depth),
+        HP@K, where those of a query with fewer items stay at their last value; and int64 counts: "queries"
+        with a label, "queries_missing_label", "queries_without_relevant" (left out of recall, MAP@R and mAP;
+        per depth as well, where "queries/depth{l}" are those whose label decides the depth),
         "queries_without_similarity" (left out of HP and AHP), "database" (labelled items).
 
     Raises:
@@ -195,14 +211,16 @@ def retrieval_metrics(
         >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.7, 0.3], [0.0, 1.0]])
         >>> metrics = retrieval_metrics(embeddings, nodes, taxonomy, ks=(1,), depths=(1,))
         >>> metrics["recall@1"].item(), metrics["recall@1/depth1"].item(), metrics["map"].item()
-        (0.5, 0.75, 1.0)
+        (1.0, 1.0, 1.0)
         >>> metrics["queries"].item(), metrics["queries_without_relevant"].item()
         (4, 2)
 
     """
     check_positive("ahp_k", ahp_k)
     check_reduction(reduction)
-    search = _search(query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes)
+    search = _search(
+        query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
+    )
     reduced = mean_of_counted if reduction == "mean" else partial(spread, takes_part=search.takes_part)
     hierarchical = _scores(search, taxonomy, ahp_k, ks)
     flat = {"": search.relevance()}
@@ -235,12 +253,14 @@ def _search(
     taxonomy: AnyTaxonomy,
     key_embeddings: Tensor | None,
     key_nodes: Tensor | None,
+    query_groups: Tensor | None,
+    key_groups: Tensor | None,
 ) -> Search:
     """Queries and database, all labels of which are nodes of the taxonomy."""
     check_nodes("query_nodes", query_nodes, taxonomy)
     if key_nodes is not None:
         check_nodes("key_nodes", key_nodes, taxonomy)
-    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes)
+    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)
 
 
 def _scores(search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]) -> HierarchicalPrecisionScores:
@@ -252,7 +272,7 @@ def _scores(search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]) ->
         search.query_nodes,
         search.code_nodes,
         search.key_codes,
-        leave_one_out=search.leave_one_out,
+        left_out=search.left_out,
         k=k,
         ks=tuple(ks),
     )

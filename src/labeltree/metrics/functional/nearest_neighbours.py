@@ -10,6 +10,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
+from labeltree.metrics.left_out import LeftOut, groups_of
 from labeltree.metrics.ranking import Progress, ranked_chunks
 
 __all__ = ["VoteWeights", "nearest_neighbour_labels"]
@@ -29,6 +30,8 @@ def nearest_neighbour_labels(
     weights: VoteWeights = "softmax",
     temperature: float = 0.07,
     geometry: Geometry | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     progress: Progress | None = None,
 ) -> dict[int, Tensor]:
     """The label that the k nearest items vote for.
@@ -46,10 +49,13 @@ def nearest_neighbour_labels(
         weights: of the votes.
         temperature: τ, of "softmax".
         geometry: ranks by its similarity; default `Sphere()`, the cosine.
+        query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone: items of the
+            query's own group have no vote.
+        key_groups: (m,) group of each item; with `query_groups` or not at all.
         progress: called as ``progress("ranking", done, total)``.
 
     Returns:
-        k -> (n,) int64 labels.
+        k -> (n,) int64 labels; -1 where all items are of the query's group.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, unknown weights,
@@ -82,33 +88,55 @@ def nearest_neighbour_labels(
         )
     queries, keys = query_embeddings.detach(), key_embeddings[known].detach()
     classes, labels = torch.unique(key_labels[known].long(), return_inverse=True)
+    left_out = None
+    if query_groups is not None and key_groups is not None:
+        everyone = torch.zeros(len(queries), dtype=torch.int64)
+        left_out = LeftOut.groups(
+            groups_of("query_groups", query_groups, everyone), groups_of("key_groups", key_groups, key_labels)
+        )
+    elif query_groups is not None or key_groups is not None:
+        raise ValueError("only one of query_groups and key_groups is given; expected both, or neither")
     space = geometry or Sphere()
     found = {k: torch.empty(len(queries), dtype=torch.int64, device=queries.device) for k in ks}
     for start, order in ranked_chunks(
-        queries, keys, geometry=space, top=max(ks, default=1), progress=progress
+        queries, keys, left_out, geometry=space, top=max(ks, default=1), progress=progress
     ):
         width = max(order.shape[1] * keys.shape[1], len(classes))
         step = max(1, _BLOCK // max(width, 1))
         for first in range(0, len(order), step):
             near = order[first : first + step]
             rows = slice(start + first, start + first + len(near))
-            power = _power(queries[rows], keys[near], weights, temperature, space)
+            there = torch.ones_like(near, dtype=torch.bool)
+            if left_out is not None:
+                ends = torch.from_numpy(len(keys) - left_out.counts[rows]).to(near.device)
+                there = torch.arange(near.shape[1], device=near.device) < ends[:, None]
+            power = _power(queries[rows], keys[near], there, weights, temperature, space)
             _vote(found, rows, power, labels[near], classes)
+    if left_out is not None:
+        nobody = torch.from_numpy(left_out.counts == len(keys))
+        for answers in found.values():
+            answers[nobody.to(answers.device)] = -1
     return found
 
 
 def _power(
-    queries: Tensor, near: Tensor, weights: VoteWeights, temperature: float, geometry: Geometry
+    queries: Tensor,
+    near: Tensor,
+    there: Tensor,
+    weights: VoteWeights,
+    temperature: float,
+    geometry: Geometry,
 ) -> Tensor:
-    """(b, k) float64 weight of each neighbour's vote, by falling similarity; `near` is (b, k, d)."""
+    """(b, k) float64 weight of each neighbour's vote, by falling similarity, 0 where none is `there` (b, k);
+    `near` is (b, k, d)."""
     if weights == "uniform":
-        return torch.ones(near.shape[:2], dtype=torch.float64, device=near.device)
+        return there.double()
     if weights == "softmax":
         similarity = geometry.similarity(queries[:, None].double(), near.double())
-        return ((similarity - similarity[:, :1]) / temperature).exp()
+        return ((similarity - similarity[:, :1]) / temperature).exp().masked_fill(~there, 0.0)
     distance = geometry.distance(queries[:, None].double(), near.double())
-    coincident = distance <= 0
-    inverse = 1.0 / distance.masked_fill(coincident, 1.0)
+    coincident = (distance <= 0) & there
+    inverse = (1.0 / distance.masked_fill(distance <= 0, 1.0)).masked_fill(~there, 0.0)
     return torch.where(coincident.any(1, keepdim=True), coincident.double(), inverse)
 
 

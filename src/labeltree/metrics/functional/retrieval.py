@@ -66,6 +66,8 @@ def recall_at_k(
     geometry: Geometry | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -73,7 +75,7 @@ def recall_at_k(
     """Share of queries with a relevant item among the first k results.
 
     As in Section 4 of MaskCon, except that the query is left out by its row and not by its rank. Queries
-    without any relevant item in the database count as 0.
+    without any relevant item in the database are left out of the mean: nothing could find what is not there.
 
     Args:
         query_embeddings: (n, d) points of the geometry.
@@ -85,13 +87,16 @@ def recall_at_k(
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first, see `nodes_at_depth`.
-        reduction: "mean", or "none" for one value per query, NaN where the query has no label.
+        query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
+            query's own group are left out of its results (leave one group out), and are not relevant either.
+        key_groups: (m,) group of each item, where there is a database.
+        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
         shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
         progress: called as ``progress("ranking", done, total)`` while it goes on.
 
     Returns:
-        k -> float64 scalar, NaN without any query; or (n,) with `reduction="none"`.
+        k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, a `depth` without
@@ -108,7 +113,9 @@ def recall_at_k(
     check_reduction(reduction)
     for k in ks:
         check_positive("an entry of ks", k)
-    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    search = _search(
+        query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth, query_groups, key_groups
+    )
     scores = search.relevance()
     reach = max(ks, default=1)
     read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
@@ -125,6 +132,8 @@ def map_at_r(
     geometry: Geometry | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -143,6 +152,8 @@ def map_at_r(
         geometry: default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
+        query_groups: see `recall_at_k`.
+        key_groups: see `recall_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
         shard: see `recall_at_k`.
         progress: see `recall_at_k`.
@@ -162,7 +173,9 @@ def map_at_r(
 
     """
     check_reduction(reduction)
-    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    search = _search(
+        query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth, query_groups, key_groups
+    )
     scores = search.relevance()
     reach = int(scores.relevant.max()) if len(scores.relevant) else 0
     read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
@@ -179,6 +192,8 @@ def mean_average_precision(
     geometry: Geometry | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
+    query_groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     reduction: str = "mean",
     shard: bool = False,
     progress: Progress | None = None,
@@ -196,6 +211,8 @@ def mean_average_precision(
         geometry: default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
+        query_groups: see `recall_at_k`.
+        key_groups: see `recall_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
         shard: see `recall_at_k`.
         progress: see `recall_at_k`.
@@ -216,7 +233,9 @@ def mean_average_precision(
 
     """
     check_reduction(reduction)
-    search = _search(query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth)
+    search = _search(
+        query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth, query_groups, key_groups
+    )
     scores = search.relevance()
     read_rankings(search, [scores], geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.average_precision, search.takes_part)
@@ -230,6 +249,8 @@ def _search(
     key_nodes: Tensor | None,
     taxonomy: AnyTaxonomy | None,
     depth: int | None,
+    query_groups: Tensor | None,
+    key_groups: Tensor | None,
 ) -> Search:
     """Queries and database, their labels cut to `depth` if one is given."""
     if depth is not None:
@@ -239,4 +260,4 @@ def _search(
             )
         query_nodes = nodes_at_depth(query_nodes, taxonomy, depth)
         key_nodes = None if key_nodes is None else nodes_at_depth(key_nodes, taxonomy, depth)
-    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes)
+    return Search(query_embeddings, query_nodes, key_embeddings, key_nodes, query_groups, key_groups)

@@ -234,7 +234,8 @@ class RetrievalMetrics(CollectedSamples):
         >>> from labeltree.taxonomy import Taxonomy
         >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
         >>> metric = RetrievalMetrics(taxonomy, ks=(1,), depths=(1,))
-        >>> metric.update(torch.tensor([[1.0, 0.0], [0.9, 0.1]]), taxonomy.encode(["dog", "cat"]))
+        >>> embeddings = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        >>> metric.update(embeddings, taxonomy.encode(["dog", "cat", "dog"]))
         >>> values = metric.compute()
         >>> values["recall@1"].item(), values["recall@1/depth1"].item()
         (0.0, 1.0)

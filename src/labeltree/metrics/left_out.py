@@ -1,0 +1,123 @@
+"""Which items a query's ranking leaves out: the query itself, or all samples of its group."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.metrics.checks import check_labels, check_same_length
+
+__all__ = ["LeftOut"]
+
+Integers = NDArray[np.int64]
+
+
+class LeftOut:
+    """Items that bear the same number as a query are left out of its ranking.
+
+    Args:
+        numbers: (n,) int64 number of each query; -1 leaves out nothing.
+        items: (m,) int64 number of each item, at least 0.
+
+    Attributes:
+        numbers: as given.
+        items: as given.
+        counts: (n,) int64 how many items each query leaves out.
+        single: whether that is never more than one.
+        fewest: the smallest of them; a part of the queries keeps that of all.
+        alike: whether all queries leave out equally many; likewise.
+        own: whether each query leaves out itself and nothing else.
+
+    """
+
+    def __init__(self, numbers: Integers, items: Integers) -> None:
+        self.items = items
+        self._members = np.argsort(items, kind="stable")
+        self._rising = items[self._members]
+        self._set(numbers)
+        self.fewest = int(self.counts.min(initial=len(items)))
+        self.alike = self.fewest == int(self.counts.max(initial=0))
+        self.own = False
+
+    def _set(self, numbers: Integers) -> None:
+        self.numbers = numbers
+        self._first = np.searchsorted(self._rising, numbers, side="left")
+        self._stop = np.searchsorted(self._rising, numbers, side="right")
+        self.counts: Integers = self._stop - self._first
+        self.single = bool((self.counts <= 1).all())
+
+    @classmethod
+    def rows(cls, own: Integers, size: int) -> LeftOut:
+        """Each query leaves out one of `size` items: the row that it is itself."""
+        found = cls(own, np.arange(size))
+        found.own = True
+        return found
+
+    @classmethod
+    def groups(cls, query_groups: Integers, key_groups: Integers | None = None) -> LeftOut:
+        """Each query leaves out the items of its group; -1 stands alone.
+
+        Args:
+            query_groups: (n,) group of each query.
+            key_groups: (m,) of each item; None where the queries are searched themselves, so that a query
+                without a group leaves out itself.
+
+        """
+        everyone = query_groups if key_groups is None else np.concatenate([query_groups, key_groups])
+        numbers = np.unique(everyone, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        alone = everyone < 0
+        numbers[alone] = len(everyone) + np.flatnonzero(alone)
+        if key_groups is None:
+            found = cls(numbers, numbers)
+            found.own = found.single
+            return found
+        count = len(query_groups)
+        return cls(np.where(alone[:count], -1, numbers[:count]), numbers[count:])
+
+    def subset(self, rows: Integers | slice) -> LeftOut:
+        """The same items, for some of the queries."""
+        part = object.__new__(LeftOut)
+        part.items, part._members, part._rising = self.items, self._members, self._rising
+        part._set(self.numbers[rows])
+        part.fewest, part.alike, part.own = self.fewest, self.alike, self.own
+        return part
+
+    def pairs(self) -> tuple[Integers, Integers]:
+        """Queries (rising) and items left out of them, a pair each: (p,) and (p,)."""
+        queries = np.repeat(np.arange(len(self.numbers)), self.counts)
+        before = np.repeat(self.counts.cumsum() - self.counts, self.counts)
+        places = np.arange(len(queries)) - before + np.repeat(self._first, self.counts)
+        return queries, self._members[places]
+
+    def of(self, query: int) -> Integers:
+        """The items left out of one query, rising."""
+        return self._members[self._first[query] : self._stop[query]]
+
+    def reach(self) -> tuple[int, int]:
+        """The first and the last item that any of the queries leaves out; (0, -1) where none does."""
+        some = self.counts > 0
+        if not some.any():
+            return 0, -1
+        return int(self._members[self._first[some]].min()), int(self._members[self._stop[some] - 1].max())
+
+    def of_class(self, query_classes: NDArray[np.integer], item_classes: NDArray[np.integer]) -> Integers:
+        """(n,) how many of the items left out of each query have its class."""
+        if self.single:
+            found = np.zeros(len(self.numbers), dtype=np.int64)
+            queries, items = self.pairs()
+            found[queries] = item_classes[items] == query_classes[queries]
+            return found
+        width = int(max(query_classes.max(initial=0), item_classes.max(initial=0))) + 2
+        kinds, counts = np.unique(self.items * width + item_classes + 1, return_counts=True)
+        wanted = self.numbers * width + query_classes + 1
+        places = np.minimum(np.searchsorted(kinds, wanted), len(kinds) - 1)
+        return np.where((kinds[places] == wanted) & (self.counts > 0), counts[places], 0)
+
+
+def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
+    """Checked groups (n,) of the rows that have a label."""
+    check_labels(name, groups)
+    check_same_length(name, groups, name.replace("groups", "nodes"), nodes)
+    found: Integers = groups[nodes >= 0].long().cpu().numpy()
+    return found
