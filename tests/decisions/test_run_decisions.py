@@ -175,7 +175,7 @@ def test_errors_say_what_to_do(
         ),
         ((probed, image, "--coverage", 90), "above 0 and below 1"),
         ((probed, image, "--by-depth", 7), "a depth of the taxonomy, 1 to 2"),
-        ((probed, image, "--cost", tmp_path / "gone.csv"), "cannot read costs"),
+        ((probed, image, "--cost", tmp_path / "gone.csv"), "to be read as a table of costs"),
         ((probed, image, "--coarse-cost", 0.3), "goes with cost"),
         ((tmp_path, image), "is not a run folder"),
     ):
@@ -213,7 +213,7 @@ def test_damaged_decisions(probed: Path, photos: Path, capsys: pytest.CaptureFix
         assert what in capsys.readouterr().err
     file.write_text("{")
     assert run("predict", probed, photos / "dark/coal/03.png") == 2
-    assert "calibrate again" in capsys.readouterr().err
+    assert f"'labeltree calibrate {probed}' makes it again" in capsys.readouterr().err
     calibrate_run(probed)
     RunFolder(probed).classifier.unlink()
     assert run("predict", probed, photos / "dark/coal/03.png") == 2

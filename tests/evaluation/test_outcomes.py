@@ -141,7 +141,7 @@ def test_what_is_written_is_read_back(mixed: EmbeddingTable, taxonomy: Taxonomy,
 
 def test_files_that_are_no_outcomes_are_named(tmp_path: Path) -> None:
     (tmp_path / "outcomes.npz").write_text("nothing")
-    with pytest.raises(DataError, match="cannot read outcomes"):
+    with pytest.raises(DataError, match="cannot be read as the outcomes"):
         load_outcomes(tmp_path / "outcomes.npz")
     np.savez(tmp_path / "outcomes.npz", head=np.array(json.dumps({"format": 9, "methods": []})))
     with pytest.raises(DataError, match="has format 9"):

@@ -101,7 +101,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_word_vectors(tmp_path / "none.txt", ["dog"])
     path = tmp_path / "vectors.npz"
     path.write_bytes(b"nothing of the kind")
-    with pytest.raises(ValueError, match=r"cannot be read as word vectors .* expected arrays 'words'"):
+    with pytest.raises(ValueError, match=r"cannot be read as word vectors: .* expected arrays 'words'"):
         read_word_vectors(path, ["dog"])
     np.savez(path, words=np.array(["a"]))
     with pytest.raises(ValueError, match="cannot be read as word vectors"):

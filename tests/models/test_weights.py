@@ -83,7 +83,7 @@ class Code:
 
 def test_a_file_that_could_run_code_is_refused(tmp_path):
     torch.save({"weight": Code()}, tmp_path / "weights.pt")
-    with pytest.raises(ValueError, match="holds more than tensors and could run code"):
+    with pytest.raises(ValueError, match="holds more than tensors and plain values, which could run code"):
         build_encoder("small-conv", weights=tmp_path / "weights.pt")
 
 
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_named(encoder, tmp_path):
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "weights.pt"])
 def test_unreadable_files_are_named(tmp_path, name):
-    with pytest.raises(ValueError, match=f"there is no file .*{name}"):
+    with pytest.raises(ValueError, match=f"there is no '.*{name}' to be read as weights"):
         build_encoder("small-conv", weights=tmp_path / name)
     (tmp_path / name).write_bytes(b"nothing of the kind")
     with pytest.raises(ValueError, match=name):
@@ -111,7 +111,7 @@ def test_unreadable_files_are_named(tmp_path, name):
 
 def test_a_file_without_a_state_dict_is_refused(tmp_path):
     torch.save([torch.zeros(2)], tmp_path / "weights.pt")
-    with pytest.raises(ValueError, match="does not hold a state dict"):
+    with pytest.raises(ValueError, match="it holds no state dict"):
         build_encoder("small-conv", weights=tmp_path / "weights.pt")
 
 

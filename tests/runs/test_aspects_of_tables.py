@@ -89,7 +89,10 @@ def test_what_is_wrong_is_named(columns: dict[str, Any], message: str) -> None:
         ({"aspects": [[1], [1]]}, "has aspects but no aspect_taxonomies"),
         ({"aspects": [1, 1]}, r"must be integers, \(n, A\)"),
         ({"aspects": [[1], [1]], "aspect_taxonomies": "{"}, "'aspect_taxonomies' in .* cannot be read"),
-        ({"aspects": [[1], [1]], "aspect_taxonomies": '[{"name": "a"}]'}, "cannot be read: 'taxonomy'"),
+        (
+            {"aspects": [[1], [1]], "aspect_taxonomies": '[{"name": "a"}]'},
+            "cannot be read: it must list objects with name",
+        ),
     ],
 )
 def test_files_of_others(columns: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_other_errors(taxonomy: Taxonomy, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no embeddings at"):
         EmbeddingTable.load(tmp_path / "none.npz", taxonomy)
     (tmp_path / "bad.npz").write_bytes(b"not an archive")
-    with pytest.raises(DataError, match="cannot read embeddings"):
+    with pytest.raises(DataError, match="cannot be read as an embeddings table"):
         EmbeddingTable.load(tmp_path / "bad.npz", taxonomy)
     np.savez(tmp_path / "t.npz", embeddings=np.eye(1), labels=np.array(["z"]))
     with pytest.raises(TaxonomyError, match="z"):
@@ -114,7 +114,7 @@ def test_other_errors(taxonomy: Taxonomy, tmp_path: Path) -> None:
         EmbeddingTable.load(tmp_path / "t.npz")
     (tmp_path / "pickled.npz").unlink(missing_ok=True)
     np.savez(tmp_path / "pickled.npz", embeddings=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(DataError, match="cannot read embeddings"):
+    with pytest.raises(DataError, match="cannot be read as an embeddings table"):
         EmbeddingTable.load(tmp_path / "pickled.npz", taxonomy)
 
 

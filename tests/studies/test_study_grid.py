@@ -88,7 +88,7 @@ def test_axes_of_points_and_two_axes(tmp_path: Path) -> None:
     ("changes", "sentence"),
     [
         ({"grid": {"τ": [1]}}, "has 1 points; it needs two or more"),
-        ({"grid": {"τ": {"values": [1, 2]}}}, r"has \['values'\]; it must have of and values, or points"),
+        ({"grid": {"τ": {"values": [1, 2]}}}, r"has values; it must have of and values, or points"),
         ({"grid": {"τ": {**TAU, "values": [0.1, 0.1]}}}, "has a value twice"),
         ({"grid": {"τ": 3}}, "give a list of values"),
         ({"methods": {"A": {"grid": ["γ"]}}}, "varies along 'γ', which is no axis"),
@@ -112,7 +112,7 @@ def test_methods_may_begin_from_a_recipe(tmp_path: Path) -> None:
     built = study.recipe(study.methods[0], {}, 0)
     assert (built.data, built.epochs) == ("elsewhere", 8)
     assert built.options["supcon"]["temperature"] == 0.1  # the grid comes last
-    with pytest.raises(StudyError, match="there is no recipe"):
+    with pytest.raises(StudyError, match=r"there is no .* to be read as a recipe"):
         study_of(tmp_path, methods={"A": {"recipe": "other.yaml"}})
 
 

@@ -76,7 +76,7 @@ def test_round_trip(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
         ),
         ("data: x\nepochs: many\n", "epochs: expected a whole number; got many"),
         ("- a\n- b\n", "must hold settings by name"),
-        ("data: [x\n", "not a YAML file"),
+        ("data: [x\n", "line [12] is no YAML"),
         ("epochs: 3\n", "data"),
     ],
 )

@@ -25,6 +25,9 @@ EPILOG = """a first run:
 'labeltree COMMAND --help' tells more about a command. With --debug, an error shows its traceback."""
 
 
+_LONGEST = 2000  # characters of an error
+
+
 def usage() -> str:
     """The text of ``labeltree --help``."""
     width = max(map(len, COMMANDS))
@@ -78,18 +81,34 @@ def _run(command: str, arguments: list[str], debug: bool) -> int:
         if debug:
             raise
         interrupted = type(error).__name__ == "TrainingInterrupted"
-        return _fail(" ".join(str(error).split()), 130 if interrupted else 2)
+        return _fail(str(error), 130 if interrupted else 2)
+    except MemoryError:
+        if debug:
+            raise
+        return _fail(
+            "this needs more memory than there is; take fewer samples at a time, or smaller settings"
+        )
     except Exception as error:
         if debug:
             raise
-        text = " ".join(str(error).split())
-        return _fail(f"unexpected {type(error).__name__}: {text}; run it again with --debug and report it")
+        return _fail(f"unexpected {type(error).__name__}: {error}; run it again with --debug and report it")
     return 0
 
 
 def _fail(message: str, code: int = 2) -> int:
-    print(f"labeltree: {message}", file=sys.stderr)
+    print(f"labeltree: {_one_sentence(message)}", file=sys.stderr)
     return code
+
+
+def _one_sentence(message: str) -> str:
+    """A message on one line that a terminal can show: nothing that steers it, and at most 2,000 characters.
+
+    Messages quote names from files, and these may hold anything and be as long as a file is. Of one that is
+    too long the middle falls out: the beginning says what is wrong and where, the end what to do instead.
+    """
+    words = " ".join(message.split())
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 503]} … {plain[-500:]}"
 
 
 if __name__ == "__main__":

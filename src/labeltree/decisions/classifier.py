@@ -141,7 +141,29 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
 def classifier_from(
     tensors: Mapping[str, Tensor], geometry: str, curvature: float
 ) -> LinearScores | PrototypeScores:
-    """The classifier that these tensors are of."""
+    """The classifier that these tensors are of.
+
+    Raises:
+        DataError: if they are no classifier's: one is missing, or of another shape or kind.
+    """
+    classes = tensors.get("classes")
+    linear = "weight" in tensors
+    rest = {"weight": (-1, 0), "bias": (0,)} if linear else {"prototypes": (0, -1)}
+    if (
+        classes is None
+        or classes.ndim != 1
+        or classes.dtype != torch.int64
+        or set(tensors) != {"classes", *rest}
+    ):
+        raise DataError("these are no tensors of a classifier: classes with weight and bias, or prototypes")
+    for name, axes in rest.items():
+        tensor = tensors[name]
+        sizes = [
+            len(classes) if axis == 0 else tensor.shape[place]
+            for place, axis in enumerate(axes[: tensor.ndim])
+        ]
+        if tensor.ndim != len(axes) or list(tensor.shape) != sizes or tensor.dtype != torch.float64:
+            raise DataError(f"the classifier's '{name}' is {tuple(tensor.shape)} for {len(classes)} classes")
     if "weight" in tensors:
         return LinearScores(tensors["classes"], tensors["weight"], tensors["bias"])
     return PrototypeScores(tensors["classes"], tensors["prototypes"], geometry, curvature)

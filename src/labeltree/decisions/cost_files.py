@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from pathlib import Path
 
@@ -11,9 +12,14 @@ from torch import Tensor
 
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.safe_files import Reader, read_text
 from labeltree.taxonomy.naming import some
 
 __all__ = ["read_costs"]
+
+_COSTS = Reader(
+    "a table of costs", "write a first row of truths, then a row for each answer: its name and what it costs"
+)
 
 
 def read_costs(path: str | Path, classes: ClassNodes) -> Tensor:
@@ -28,11 +34,9 @@ def read_costs(path: str | Path, classes: ClassNodes) -> Tensor:
         TaxonomyError: if a name is not in the taxonomy.
     """
     path, taxonomy = Path(path), classes.taxonomy
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read costs from '{path}': {error}") from error
+    with _COSTS.reading(path, "it is no table (.csv)"):
+        lines = io.StringIO(read_text(path, _COSTS), newline="")
+        rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
     if len(rows) < 2 or len(rows[0]) < 2:
         raise DataError(f"'{path}' is no table of costs: a first row of truths, then a row for each answer")
     try:

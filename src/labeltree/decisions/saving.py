@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
-from labeltree.decisions.calibrators import Calibrator
+from labeltree.decisions.calibrators import CALIBRATIONS, Calibrator
 from labeltree.decisions.class_nodes import ClassNodes
+from labeltree.decisions.paths import Descent
 from labeltree.decisions.rule import DecisionRule, Fitted
 from labeltree.errors import RunError
 from labeltree.taxonomy import AnyTaxonomy
@@ -64,7 +65,7 @@ def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> Decisio
     try:
         calibrator, fitted = content["calibrator"], content["fitted"]
         groups = fitted["groups"]
-        return DecisionRule(
+        rule = DecisionRule(
             ClassNodes(torch.tensor(content["classes"], dtype=torch.int64), taxonomy),
             Calibrator(
                 calibrator["kind"],
@@ -80,5 +81,35 @@ def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> Decisio
             ),
             dict(content["counts"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"the decisions cannot be read ({error}); calibrate again") from error
+        if not _is_whole(rule):
+            raise ValueError("parts do not go together")
+        return rule
+    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise RunError(
+            "the decisions cannot be read: parts are missing or damaged; calibrate again"
+        ) from error
+
+
+def _is_whole(rule: DecisionRule) -> bool:
+    """Whether the parts of a rule that was read can be one that was fitted."""
+    classes, calibrator, fitted = rule.classes, rule.calibrator, rule.fitted
+    numbers = torch.tensor(
+        [*calibrator.temperatures, *calibrator.slopes, *calibrator.offsets], dtype=torch.float64
+    )
+    temperatures = {"temperature": 1, "depth": classes.taxonomy.max_depth + 1}.get(calibrator.kind, 0)
+    slopes = len(classes) if calibrator.kind == "vector" else 0
+    labels = fitted.labels
+    return (
+        rule.descent in get_args(Descent)
+        and calibrator.kind in CALIBRATIONS
+        and len(calibrator.temperatures) == temperatures
+        and len(calibrator.slopes) == len(calibrator.offsets) == slopes
+        and bool(numbers.isfinite().all())
+        and all(temperature > 0 for temperature in calibrator.temperatures)
+        and fitted.scores.ndim == 1
+        and bool(fitted.scores.isfinite().all())
+        and labels.shape == fitted.scores.shape
+        and bool(((labels >= 0) & (labels < classes.taxonomy.num_nodes)).all())
+        and (fitted.groups is None or fitted.groups.shape == labels.shape)
+        and all(isinstance(count, int) for count in rule.counts.values())
+    )

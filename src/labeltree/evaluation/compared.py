@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +16,12 @@ from labeltree.evaluation.result import EvaluationResult
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
 __all__ = ["Compared", "compare_paths", "outcomes_at", "write_comparison"]
+
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,6 @@ def _read(
 def _result(file: Path) -> EvaluationResult | None:
     """The result beside the outcomes; None where another version wrote it: nothing is compared by it."""
     try:
-        return EvaluationResult.from_dict(json.loads(file.read_text("utf-8")))
-    except (OSError, ValueError, DataError):
+        return EvaluationResult.from_dict(read_json(file, _RESULT))
+    except DataError:
         return None

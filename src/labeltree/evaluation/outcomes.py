@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics.sums import Floats, GroupSums
+from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Key", "Outcomes", "larger_is_better", "load_outcomes", "save_outcomes"]
 
 FORMAT = 1
+_OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
 Key = tuple[str, str]
 """A role and a metric, as in `MethodResult.scores`: ``("features", "top1")``."""
@@ -155,23 +157,19 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     Raises:
         DataError: if it is no such file, or that of a newer version.
     """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            head = json.loads(str(archive["head"][()]))
-            if head["format"] != FORMAT:
-                raise DataError(
-                    f"'{path}' has format {head['format']!r}, expected {FORMAT}; evaluate the run again"
-                )
-            columns = {name: archive[name] for name in archive.files}
+    columns = read_arrays(path, _OUTCOMES)
+    with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):
+        head = value_from_json(str(columns["head"][()]))
+        if head["format"] != FORMAT:
+            raise _OUTCOMES.failure(path, f"it has format {head['format']!r}, not {FORMAT}")
         trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
-        return {
-            entry["name"]: _outcomes(f"{number}/", columns, entry, trees[0])
+        found = {
+            str(entry["name"]): _outcomes(f"{number}/", columns, entry, trees[0])
             for number, entry in enumerate(head["methods"])
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"cannot read outcomes from '{path}': {error}; evaluate the run again") from error
+    if not found:
+        raise _OUTCOMES.failure(path, "it holds no method")
+    return found
 
 
 def _outcomes(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 __all__ = ["EvaluationSettings", "FeatureGeometry"]
 
 FeatureGeometry = Literal["sphere", "euclidean"]
+
+MOST_RESAMPLES = 100_000
+"""More draws of the bootstrap than these are refused: they take memory and move no digit that counts."""
+
+_MOST = 2**32
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class EvaluationSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if not self.recall_ks or min(self.recall_ks) < 1:
             raise ValueError(f"recall_ks must be one or more integers above 0, got {self.recall_ks}")
         for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_pairs"):
@@ -76,3 +83,39 @@ class EvaluationSettings:
             )
         if self.confusions < 0:
             raise ValueError(f"confusions must be at least 0, got {self.confusions}")
+
+    def _check_kinds(self) -> None:
+        """Settings may come from a file: every one is of its default's kind, and none is beyond all use."""
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(entry.default, bool):
+                fits, expected = isinstance(value, bool), "true or false"
+            elif isinstance(entry.default, int):
+                fits, expected = _is_count(value), f"a whole number of at most {_MOST:,}"
+            elif isinstance(entry.default, float):
+                fits = isinstance(value, int | float) and math.isfinite(value)
+                expected = "a number"
+            elif isinstance(entry.default, tuple):
+                kind = _is_text if entry.name == "protocols" else _is_count
+                fits = isinstance(value, list | tuple) and all(map(kind, value))
+                expected = "a list of texts" if kind is _is_text else f"whole numbers of at most {_MOST:,}"
+            else:
+                fits, expected = True, ""
+            if not fits:
+                raise ValueError(f"{entry.name} is {value!r}; it must be {expected}")
+        if not isinstance(self.options, Mapping) or not all(
+            isinstance(options, Mapping) for options in self.options.values()
+        ):
+            raise ValueError(
+                f"options is {self.options!r}; it must be options by name, under a protocol each"
+            )
+        if self.resamples > MOST_RESAMPLES:
+            raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

@@ -10,7 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.safe_files import Reader, read_arrays
+
 __all__ = ["name_forms", "name_vector", "read_word_vectors"]
+
+_VECTORS = Reader("word vectors", "expected arrays 'words' and 'vectors'")
 
 
 def name_forms(name: str) -> tuple[list[str], list[str]]:
@@ -79,14 +83,17 @@ def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tenso
 
 
 def _from_arrays(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            words, vectors = arrays["words"], arrays["vectors"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"'{path}' cannot be read as word vectors ({error}); expected arrays 'words' and 'vectors'"
-        ) from error
-    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors) or words.dtype.kind not in "US":
+    arrays = read_arrays(path, _VECTORS)
+    if not {"words", "vectors"} <= arrays.keys():
+        raise _VECTORS.failure(path, f"it has {sorted(arrays)[:5]}")
+    words, vectors = arrays["words"], arrays["vectors"]
+    if (
+        words.ndim != 1
+        or vectors.ndim != 2
+        or len(words) != len(vectors)
+        or words.dtype.kind not in "US"
+        or vectors.dtype.kind not in "fiu"
+    ):
         raise ValueError(
             f"'{path}' has words of shape {words.shape} and type {words.dtype}, and vectors of shape "
             f"{vectors.shape}; expected (n,) text and (n, d)"

@@ -23,7 +23,7 @@ from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.queue import KeyQueue
 from labeltree.models.registry import register_encoder
 from labeltree.models.text import TextEncoder, TokenizedTexts
-from labeltree.models.weights import load_weights, save_weights
+from labeltree.models.weights import load_weights, misfits, save_weights
 
 __all__ = [
     "AdaptedEncoder",
@@ -39,6 +39,7 @@ __all__ = [
     "encoder_modality",
     "list_encoders",
     "load_weights",
+    "misfits",
     "normalises_by_batch",
     "register_encoder",
     "save_weights",

@@ -1,18 +1,21 @@
 """Weights on disk, read without running anything that the file contains."""
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from labeltree.atomic import atomic_write
+from labeltree.safe_files import Reader, read_tensors, read_torch
 
-__all__ = ["load_weights", "read_weights", "save_weights"]
+__all__ = ["load_weights", "misfits", "read_weights", "save_weights"]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _CLASSIFIERS = ("fc.", "head.", "heads.", "classifier.")
+_WEIGHTS = Reader(
+    "weights of an encoder", "name a .safetensors file, or a PyTorch file that holds tensors by name alone"
+)
 
 
 def save_weights(module: nn.Module, path: str | Path) -> None:
@@ -28,28 +31,18 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors in a file of safetensors (`.safetensors`) or of PyTorch (any other suffix).
 
     Raises:
-        ValueError: the file is missing, unreadable, or holds more than tensors. Nothing in it is executed.
+        DataError: the file is missing, unreadable, or holds more than tensors. Nothing in it is executed.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"weights: there is no file {path}")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"weights: {path} holds more than tensors and could run code when read; convert it to safetensors"
-        ) from error
-    except Exception as error:
-        raise ValueError(f"weights: {path} cannot be read as a file of weights: {error}") from error
+    if path.suffix == ".safetensors":
+        return read_tensors(path, _WEIGHTS)
+    content = read_torch(path, _WEIGHTS)
     for wrapper in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
-    if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise ValueError(f"weights: {path} does not hold a state dict, that is, tensors by name")
+    named = isinstance(content, Mapping) and all(isinstance(key, str) for key in content)
+    if not named or not all(isinstance(value, Tensor) for value in content.values()):
+        raise _WEIGHTS.failure(path, "it holds no state dict, that is, tensors by name")
     return dict(content)
 
 
@@ -76,6 +69,13 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     state = {
         k: v for k, v in state.items() if k in expected or not k.removeprefix("net.").startswith(_CLASSIFIERS)
     }
+    if problems := misfits(expected, state):
+        raise ValueError(f"weights: {path} does not fit the encoder: {problems}")
+    module.load_state_dict(state)
+
+
+def misfits(expected: Mapping[str, Tensor], state: Mapping[str, Any]) -> str:
+    """What of the weights of a file does not fit those of a module, by name; empty where all do."""
     problems = [
         f"{title} {', '.join(sorted(names)[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         for title, names in (
@@ -83,14 +83,16 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
             ("not part of it", state.keys() - expected.keys()),
             (
                 "of another shape",
-                {k for k in state.keys() & expected.keys() if state[k].shape != expected[k].shape},
+                {
+                    key
+                    for key in state.keys() & expected.keys()
+                    if getattr(state[key], "shape", None) != expected[key].shape
+                },
             ),
         )
         if names
     ]
-    if problems:
-        raise ValueError(f"weights: {path} does not fit the encoder: {'; '.join(problems)}")
-    module.load_state_dict(state)
+    return "; ".join(problems)
 
 
 def _below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.safe_files import value_from_json
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["aspect_names", "aspects_from_text", "check_aspects", "text_of_aspects"]
@@ -75,8 +76,12 @@ def aspects_from_text(path: Path, text: str) -> tuple[tuple[str, ...], tuple[Tax
         DataError: if it is not such text.
     """
     try:
-        entries = json.loads(text)
+        entries = value_from_json(text)
         names = tuple(str(entry["name"]) for entry in entries)
         return names, tuple(Taxonomy.from_dict(entry["taxonomy"]) for entry in entries)
-    except (json.JSONDecodeError, KeyError, TypeError, TaxonomyError) as error:
+    except TaxonomyError as error:
         raise DataError(f"'aspect_taxonomies' in '{path}' cannot be read: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"'aspect_taxonomies' in '{path}' cannot be read: it must list objects with name and taxonomy"
+        ) from error

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
+from labeltree.safe_files import Reader, read_arrays, read_parquet
 from labeltree.taxonomy import AnyTaxonomy
+
+_TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
 __all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_groups", "read_nodes"]
 
@@ -64,23 +67,21 @@ def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
 
 def read_columns(path: Path) -> dict[str, Any]:
     """All columns of an ``.npz`` or ``.parquet`` file, as arrays by name."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name][()] for name in archive.files}
-        if path.suffix == ".parquet":
-            return _read_parquet(path)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot read embeddings from '{path}': {error}") from error
-    raise DataError(f"cannot read embeddings from '{path}': use .npz or .parquet")
+    if path.suffix == ".npz":
+        return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
+    if path.suffix == ".parquet":
+        return _read_parquet(path)
+    raise DataError(f"'{path}' cannot be read as an embeddings table: use .npz or .parquet")
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    table = pq.read_table(path).combine_chunks()
-    raw: dict[str, Any] = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
+    table = read_parquet(path, _TABLE).combine_chunks()
+    metadata = table.schema.metadata or {}
+    raw: dict[str, Any] = {
+        k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in metadata.items()
+    }
     raw = {k: raw[k] for k in ("geometry", "curvature", "aspect_taxonomies") if k in raw}
     for name in table.column_names:
         column = table.column(name)
@@ -88,7 +89,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
             flat = column.chunk(0).flatten() if column.num_chunks else pa.array([], column.type.value_type)
             values = flat.to_numpy(zero_copy_only=False)
             if len(column) and len(values) % len(column):
-                raise ValueError(f"the rows of column '{name}' differ in length")
+                raise _TABLE.failure(path, f"the rows of column '{name}' differ in length")
             raw[name] = values.reshape(len(column), -1)
         else:
             raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
+from labeltree.safe_files import Reader, read_arrays, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RunFolder"]
+
+_TRAIN_AGAIN = "restore it, or train again into another --out"
 
 
 class RunFolder:
@@ -166,13 +172,36 @@ class RunFolder:
             writer.writerows(rows)
 
     def read_history(self) -> list[dict[str, float]]:
-        """Read the history: a dictionary an epoch, empty cells left out."""
+        """Read the history: a dictionary an epoch, empty cells left out.
+
+        Raises:
+            RunError: if it is damaged: it has no epoch, or a row that is not numbers under the names of the
+                first line.
+        """
         if not self.history.is_file():
             return []
-        with self.history.open(newline="", encoding="utf-8") as file:
-            return [
-                {k: float(v) for k, v in row.items() if v not in ("", None)} for row in csv.DictReader(file)
+        reader = Reader("the history of a run", _TRAIN_AGAIN, RunError)
+        with reader.reading(self.history, "it is no table of numbers"):
+            text = read_text(self.history, reader)
+            rows = [
+                {k: float(v) for k, v in row.items() if v not in ("", None)}
+                for row in csv.DictReader(io.StringIO(text, newline=""), strict=True)
             ]
+        if not rows or not all("epoch" in row and math.isfinite(row["epoch"]) for row in rows):
+            raise reader.failure(self.history, "epochs are missing")
+        return rows
+
+    def load_samples(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Which sample is in which split: the columns that the run began with."""
+        return read_arrays(self.samples, Reader("the samples of a run", _TRAIN_AGAIN, RunError))
+
+    def load_checkpoint(self, path: Path) -> dict[str, Any]:
+        """Read a training state; nothing in it is executed."""
+        reader = Reader("a training state", "delete it and the same command begins anew", RunError)
+        content = read_torch(path, reader)
+        if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
+            raise reader.failure(path, "it holds no weights by name")
+        return content
 
     def add_versions(self, entry: Mapping[str, Any]) -> None:
         """Append to what was written each time that training began or went on."""
@@ -183,9 +212,10 @@ class RunFolder:
         if not self.versions.is_file():
             return []
         try:
-            return list(json.loads(self.versions.read_text("utf-8"))["trained"])
-        except (ValueError, KeyError, TypeError):  # it only informs: it keeps no run from going on
+            entries = read_json(self.versions, Reader("versions", "delete it", RunError)).get("trained")
+        except RunError:  # it only informs: it keeps no run from going on
             return []
+        return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
         """Write the weights of the encoder and heads as safetensors."""
@@ -197,14 +227,12 @@ class RunFolder:
 
     def load_weights(self) -> dict[str, torch.Tensor]:
         """Read what `save_weights` wrote."""
-        from safetensors.torch import load_file
-
         if not self.encoder.is_file():
             raise RunError(
                 f"run '{self.path}' has no {self.encoder.name}: its training has not finished. "
                 f"The same 'labeltree train' command continues it"
             )
-        return load_file(self.encoder)
+        return read_tensors(self.encoder, Reader("the weights of a run", _TRAIN_AGAIN, RunError))
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
 from labeltree.studies.perform import measure, scores_of
 from labeltree.studies.plan import Study, slug
-from labeltree.studies.task import measured_as
+from labeltree.studies.task import METRICS, measured_as
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.embed import embed_source
 from labeltree.training.settled import settle
@@ -60,7 +60,7 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
                     measured[key] = measure(study, table, source, module)
                 folder.write_json(folder.metrics, {**measured[key], "digest": digest})
                 recipe.save(folder.recipe)
-            scores = scores_of(json.loads(folder.metrics.read_text("utf-8")))
+            scores = scores_of(read_json(folder.metrics, METRICS))
             rows.append({"method": names[kind], "seed": seed, "settings": digest, "scores": scores})
     return rows
 

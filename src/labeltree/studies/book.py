@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
+from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Study, StudyError
 from labeltree.studies.task import Task
 
 __all__ = ["Book"]
+
+_RESULTS = Reader("the results of a study", "move it away to begin anew", StudyError)
 
 
 class Book:
@@ -30,13 +33,14 @@ class Book:
         self._study = study
         content: dict[str, Any] = {}
         if self.path.is_file():
-            try:
-                content = json.loads(self.path.read_text("utf-8"))
-                self._rows = {(row["method"], row["seed"]): row for row in content["results"]}
-            except (ValueError, KeyError, TypeError) as error:
-                raise StudyError(
-                    f"'{self.path}' is not the results of a study ({error}); move it away to begin anew"
-                ) from error
+            content = read_json(self.path, _RESULTS)
+            with _RESULTS.reading(self.path, "parts of it are missing, or of another kind"):
+                self._rows = {(row["method"], row["seed"]): _checked(row) for row in content["results"]}
+                choices, trials = content.get("choices", {}), content.get("trials", {})
+                for choice in choices.values():
+                    _ = choice["trials"][choice["chosen"]]["settings"].items()
+                if not all(isinstance(value, int | float) for value in trials.values()):
+                    raise TypeError("a trial without a value")
         else:
             self._rows = {}
         self._trials: dict[str, Any] = content.get("choices", {})
@@ -120,3 +124,11 @@ class Book:
             content["failures"] = self.failures
         with atomic_write(self.path) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the results as it is, if all that tables read of it is of the right kind."""
+    numbers = [value for value in row["scores"].values() if value is not None]
+    if not all(isinstance(value, int | float) for value in [*numbers, *row.get("train_loss", [])]):
+        raise TypeError("a score that is no number")
+    return row

@@ -43,18 +43,31 @@ def _axis(name: str, entry: Any) -> Axis:
     if not isinstance(entry, Mapping):
         raise ValueError(f"axis '{name}' of the grid is {entry!r}; give a list of values")
     if set(entry) == {"points"}:
+        if not isinstance(entry["points"], Mapping) or not all(map(_is_named, entry["points"].values())):
+            raise ValueError(f"the points of axis '{name}' must be settings by name, under a label each")
         points = {str(label): dict(settings) for label, settings in entry["points"].items()}
     elif set(entry) == {"of", "values"}:
+        if not all(isinstance(entry[key], list) for key in entry) or not all(map(_is_text, entry["of"])):
+            raise ValueError(f"axis '{name}' of the grid must have a list of settings and a list of values")
         points = {label_of(value): dict.fromkeys(entry["of"], value) for value in entry["values"]}
         if len(points) < len(entry["values"]):
             raise ValueError(f"axis '{name}' of the grid has a value twice: {entry['values']}")
     else:
         raise ValueError(
-            f"axis '{name}' of the grid has {sorted(entry)}; it must have of and values, or points"
+            f"axis '{name}' of the grid has {', '.join(map(str, entry))}; it must have of and values, "
+            "or points"
         )
     if len(points) < 2:
         raise ValueError(f"axis '{name}' of the grid has {len(points)} points; it needs two or more")
     return Axis(name, points)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_named(settings: Any) -> bool:
+    return isinstance(settings, Mapping) and all(map(_is_text, settings))
 
 
 def label_of(value: Any) -> str:

@@ -32,12 +32,22 @@ def read_paper(content: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> 
     """The ``paper`` section of a study file.
 
     Raises:
-        ValueError: if a row is none of the study's methods, or no number.
-        TypeError: if an entry has too few or unknown keys.
+        ValueError: if an entry has too few or unknown keys, or a row is none of the study's methods, or no
+            number.
     """
     tables = []
-    for entry in content:
-        table = PaperTable(**entry)
+    for number, entry in enumerate(content, start=1):
+        kinds = entry if isinstance(entry, Mapping) else {}
+        texts = [kinds.get(name) for name in ("source", "data", "column")]
+        known = set(kinds) <= {"source", "data", "column", "rows", "lower"}
+        if not (
+            known and all(isinstance(text, str) for text in texts) and isinstance(kinds.get("rows"), dict)
+        ):
+            raise ValueError(
+                f"table {number} of paper must have source, data and column, which are text, and rows, a "
+                "number for each method; lower says whether less is better"
+            )
+        table = PaperTable(**kinds)
         for name, value in table.rows.items():
             if name not in methods:
                 raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import shutil
 import time
 from pathlib import Path
@@ -15,8 +14,9 @@ from labeltree.errors import OtherSettingsError
 from labeltree.evaluation import evaluate
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import read_json
 from labeltree.studies.plan import Study
-from labeltree.studies.task import Task, measured_as
+from labeltree.studies.task import METRICS, Task, measured_as
 from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
@@ -50,7 +50,7 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
     history = folder.read_history()
     if not task.measured:
         return {"value": best_row(history, study.select)[study.select]}
-    metrics = json.loads(folder.metrics.read_text("utf-8"))
+    metrics = read_json(folder.metrics, METRICS)
     return {
         "settings": task.digest(study),
         "scores": scores_of(metrics),

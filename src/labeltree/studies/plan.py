@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
+from labeltree.safe_files import Reader, read_yaml
 from labeltree.studies.grid import Axis, Point, grid_points, read_axes
 from labeltree.studies.paper import PaperTable, read_paper
 from labeltree.training.module import VALIDATION_METRICS
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import RecipeParser, recipe_settings
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives, objective_terms
 
@@ -27,6 +30,25 @@ _TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limi
 
 class StudyError(LabeltreeError, ValueError):
     """A study file is not understood."""
+
+
+_STUDY = Reader("a study", "docs/studies.md has an example", StudyError)
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "title": ((str,), "text"),
+    "shared": ((dict,), "settings by name"),
+    "methods": ((dict,), "methods by name"),
+    "seeds": ((list,), "a list of whole numbers"),
+    "trial_seed": ((int,), "a whole number"),
+    "select": ((str,), "a column of the history"),
+    "evaluation": ((dict,), "settings by name"),
+    "baselines": ((list,), "a list"),
+    "grid": ((dict, type(None)), "axes by name"),
+    "columns": ((list,), "a list such as [features/top1]"),
+    "transfer": ((dict,), "settings by name"),
+    "claim": ((str,), "text"),
+    "paper": ((list, type(None)), "a list of tables"),
+}
+_MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -149,6 +171,8 @@ def _nested(flat: dict[str, Any]) -> dict[str, Any]:
         place = nested
         for parent in parents:
             place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"'{key}' is set beside '{parent}' itself; leave out one of them")
         place[last] = value
     return nested
 
@@ -159,22 +183,23 @@ def read_study(path: str | Path) -> Study:
     Raises:
         StudyError: if a key is missing or unknown, or the methods do not have equally many trials.
     """
-    import yaml
-
+    content = read_yaml(path, _STUDY)
     try:
-        content = yaml.safe_load(Path(path).read_text("utf-8"))
+        _check_kinds(content)
         axes = tuple(read_axes(content.pop("grid", None) or {}))
         methods = [
             method
             for name, entry in content.pop("methods").items()
-            for method in _methods(name, entry or {}, axes, Path(path).parent)
+            for method in _methods(str(name), entry or {}, axes, Path(path).parent)
         ]
         paper = tuple(read_paper(content.pop("paper", None) or [], [method.name for method in methods]))
         content["baselines"] = tuple(content.get("baselines", Study.baselines))
         content["columns"] = tuple(content.get("columns", ()))
         study = Study(methods=methods, grid=axes, paper=paper, **content)
         _check(study)
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except LabeltreeError as error:
+        raise StudyError(f"study '{path}': {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
         raise StudyError(f"study '{path}' is not understood: {error}") from error
     return study
 
@@ -193,6 +218,8 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
     if strange := set(wanted) - {axis.name for axis in axes}:
         raise ValueError(f"method '{name}' varies along '{min(strange)}', which is no axis of the grid")
     own = [axis for axis in axes if axis.name in wanted]
+    if (points := prod(len(axis.points) for axis in own)) > _MOST_POINTS:
+        raise ValueError(f"the grid of method '{name}' has {points:,} points; {_MOST_POINTS:,} are the most")
     if not own:
         return [Method(name, settings, trials, family=name)]
     return [
@@ -207,14 +234,66 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
     ]
 
 
+def _check_kinds(content: Mapping[str, Any]) -> None:
+    """Every section is of the kind that it must be; raises ValueError."""
+    for name, value in content.items():
+        if name not in _KINDS:
+            near = get_close_matches(name, _KINDS, 1)
+            raise ValueError(f"it has '{name}'; " + (f"did you mean '{near[0]}'?" if near else _sections()))
+        kinds, words = _KINDS[name]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ValueError(f"{name} is {_shown(value)}; it must be {words}")
+    if missing := [field.name for field in fields(Study) if _needed(field) and field.name not in content]:
+        raise ValueError(f"it has no {', '.join(missing)}")
+    for name, entry in content["methods"].items():
+        _check_method(str(name), entry)
+    for name in ("baselines", "columns"):
+        if not all(isinstance(item, str) for item in content.get(name, ())):
+            raise ValueError(f"{name} is {_shown(content[name])}; it must be a list of texts")
+    for seed in [*content["seeds"], content["trial_seed"]]:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+            raise ValueError(f"a seed is {_shown(seed)}; seeds are whole numbers from 0 to 2^32 - 1")
+    _check_names("shared", content["shared"])
+
+
+def _check_method(name: str, entry: Any) -> None:
+    if entry is not None and not isinstance(entry, dict):
+        raise ValueError(f"method '{name}' is {_shown(entry)}; it must be recipe, settings, trials and grid")
+    entry = entry or {}
+    if not isinstance(entry.get("recipe", ""), str):
+        raise ValueError(f"method '{name}' has the recipe {_shown(entry['recipe'])}; it must be a path")
+    trials = entry.get("trials")
+    if not isinstance(trials, list | None):
+        raise ValueError(f"method '{name}' has the trials {_shown(trials)}; they must be a list of settings")
+    for settings in [entry.get("settings"), *(trials or [])]:
+        _check_names(f"a part of method '{name}'", {} if settings is None else settings)
+    if not isinstance(entry.get("grid"), list | bool | None):
+        raise ValueError(f"method '{name}' has the grid {_shown(entry['grid'])}; it must be a list of axes")
+
+
+def _check_names(what: str, settings: Any) -> None:
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+        raise ValueError(f"{what} is {_shown(settings)}; it must be settings by name")
+
+
+def _needed(entry: Field[Any]) -> bool:
+    return entry.default is MISSING and entry.default_factory is MISSING
+
+
+def _sections() -> str:
+    return f"it may have {', '.join(_KINDS)}"
+
+
+def _shown(value: Any) -> str:
+    """A value as an error quotes it."""
+    text = repr(value)
+    return "empty" if value is None else text if len(text) <= 60 else f"{text[:60]}…"
+
+
 def _of_recipe(path: Path) -> dict[str, Any]:
     """The settings of a recipe file, dotted."""
-    import yaml
-
-    if not path.is_file():
-        raise ValueError(f"there is no recipe '{path}'")
     flat: dict[str, Any] = {}
-    for key, value in yaml.safe_load(path.read_text("utf-8")).items():
+    for key, value in recipe_settings(path).items():
         flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, dict) else {key: value}
     return flat
 

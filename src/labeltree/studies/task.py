@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study
 
-__all__ = ["Task", "find_task", "measured_as", "run_tasks_of", "state_of", "trial_tasks_of"]
+__all__ = ["METRICS", "Task", "find_task", "measured_as", "run_tasks_of", "state_of", "trial_tasks_of"]
+
+METRICS = Reader("the metrics of a run", "delete it and the same command measures the run again", RunError)
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,10 @@ def measured_as(folder: RunFolder) -> str | None:
     if not folder.metrics.is_file():
         return None
     try:
-        content = json.loads(folder.metrics.read_text("utf-8"))
-        digest = content.get("digest", content.get("settings"))  # where the digest once stood
-    except (ValueError, AttributeError):
+        content = read_json(folder.metrics, METRICS)
+    except RunError:
         return None
+    digest = content.get("digest", content.get("settings"))  # where the digest once stood
     return digest if isinstance(digest, str) else None
 
 

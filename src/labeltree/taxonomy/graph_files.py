@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.errors import TaxonomyError
+from labeltree.safe_files import value_from_json
 from labeltree.taxonomy.files import entries_from_text, read_text, write_text
 from labeltree.taxonomy.graph_build import GraphEntries, as_graph, graph_from_edges
 from labeltree.taxonomy.json_text import GRAPH_FORMAT
@@ -38,9 +39,9 @@ def _graph_from_text(suffix: str, text: str, root_name: str | None) -> GraphEntr
             return graph_from_edges(pairs, names=names, where=lambda row: f"line {lines[row]}")
     if suffix == ".json" and GRAPH_FORMAT in text:
         try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise TaxonomyError(f"line {error.lineno}: not readable as JSON: {error.msg}") from None
+            document = value_from_json(text)
+        except ValueError as error:
+            raise TaxonomyError(f"not readable as JSON: {error}") from None
         if isinstance(document, dict) and document.get("format") == GRAPH_FORMAT:
             return graph_from_document(document)
     return as_graph(entries_from_text(suffix, text, root_name))

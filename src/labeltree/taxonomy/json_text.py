@@ -49,6 +49,8 @@ def entries_from_json(text: str, root_name: str | None = "root") -> Entries:
         raise TaxonomyError(
             "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"
         ) from None
+    except ValueError:
+        raise TaxonomyError("not readable as JSON: it has a whole number of more than 4,000 digits") from None
     if isinstance(data, Pairs) and ("format", FORMAT) in data:
         return entries_from_document(dict(data))
     if isinstance(data, Pairs) and ("format", GRAPH_FORMAT) in data:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,22 @@ if TYPE_CHECKING:
 
 __all__ = ["check_idle", "check_ranges", "check_recipe", "value_of"]
 
+_MOST_OF_ALL = 2**32  # what is beyond has been mistyped: nothing that is counted here is as large
+_MOST = {
+    "epochs": 1_000_000,
+    "batch_size": 2**20,
+    "image_size": 4096,
+    "num_views": 1000,
+    "max_length": 2**20,
+    "adapter": 2**16,
+    "head.dim": 2**16,
+    "head.hidden": 2**16,
+    "head.layers": 100,
+    "queue.size": 2**24,
+    "devices": 4096,
+    "workers": 4096,
+    "optimizer.lr": 1e6,
+}
 _SGDR = ("cycle_epochs", "cycle_factor", "min_lr")
 
 
@@ -53,6 +70,12 @@ def check_recipe(recipe: Recipe) -> None:
 
 def check_ranges(recipe: Recipe) -> None:
     """Check every number by itself; see `check_recipe`."""
+    for number_of, number in _numbers(recipe):
+        if not math.isfinite(number):
+            raise ValueError(f"{number_of} is {number}; it must be a number that is finite")
+        most = _MOST.get(number_of, _MOST_OF_ALL)
+        if abs(number) > most:
+            raise ValueError(f"{number_of} is {number:g}; {most:,} is the most")
     r, o = recipe, recipe.optimizer
     checks = [
         ("epochs", r.epochs >= 1, "1 or more"),
@@ -100,6 +123,12 @@ def check_ranges(recipe: Recipe) -> None:
         ("head.dim", r.head.dim is None or r.head.dim >= 1, "1 or more"),
         ("head.hidden", r.head.hidden is None or r.head.hidden >= 1, "1 or more"),
         ("head.layers", r.head.layers >= 1, "1 or more"),
+        (
+            "head.hidden",
+            r.head.hidden is None or r.head.hidden**2 * r.head.layers <= 2**30,
+            f"small enough for {r.head.layers} layers: they would have more than 2^30 weights",
+        ),
+        ("image_size", r.image_size is None or r.image_size >= 1, "1 or more"),
         ("head.gain", r.head.gain > 0, "above 0"),
         ("queue.size", r.queue.size >= 1, "1 or more"),
         ("queue.momentum", 0 <= r.queue.momentum <= 1, "between 0 and 1"),
@@ -122,6 +151,21 @@ def check_ranges(recipe: Recipe) -> None:
     for name, holds, expected in checks:
         if not holds:
             raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
+
+
+def _numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a recipe with its name, dotted; objectives check their own."""
+    for entry in dataclasses.fields(settings):
+        name, value = f"{prefix}{entry.name}", getattr(settings, entry.name)
+        if dataclasses.is_dataclass(value):
+            yield from _numbers(value, f"{name}.")
+        elif name == "schedules":
+            points = [point for listed in value.values() for point in listed]
+            yield from ((name, number) for point in points for number in point)
+        else:
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int | float) and not isinstance(number, bool):
+                    yield name, number
 
 
 def _hides_some(unseen: int | float | list[str] | str | None) -> bool:

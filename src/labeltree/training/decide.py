@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from labeltree.decisions.paths import Descent
 from labeltree.decisions.saving import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.training.embed import embed_source, load_run, run_tables
 from labeltree.training.scores import ClassifierChoice, OwnScores, Scores, choose_classifier, own_scores
 from labeltree.training.trainee import Trainee
@@ -69,15 +69,15 @@ def open_decider(path: str | Path) -> Decider:
                 f"the decisions of '{path}' fit another classifier than the run's; calibrate again"
             )
         return Decider(trainee, own, rule, record)
-    from safetensors.torch import load_file
-
     if not folder.classifier.is_file():
         raise RunError(
             f"'{path}' has lost its {folder.classifier.name}; 'labeltree calibrate {path}' makes it"
         )
-    tensors = load_file(folder.classifier)
+    tensors = read_tensors(folder.classifier, _again(folder, "the classifier of a run"))
     geometry = trainee.module.objective.geometry.name
     scores = classifier_from(tensors, geometry, trainee.module.recipe.curvature)
+    if not torch.equal(scores.classes, rule.classes.nodes):
+        raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
     return Decider(trainee, scores, rule, record)
 
 
@@ -185,10 +185,8 @@ def _digest(folder: RunFolder) -> str | None:
 def _read(folder: RunFolder) -> dict[str, Any] | None:
     if not folder.decisions.is_file():
         return None
-    try:
-        content = json.loads(folder.decisions.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"'{folder.decisions}' cannot be read ({error}); calibrate again") from error
-    if not isinstance(content, dict):
-        raise RunError(f"'{folder.decisions}' holds no decisions; calibrate again")
-    return content
+    return read_json(folder.decisions, _again(folder, "the decisions of a run"))
+
+
+def _again(folder: RunFolder, what: str) -> Reader:
+    return Reader(what, f"'labeltree calibrate {folder.path}' makes it again", RunError)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.progress import Progress
+from labeltree.errors import RunError
+from labeltree.models import misfits
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
 from labeltree.training.frozen import encode_rows
@@ -45,13 +46,18 @@ def load_run(path: str | Path, progress: Progress | None = None) -> Trainee:
     check_samples(folder, recipe, source)
     trainee = prepare(recipe, source, start_weights=False)
     check_labels(folder, recipe, trainee.labels)
-    _load(trainee.module.evaluated_encoder, weights, "encoder.")
-    _load(trainee.module.objective, weights, "objective.")
+    for module, prefix in (
+        (trainee.module.evaluated_encoder, "encoder."),
+        (trainee.module.objective, "objective."),
+    ):
+        own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+        if problems := misfits(module.state_dict(), own):
+            raise RunError(
+                f"the weights of '{folder.encoder}' are not those of its recipe: {problems}; restore it, or "
+                "train again into another --out"
+            )
+        module.load_state_dict(own)
     return trainee
-
-
-def _load(module: torch.nn.Module, weights: dict[str, Tensor], prefix: str) -> None:
-    module.load_state_dict({k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)})
 
 
 def embed_source(

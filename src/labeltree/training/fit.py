@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import ProgressLine
-from labeltree.errors import OtherSettingsError
-from labeltree.models import check_encoder, normalises_by_batch
+from labeltree.errors import OtherSettingsError, RunError
+from labeltree.models import check_encoder, misfits, normalises_by_batch
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
 from labeltree.training.compiling import compile_encoders
@@ -91,6 +90,8 @@ def train(
         begun = begin_run(folder, recipe, trainee.source, trainee.labels)
         folder.clear_unfinished()
     last = folder.last_checkpoint
+    if last.is_file():
+        _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
     try:
         trainer.fit(
             trainee.module,
@@ -173,12 +174,23 @@ def _check_monitor(recipe: Recipe) -> None:
 
 def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
     """Write the weights of the best epoch as safetensors."""
-    state = torch.load(folder.best_checkpoint, map_location="cpu", weights_only=True)
-    module.on_load_checkpoint(state)
+    state = _load_state(folder, module, folder.best_checkpoint)
     module.load_state_dict(state["state_dict"])
     weights = {f"encoder.{k}": v for k, v in module.evaluated_encoder.state_dict().items()}
     weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
     folder.save_weights(weights, {"epoch": str(state["epoch"]), "objective": module.recipe.objective})
+
+
+def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> dict[str, Any]:
+    """A training state whose weights are those of this module."""
+    state = folder.load_checkpoint(path)
+    module.on_load_checkpoint(state)
+    if problems := misfits(module.state_dict(), state["state_dict"]):
+        raise RunError(
+            f"the training state '{path}' has not the weights of its recipe: {problems}; delete it and the "
+            "same command begins anew"
+        )
+    return state
 
 
 def _quiet() -> None:

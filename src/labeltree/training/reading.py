@@ -12,17 +12,23 @@ from typing import Any, NoReturn
 from jsonargparse import ArgumentParser, Namespace
 
 from labeltree.errors import LabeltreeError
+from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.explaining import explain
 from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, TableRecipe
 from labeltree.training.help_text import HelpInWords
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import GIVEN, objective_terms
 
-__all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe"]
+__all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe", "recipe_settings"]
 
 
 class RecipeError(LabeltreeError, ValueError):
     """A recipe has an unknown setting or a value of the wrong kind."""
+
+
+_RECIPE = Reader(
+    "a recipe", "it must hold settings by name in YAML, such as 'objective: supcon'", RecipeError
+)
 
 
 class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
@@ -108,35 +114,35 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         raise RecipeError(f"recipe '{path}': {error}") from error
 
 
-def _content(path: Path) -> dict[str, Any]:
-    import yaml
+def recipe_settings(path: str | Path) -> dict[str, Any]:
+    """The settings of a recipe file as they stand there.
 
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise RecipeError(f"no recipe at '{path}'") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecipeError(f"'{path}' is not a YAML file: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise RecipeError(f"'{path}' must hold settings by name, such as 'objective: supcon'")
-    return content
+    Raises:
+        RecipeError: if there is no such file, or it does not hold settings by name in YAML.
+    """
+    return read_yaml(path, _RECIPE)
 
 
 def objective_of(arguments: Sequence[str]) -> str:
-    """The objective that raw command-line arguments, or the recipe file among them, name."""
-    objective = _override(arguments, "objective")
-    config = _override(arguments, "config")
-    if objective is None and config is not None:
-        objective = _content(Path(config)).get("objective")
-    return str(objective or Recipe.objective)
+    """The objective that raw command-line arguments, or the recipe files among them, name.
+
+    Raises:
+        RecipeError: if one of those files cannot be read as a recipe: the parser of arguments, which reads
+            them next, knows neither of aliases that stand for billions of values nor of endless nesting.
+    """
+    objectives = _values(arguments, "objective")
+    for config in _values(arguments, "config"):
+        named = recipe_settings(config).get("objective")
+        objectives += [] if named is None else [str(named)]
+    return next(iter(objectives), "") or Recipe.objective
 
 
-def _override(arguments: Sequence[str], name: str) -> str | None:
-    """The value of ``--name`` among raw arguments, where it is given."""
-    flag = f"--{name}"
+def _values(arguments: Sequence[str], name: str) -> list[str]:
+    """The values of ``--name`` among raw arguments, in their order."""
+    flag, found = f"--{name}", []
     for position, argument in enumerate(arguments):
         if argument == flag and position + 1 < len(arguments):
-            return arguments[position + 1]
-        if argument.startswith(f"{flag}="):
-            return argument.removeprefix(f"{flag}=")
-    return None
+            found.append(arguments[position + 1])
+        elif argument.startswith(f"{flag}="):
+            found.append(argument.removeprefix(f"{flag}="))
+    return found

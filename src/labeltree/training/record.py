@@ -69,9 +69,9 @@ def check_samples(folder: RunFolder, recipe: Recipe, source: Source) -> None:
     if source.taxonomy != folder.load_taxonomy():
         raise RunError(f"the taxonomy of '{recipe.data}' is no longer that of the run in '{folder.path}'")
     samples = _samples(source)
-    with np.load(folder.samples) as known:
-        if set(known) == set(samples) and all(np.array_equal(known[n], samples[n]) for n in samples):
-            return
+    known = folder.load_samples()
+    if set(known) == set(samples) and all(np.array_equal(known[n], samples[n]) for n in samples):
+        return
     raise RunError(
         f"the samples of '{recipe.data}' have changed since the run in '{folder.path}' began; "
         f"restore them, or train into another --out"

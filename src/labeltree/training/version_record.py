@@ -58,8 +58,7 @@ def _device(device: torch.device) -> str:
 def _digest(folder: RunFolder) -> str:
     """First half of the SHA-256 of the run's samples: their ids, labels and splits, and the taxonomy."""
     digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    with np.load(folder.samples) as samples:
-        for name in sorted(samples):
-            digest.update(f"{name} {samples[name].dtype} {samples[name].shape}".encode())
-            digest.update(np.ascontiguousarray(samples[name]).tobytes())
+    for name, column in sorted(folder.load_samples().items()):
+        digest.update(f"{name} {column.dtype} {column.shape}".encode())
+        digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()[:32]

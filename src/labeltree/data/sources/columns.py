@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.errors import DataError
+from labeltree.safe_files import Reader, read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Cells", "cells_of", "filled", "find_column", "read_table", "usual_column"]
 
+_TABLE = Reader("a table", "write it again, or as .csv")
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
 
@@ -55,7 +58,10 @@ def read_table(path: Path) -> pa.Table:
     if not path.is_file():
         raise DataError(f"there is no table '{path}'")
     try:
-        table = _read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _read_text(path)
+        parquet = path.suffix.lower() in (".parquet", ".pq")
+        table = read_parquet(path, _TABLE) if parquet else _read_text(path)
+    except DataError:
+        raise
     except UnicodeDecodeError as error:
         raise DataError(f"the table '{path}' is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     except OSError as error:
@@ -64,7 +70,7 @@ def read_table(path: Path) -> pa.Table:
         reason = str(error).strip().splitlines()[0]
         if "invalid UTF8" in reason:
             raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
-        raise DataError(f"the table '{path}' cannot be read: {reason}") from error
+        raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
     names = [name.strip() for name in table.column_names]
     for name in names:
         if names.count(name) > 1:
@@ -72,10 +78,12 @@ def read_table(path: Path) -> pa.Table:
     return table.rename_columns(names)
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(path).read()
+def _in_words(reason: str) -> str:
+    """What Arrow says of a text file, for people."""
+    if uneven := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", reason):
+        row, expected, found = uneven.groups()
+        return f"{f'row {row}' if row else 'a row'} has {found} cells where the first line has {expected}"
+    return reason if reason.startswith("it ") else "it is no table: a cell is not closed, or a row too long"
 
 
 def _read_text(path: Path) -> pa.Table:

@@ -13,8 +13,11 @@ from labeltree.errors import DataError
 from labeltree.evaluation.portions import share_of_labels, thin_out
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.retrieval import titled
+from labeltree.safe_files import Reader, read_text
 
 __all__ = ["QueryGalleryOptions", "query_gallery"]
+
+_QUERIES = Reader("the list of queries", "write a path or an instance id on each line")
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,7 @@ def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor
 
 def _listed(inputs: Inputs, path: str) -> Tensor:
     """``(n,)`` bool, the rows whose path or instance id stands in the file."""
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot read the list of queries '{path}': {error.strerror or error}") from error
+    lines = read_text(path, _QUERIES).splitlines()
     wanted = {line.strip() for line in lines if line.strip()}
     table = inputs.table
     ids = torch.arange(len(table)) if table.instances is None else table.instances

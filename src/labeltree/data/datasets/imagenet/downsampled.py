@@ -17,9 +17,11 @@ from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stores import reshaped
 from labeltree.errors import DataError
+from labeltree.safe_files import Reader, read_arrays
 
 __all__ = ["open_imagenet_32"]
 
+_BATCH = Reader("a batch of images", "unpack or download it again")
 _TRAIN = tuple(f"train_data_batch_{number}" for number in range(1, 11))
 _VAL = "val_data"
 _FOLDERS = {
@@ -114,10 +116,4 @@ def _arrays(file: Path) -> dict[str, Any]:
     if file.suffix != ".npz":
         with file.open("rb") as opened:
             return load_arrays(opened, str(file))
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            return {key: archive[key] for key in ("data", "labels") if key in archive}
-    except OSError:
-        raise
-    except Exception as error:  # a damaged archive makes the reader stumble over anything
-        raise DataError(f"'{file}' cannot be read as .npz: {error}") from error
+    return dict(read_arrays(file, _BATCH, only=("data", "labels")))

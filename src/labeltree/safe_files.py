@@ -1,0 +1,358 @@
+"""Reading files that may be damaged, or made to do harm: one reader a format, one sentence where it fails.
+
+Nothing in a file is executed, and no file makes a reader take much more memory than the file itself has: what
+a header claims is compared with what is there before anything is made of that size. Whatever a library says
+of bytes that it did not expect stays with the cause of the error; the sentence says what people can use.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.errors import DataError, LabeltreeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from torch import Tensor
+
+__all__ = [
+    "Reader",
+    "read_array",
+    "read_arrays",
+    "read_json",
+    "read_parquet",
+    "read_tensors",
+    "read_text",
+    "read_torch",
+    "read_yaml",
+    "value_from_json",
+    "value_from_yaml",
+]
+
+_LONGEST_TEXT = 1 << 30  # bytes of a text that is held as a whole
+_LONGEST_YAML = 16 << 20
+_DEEPEST = 100  # levels of nesting in YAML
+_MOST_VALUES = 200_000  # of a YAML file, each alias counted with all that it stands for
+_UNPACKED = 4 << 30  # bytes that any packed file may become
+_RATIO = 100  # how many times its own size a packed file may become beyond that
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What a file should be, and what to do where it is not: the words of an error.
+
+    Attributes:
+        what: the file should be, completing "cannot be read as …".
+        remedy: what to do instead, a clause.
+        error: of which kind the error is.
+    """
+
+    what: str
+    remedy: str
+    error: type[LabeltreeError] = DataError
+
+    def failure(self, path: str | Path, reason: str) -> LabeltreeError:
+        """The error that says in one sentence which file cannot be read as what, why, and what to do."""
+        return self.error(f"'{path}' cannot be read as {self.what}: {reason}; {self.remedy}")
+
+    @contextmanager
+    def reading(self, path: str | Path, otherwise: str) -> Iterator[None]:
+        """Whatever a broken file makes its reader stumble over becomes an error of this reader's.
+
+        Args:
+            path: of the file.
+            otherwise: the reason, where it is nothing that can be said in plain words.
+        """
+        try:
+            yield
+        except LabeltreeError:
+            raise
+        except _Unfit as error:
+            raise self.failure(path, str(error)) from error
+        except FileNotFoundError as error:
+            raise self.error(f"there is no '{path}' to be read as {self.what}") from error
+        except MemoryError as error:
+            raise self.failure(path, "it asks for more memory than there is") from error
+        except OSError as error:
+            raise self.failure(path, _of_system(error) or otherwise) from error
+        except Exception as error:  # the libraries have no kind of error in common
+            raise self.failure(path, otherwise) from error
+
+
+class _Unfit(Exception):
+    """The reason, in plain words, why a file cannot be read."""
+
+
+def _of_system(error: OSError) -> str | None:
+    """What the system says of a file that it cannot open; None where the error is a library's."""
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    return error.strerror.lower() if error.errno is not None and error.strerror else None
+
+
+def read_text(path: str | Path, reader: Reader) -> str:
+    """The whole of a text file in UTF-8, without a byte order mark.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing, unreadable or not UTF-8.
+    """
+    with reader.reading(path, "it is no text"):
+        size = Path(path).stat().st_size
+        if size > _LONGEST_TEXT:
+            raise _Unfit(f"it has {size:,} bytes, and {_LONGEST_TEXT:,} are the most that are read")
+        data = Path(path).read_bytes()
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise _Unfit(f"line {line} is not text in UTF-8") from error
+
+
+def value_from_json(text: str) -> Any:
+    """The value that a JSON text holds.
+
+    Raises:
+        ValueError: with the reason alone, in plain words.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno} is no JSON") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError("it has a whole number of more than 4,000 digits") from error
+
+
+def read_json(path: str | Path, reader: Reader) -> dict[str, Any]:
+    """The object that a JSON file holds: values by name.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing, unreadable, no JSON, or no object.
+    """
+    return _named_values(path, reader, value_from_json)
+
+
+def _named_values(path: str | Path, reader: Reader, parse: Callable[[str], Any]) -> dict[str, Any]:
+    text = read_text(path, reader)
+    try:
+        content = parse(text)
+    except ValueError as error:
+        raise reader.failure(path, str(error)) from error
+    if content is None or not text.strip():
+        raise reader.failure(path, "it is empty")
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise reader.failure(path, "it does not hold values by name")
+    return content
+
+
+def value_from_yaml(text: str) -> Any:
+    """The value that a YAML text holds, of plain kinds.
+
+    A text of a few lines can stand for billions of values by aliases of aliases, or be nested so deeply that
+    the parser overflows the stack; both are seen before a value is made.
+
+    Raises:
+        ValueError: with the reason alone, in plain words.
+    """
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if len(text) > _LONGEST_YAML:
+        raise ValueError(f"it has {len(text):,} characters, and {_LONGEST_YAML:,} are the most that are read")
+    try:
+        _check_events(yaml.parse(text, Loader=loader))
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        tag = isinstance(error, yaml.constructor.ConstructorError) and "tag" in str(error.problem)
+        reason = "has a tag of no plain value" if tag else "is no YAML"
+        raise ValueError(reason if mark is None else f"line {mark.line + 1} {reason}") from error
+    except _Unfit as error:
+        raise ValueError(str(error)) from error
+    except (ValueError, RecursionError, ArithmeticError, TypeError) as error:
+        raise ValueError("it has a number or a date that is none") from error
+
+
+def _check_events(events: Iterator[Any]) -> None:
+    """Count the values that a YAML text stands for, and how deeply they are nested."""
+    import yaml
+
+    sizes: dict[str, int | None] = {}  # of what has an anchor; None while it is not complete
+    above: list[tuple[str | None, int]] = []  # the collections that are open, with the values before them
+    count = 0
+    for event in events:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            above.append((event.anchor, count))
+            if len(above) > _DEEPEST:
+                raise _Unfit(f"line {line} is nested more than {_DEEPEST} levels deep")
+            if event.anchor is not None:
+                sizes[event.anchor] = None
+            count += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = above.pop()
+            if anchor is not None:
+                sizes[anchor] = count - before
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(str(event.anchor), 0)
+            if size is None:
+                raise _Unfit(f"line {line} has the alias *{event.anchor} within what it stands for")
+            count += size
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.anchor is not None:
+                sizes[event.anchor] = 1
+            count += 1
+        if count > _MOST_VALUES:
+            raise _Unfit(
+                f"line {line}: it stands for more than {_MOST_VALUES:,} values, each alias counted with all "
+                "that it stands for"
+            )
+
+
+def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
+    """The mapping that a YAML file holds: values by name.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing, unreadable, no YAML, no mapping, nested
+            more than 100 levels deep, or stands for more than 200,000 values.
+    """
+    return _named_values(path, reader, value_from_yaml)
+
+
+def read_arrays(
+    path: str | Path, reader: Reader, only: Collection[str] | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of an ``.npz`` file by name; no objects.
+
+    Args:
+        path: of the file.
+        reader: says what it should be.
+        only: read those of them that have these names; None = all.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing, damaged, or holds anything but arrays of
+            numbers, truth values and text.
+    """
+    with (
+        reader.reading(path, "it is damaged, or no file of NumPy arrays (.npz)"),
+        zipfile.ZipFile(path) as archive,
+    ):
+        _check_unpacked(path, archive)
+        arrays = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if only is not None and name not in only:
+                continue
+            with archive.open(member) as file:
+                arrays[name] = _array(file, f"its array '{name[:100]}'", member.file_size)
+        return arrays
+
+
+def read_array(path: str | Path, reader: Reader) -> np.ndarray[Any, Any]:
+    """The array of an ``.npy`` file; no objects.
+
+    Raises:
+        LabeltreeError: of the reader's kind, as for `read_arrays`.
+    """
+    with reader.reading(path, "it is damaged, or no NumPy array (.npy)"), Path(path).open("rb") as file:
+        return _array(file, "its array", Path(path).stat().st_size)
+
+
+def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
+    """An array in NumPy's format from a file of this many bytes; its header is compared with them first."""
+    try:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _later_header
+        shape, _, kind = header(file)
+    except Exception as error:
+        raise _Unfit(f"{what} is damaged, or none") from error
+    if kind.kind not in "biufUS":
+        raise _Unfit(f"{what} holds {kind.name[:100]}, neither numbers nor text")
+    if any(length < 0 for length in shape) or math.prod(shape) * kind.itemsize != size - file.tell():
+        raise _Unfit(
+            f"{what} should have {math.prod(shape) * kind.itemsize:,} bytes by its header and has not"
+        )
+    file.seek(0)
+    return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _later_header(file: IO[bytes]) -> Any:
+    return np.lib.format.read_array_header_2_0(file)
+
+
+def _check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that would become very much larger than it is."""
+    unpacked, packed = sum(member.file_size for member in archive.infolist()), Path(path).stat().st_size
+    if unpacked > max(_UNPACKED, _RATIO * packed):
+        raise _Unfit(f"its {packed:,} bytes would become {unpacked:,}")
+
+
+def _opened(path: str | Path) -> IO[bytes]:
+    """The file, opened; libraries that open it themselves say less clearly why they cannot."""
+    return Path(path).open("rb")
+
+
+def read_tensors(path: str | Path, reader: Reader) -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing or damaged.
+    """
+    from safetensors.torch import load_file
+
+    with reader.reading(path, "it is damaged, or no safetensors file"), _opened(path):
+        return load_file(path)
+
+
+def read_torch(path: str | Path, reader: Reader) -> Any:
+    """What a PyTorch file holds, on the CPU: tensors and plain values; nothing in it is executed.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing, damaged, or holds more than that.
+    """
+    import torch
+
+    with reader.reading(path, "it is damaged, or no PyTorch file"):
+        with _opened(path) as file:
+            packed = zipfile.is_zipfile(file)
+        if packed:
+            with zipfile.ZipFile(path) as archive:
+                _check_unpacked(path, archive)
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise _Unfit(
+                "it is damaged, or holds more than tensors and plain values, which could run code"
+            ) from error
+
+
+def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
+    """The table of a Parquet file.
+
+    Raises:
+        LabeltreeError: of the reader's kind, if the file is missing or damaged.
+    """
+    import pyarrow.parquet as pq
+
+    with reader.reading(path, "it is damaged, or no Parquet file"):
+        size = Path(path).stat().st_size
+        with _opened(path), pq.ParquetFile(path) as file:
+            cells = 8 * file.metadata.num_rows * file.metadata.num_columns
+            if cells > max(_UNPACKED, _RATIO * size):
+                raise _Unfit(f"its {size:,} bytes would become {cells:,} or more")
+            table = file.read()
+        table.validate(full=True)
+        return table
