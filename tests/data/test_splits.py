@@ -81,8 +81,8 @@ def test_labels_get_their_share(nodes, share, seed):
     assert len(held_out) == wanted
     assert (np.diff(held_out) > 0).all()
     several = [label for label in set(nodes) if nodes.count(label) > 1]
-    if sum(nodes.count(label) for label in several) > wanted:
-        candidates = sum(nodes.count(label) for label in several)
+    candidates = sum(nodes.count(label) for label in several)
+    if candidates > wanted and candidates >= min(2 * share, 0.5) * n:
         for label in set(nodes):
             exact = nodes.count(label) * wanted / candidates if label in several else 0
             assert abs((labels[held_out] == label).sum() - exact) < 1
@@ -196,3 +196,144 @@ def test_limits_of_one_split_leave_the_others():
     for name in ("train_limit", "test_limit"):
         with pytest.raises(ValueError, match=f"{name} is 0; it must be 1 or more"):
             make_splits(source_of(nodes), **{name: 0})
+
+
+def shop(per_product=4, products=504, departments=3, categories=12):
+    """Products below categories below departments; each product is one group of images."""
+    tree = Taxonomy.from_paths(
+        [(f"d{i % departments}", f"c{i % categories}", f"p{i}") for i in range(products)]
+    )
+    nodes = tree.leaves.repeat_interleave(per_product)
+    return tree, nodes, torch.arange(products).repeat_interleave(per_product)
+
+
+def split_of(tree, nodes, groups, **options):
+    n = len(nodes)
+    source = Source(
+        "shop",
+        tree,
+        torch.as_tensor(nodes),
+        torch.arange(n),
+        ArrayStore(np.zeros((n, 1, 1), np.uint8)),
+        torch.arange(n),
+        groups=None if groups is None else torch.as_tensor(groups),
+    )
+    return make_splits(source, **options)
+
+
+def shares(source, depth, split="test"):
+    """The share of each node of a depth that is in a split."""
+    tree = source.taxonomy
+    at = tree.ancestors[source.nodes, depth]
+    here = tree.ancestors[source.of_split(split).nodes, depth]
+    names = at[at >= 0].unique()
+    return torch.stack([(here == name).sum() / (at == name).sum() for name in names])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_products_that_are_one_group_each_are_held_out_whole(seed):
+    """2,016 images of 504 products, four views of each: the test gets its share, evenly below each category."""
+    result = split_of(*shop(), seed=seed)
+    assert abs(len(of(result, "test")) / 2016 - 0.2) < 0.01
+    assert abs(len(of(result, "val")) / (2016 - len(of(result, "test"))) - 0.1) < 0.01
+    for depth in (1, 2):
+        assert (shares(result, depth) - 0.2).abs().max() < 0.03
+        assert (shares(result, depth, "val") - 0.08).abs().max() < 0.04
+    products = [set(result.of_split(split).nodes.tolist()) for split in ("train", "val", "test")]
+    assert sum(map(len, products)) == 504  # no product is parted
+
+
+def test_categories_of_two_products_are_balanced_by_their_department():
+    """No category of two can give a fifth; the departments above them can."""
+    result = split_of(*shop(products=480, categories=240))
+    assert (shares(result, 1) - 0.2).abs().max() < 0.03
+
+
+def test_labels_of_two_groups_give_their_share_together():
+    tree = Taxonomy.from_paths([(f"c{i}",) for i in range(100)])
+    nodes = tree.leaves.repeat_interleave(6)
+    result = split_of(tree, nodes, torch.arange(200).repeat_interleave(3))
+    assert abs(len(of(result, "test")) / 600 - 0.2) < 0.06  # none gives a fifth, some give a half
+    assert set(result.of_split("test").nodes.tolist()) <= set(result.of_split("train").nodes.tolist())
+
+
+def test_a_flat_shop_is_split_at_the_root():
+    tree = Taxonomy.from_paths([(f"p{i}",) for i in range(50)])
+    result = split_of(tree, tree.leaves.repeat_interleave(4), torch.arange(50).repeat_interleave(4))
+    assert len(of(result, "test")) == 40
+    assert len(of(result, "val")) == 16
+
+
+def test_few_labels_of_one_group_stay_in_training():
+    """Rare diagnoses with one patient each are no reason to test on what training has not seen."""
+    tree = Taxonomy.from_paths([("common", "a"), ("common", "b")] + [("rare", f"r{i}") for i in range(10)])
+    nodes = torch.cat(
+        [tree.encode(["a", "b"]).repeat_interleave(120), tree.encode([f"r{i}" for i in range(10)]).repeat(3)]
+    )
+    groups = torch.cat([torch.arange(80).repeat_interleave(3), 80 + torch.arange(10).repeat(3)])
+    result = split_of(tree, nodes, groups)
+    assert set(result.of_split("test").nodes.tolist()) == set(tree.encode(["a", "b"]).tolist())
+
+
+def test_products_of_several_groups_are_parted_and_the_others_held_out_whole():
+    tree, nodes, groups = shop(per_product=8, products=120)
+    few = nodes < nodes.median()  # a department and a half has two groups a product, the rest one
+    groups = torch.where(few, 1000 + 2 * groups + torch.arange(8).repeat(120) % 2, groups)
+    result = split_of(tree, nodes, groups, test=0.3)
+    assert abs(len(of(result, "test")) / 960 - 0.3) < 0.02
+    learned = set(result.of_split("train").nodes.tolist()) | set(result.of_split("val").nodes.tolist())
+    tested = result.of_split("test").nodes
+    several = tested < nodes.median()
+    assert 0 < several.sum() < len(tested)
+    assert sum(node not in learned for node in set(tested[~several].tolist())) == len(
+        tested[~several].unique()
+    )
+
+
+def test_groups_across_labels_stay_whole():
+    """A family of products is one group of several labels."""
+    tree, nodes, groups = shop(products=240)
+    result = split_of(tree, nodes, groups // 3)
+    assert abs(len(of(result, "test")) / 960 - 0.2) < 0.02
+    families = [set((result.of_split(s).groups).tolist()) for s in ("train", "val", "test")]
+    assert sum(map(len, families)) == 80
+
+
+def test_samples_without_a_group_are_their_own():
+    tree, nodes, groups = shop(products=60)
+    groups[::2] = -1  # each product is one group and two samples alone
+    result = split_of(tree, nodes, groups)
+    assert abs(len(of(result, "test")) / 240 - 0.2) < 0.03
+    assert set(result.of_split("test").nodes.tolist()) <= set(result.of_split("train").nodes.tolist())
+
+
+def test_one_sample_a_class_is_held_out_below_every_parent():
+    tree, nodes, _ = shop(per_product=1, products=120)
+    for seed in range(3):
+        result = split_of(tree, nodes, None, seed=seed)
+        assert len(of(result, "test")) == 24
+        assert shares(result, 2).tolist() == pytest.approx([0.2] * 12)
+
+
+def test_classes_with_few_samples_are_held_out_all_over_the_tree():
+    """Four samples a class, a fifth to hold out: the classes that give none are not the last of the tree."""
+    tree, nodes, _ = shop(per_product=4, products=120)
+    result = split_of(tree, nodes, None)
+    assert len(of(result, "test")) == 96
+    assert (shares(result, 2) - 0.2).abs().max() < 0.03
+    limited = split_of(tree, nodes, None, train_limit=60)
+    left = tree.ancestors[limited.of_split("train").nodes, 2].bincount()
+    assert left[left > 0].tolist() == pytest.approx([5] * 12, abs=1)
+    others = split_of(tree, nodes, None, seed=1)
+    assert of(result, "test") != of(others, "test")
+
+
+@pytest.mark.parametrize(("groups", "least"), [(1, 3), (2, 3)])
+def test_too_few_groups_say_what_to_do(groups, least):
+    tree, nodes, _ = shop(products=12)
+    with pytest.raises(
+        DataError, match=f"48 samples in {groups} group.*{least} groups are the least. Give the"
+    ):
+        split_of(tree, nodes, torch.arange(48) % groups)
+    parted = split_of(tree, nodes, torch.arange(48) % 3)
+    assert [len(of(parted, split)) for split in ("train", "val", "test")] == [16, 16, 16]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.groups import deal_groups
 from labeltree.data.source import Source
 from labeltree.data.views.counters import sample_keys
 from labeltree.errors import DataError
@@ -69,14 +70,18 @@ def make_folds(
     if count < folds:
         what = "sample(s)" if count == n else f"group(s) of {n} samples"
         raise DataError(f"{count} {what} cannot make {folds} folds; ask for at most {count}")
-    # every label without a node is one below the root, for the balance
-    labels = np.where(nodes.numpy() < 0, taxonomy.num_nodes, nodes.numpy())
     if count == n:
+        # every label without a node is one after all others, for the balance
+        labels = np.where(nodes.numpy() < 0, taxonomy.num_nodes, nodes.numpy())
         order = np.lexsort((names.numpy(), _random(names, seed), labels))
         fold = np.empty(n, dtype=np.int64)
         fold[order] = np.arange(n) % folds
         return torch.from_numpy(fold)
-    return torch.from_numpy(_dealt(labels, whole, names.numpy(), taxonomy, folds, seed)[whole])
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, whole, names.numpy())
+    order = np.lexsort((first, _random(torch.from_numpy(first), seed), -np.bincount(whole)))
+    dealt = deal_groups(nodes.numpy(), whole, order, [1 / folds] * folds, taxonomy)
+    return torch.from_numpy(dealt[whole])
 
 
 def fold_number(text: str) -> tuple[int, int]:
@@ -133,48 +138,6 @@ def _group_numbers(groups: Tensor | None, n: int) -> Array:
     alone = given.max(initial=0) + 1 + np.arange(n)
     numbers: Array = np.unique(np.where(given >= 0, given, alone), return_inverse=True)[1].reshape(-1)
     return numbers
-
-
-def _dealt(labels: Array, group: Array, ids: Array, taxonomy: Taxonomy, folds: int, seed: int) -> Array:
-    """The fold of each group."""
-    bounds, nodes, counts = _runs(labels, group, taxonomy)
-    sizes = np.bincount(group)
-    first = np.full(len(sizes), np.iinfo(np.int64).max)
-    np.minimum.at(first, group, ids)
-    order = np.lexsort((first, _random(torch.from_numpy(first), seed), -sizes))
-    share = np.bincount(nodes, weights=counts) / folds
-    filled = np.zeros((folds, len(share)))
-    taken = np.zeros(folds, dtype=np.int64)
-    fold = np.empty(len(sizes), dtype=np.int64)
-    for place, g in enumerate(order):
-        part = slice(bounds[g], bounds[g + 1])
-        node, more = nodes[part], counts[part]
-        cost = ((2 * (filled[:, node] - share[node]) + more) * (more / share[node])).sum(1)
-        empty = taken == 0
-        if empty.sum() == len(order) - place:  # the last groups fill the folds that have none
-            cost[~empty] = np.inf
-        best = int(np.lexsort((taken, cost.round(9)))[0])
-        fold[g] = best
-        taken[best] += 1
-        filled[best, node] += more
-    return fold
-
-
-def _runs(labels: Array, group: Array, taxonomy: Taxonomy) -> tuple[Array, Array, Array]:
-    """Samples of each group by node, each counting for its label and the nodes above: runs of one group lie
-    between its bounds ``(G+1,)``, with their nodes and counts.
-    """
-    width = taxonomy.num_nodes + 1
-    pairs, count = np.unique(group * width + labels, return_counts=True)
-    lines: dict[int, list[int]] = {taxonomy.num_nodes: [0, taxonomy.num_nodes]}
-    lines |= {u: [*taxonomy.ancestors_of(u), u] for u in set(labels.tolist()) - {taxonomy.num_nodes}}
-    path = [lines[u] for u in (pairs % width).tolist()]
-    length: Any = [len(line) for line in path]
-    node = np.fromiter((v for line in path for v in line), dtype=np.int64, count=sum(length))
-    keys, place = np.unique(np.repeat(pairs // width, length) * width + node, return_inverse=True)
-    total = np.bincount(place.reshape(-1), weights=np.repeat(count, length))
-    runs_group, runs_node = np.divmod(keys, width)
-    return np.searchsorted(runs_group, np.arange(int(group.max()) + 2)), runs_node, total
 
 
 def _random(ids: Tensor, seed: int) -> Array:

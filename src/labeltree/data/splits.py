@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from labeltree.data.groups import deal_groups, divisible_labels
 from labeltree.data.source import SPLITS, Source
 from labeltree.data.unseen import choose_unseen, hide_classes, thin_unseen
 from labeltree.data.views.counters import sample_keys
 from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
 
 __all__ = ["make_splits", "split_by_group"]
 
@@ -78,7 +80,12 @@ def make_splits(
 
     def hold_out(name: str, share: float, draw: int, least: int) -> None:
         among = np.flatnonzero(split == "train")
-        chosen = split_by_group(labels[among], groups[among], ids[among], share, seed, draw, least)
+        try:
+            chosen = split_by_group(
+                labels[among], groups[among], ids[among], share, seed, draw, least, source.taxonomy
+            )
+        except DataError as error:
+            raise DataError(f"source '{source.name}': {error}") from error
         split[among[chosen]] = name
 
     if not (split == "test").any() and test:
@@ -115,13 +122,22 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
 
 
 def split_by_group(
-    labels: Array, groups: Array, ids: Array, share: float, seed: int = 0, draw: int = 0, least: int = 1
+    labels: Array,
+    groups: Array,
+    ids: Array,
+    share: float,
+    seed: int = 0,
+    draw: int = 0,
+    least: int = 1,
+    taxonomy: Taxonomy | None = None,
 ) -> Array:
     """Choose samples to hold out, whole groups at a time.
 
     Where every group is one sample, each label gives its share exactly (to the nearest sample; a label with
-    one sample gives none). Otherwise groups are dealt, largest first, to the side whose label counts they
-    bring nearer to the wanted ones (least increase of the chi-square distance).
+    one sample gives none). Otherwise groups are dealt, largest first, to the side where they bring the counts
+    of the nodes at and above their labels nearer to the wanted ones (least increase of the chi-square
+    distance). Where most labels are one group, or one sample, each, whole labels are held out, evenly below
+    their parents, see `labeltree.data.groups.divisible_labels`.
 
     Args:
         labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
@@ -131,6 +147,7 @@ def split_by_group(
         seed: Of the draw.
         draw: Number of the draw, where several are made with one seed.
         least: Groups that must stay.
+        taxonomy: Of the labels; None = all of them lie below the root.
 
     Returns:
         Positions of the held-out samples, ascending.
@@ -140,12 +157,29 @@ def split_by_group(
     """
     names, group = np.unique(groups, return_inverse=True)
     if len(names) <= least:
-        raise DataError(
-            f"{len(labels)} sample(s) in {len(names)} group(s) cannot be split; {least + 1} are the least"
-        )
+        raise DataError(_too_few(len(labels), len(names), least))
+    labels, drawn = divisible_labels(labels, group, share, taxonomy)
     if len(names) == len(labels):
         return _held_out_samples(labels, ids, share, seed, draw, least)
-    return np.flatnonzero(_held_out_groups(labels, group, ids, share, seed, draw, least)[group])
+    dealt = np.unique(group[drawn]) if drawn.any() else np.arange(len(names))
+    among = np.flatnonzero(np.isin(group, dealt))
+    group = np.searchsorted(dealt, group[among])
+    order = _largest_first(group, ids[among], seed, draw)
+    held_out = deal_groups(labels[among], group, order, [1 - share, share], taxonomy).astype(bool)
+    # The smallest groups go back until enough stay.
+    stay = len(names) - held_out.sum()
+    back = [g for g in order[::-1] if held_out[g]][: max(least - stay, 0)]
+    held_out[back] = False
+    return among[held_out[group]]
+
+
+def _too_few(samples: int, groups: int, least: int) -> str:
+    if groups == samples:
+        return f"{samples} sample(s) cannot be split; {least + 1} are the least"
+    return (
+        f"{samples} samples in {groups} group(s) cannot be split, since no group is parted; {least + 1} groups "
+        "are the least. Give the samples a split column, or group them otherwise"
+    )
 
 
 def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int, least: int) -> Array:
@@ -158,43 +192,20 @@ def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: 
     return np.sort(candidates[_draw(labels[candidates], ids[candidates], wanted, seed, draw)])
 
 
-def _held_out_groups(
-    labels: Array, group: Array, ids: Array, share: float, seed: int, draw: int, least: int
-) -> Array:
-    """Whether each group is held out."""
-    classes, code = np.unique(labels, return_inverse=True)
-    num_groups = int(group.max()) + 1
+def _largest_first(group: Array, ids: Array, seed: int, draw: int) -> Array:
+    """The groups, numbered from 0, from the largest to the smallest; equal ones as the seed draws them."""
     sizes = np.bincount(group)
-    first = np.full(num_groups, np.iinfo(np.int64).max)
+    first = np.full(len(sizes), np.iinfo(np.int64).max)
     np.minimum.at(first, group, ids)
-    order = np.lexsort((_random(first, seed, draw), -sizes))
-    # Label counts of each group, as runs of (group, label, count).
-    pair, count = np.unique(group * len(classes) + code, return_counts=True)
-    run_group, run_label = np.divmod(pair, len(classes))
-    bounds = np.searchsorted(run_group, np.arange(num_groups + 1))
-    total = np.bincount(code, minlength=len(classes)).astype(float)
-    target = np.stack([total * (1 - share), total * share])
-    filled = np.zeros_like(target)
-    held_out = np.zeros(num_groups, bool)
-    for g in order:
-        part = slice(bounds[g], bounds[g + 1])
-        label, more = run_label[part], count[part]
-        cost = (more * (2 * (filled[:, label] - target[:, label]) + more) / target[:, label]).sum(1)
-        side = int(cost[1] < cost[0])
-        held_out[g] = bool(side)
-        filled[side, label] += more
-    if not held_out.any():
-        held_out[order[-1]] = True
-    # The smallest groups go back until enough stay.
-    for g in order[::-1]:
-        if (~held_out).sum() >= least:
-            break
-        held_out[g] = False
-    return held_out
+    return np.lexsort((_random(first, seed, draw), -sizes))
 
 
 def _draw(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
-    """Choose ``wanted`` positions, from every stratum its proportional part (largest remainders first)."""
+    """Choose ``wanted`` positions, from every stratum its proportional part (largest remainders first).
+
+    Where none is entitled to a whole one, equal strata that give one are spread evenly over their order,
+    which is that of the tree.
+    """
     _, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
     exact = counts * (wanted / len(strata))
     quota = np.floor(exact).astype(np.int64)
@@ -203,6 +214,12 @@ def _draw(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array
         # Ties between equal remainders go to the larger stratum, then the earlier one.
         order = np.lexsort((np.arange(len(quota)), -counts, -(exact - quota).round(9)))
         order = order[(quota < counts)[order]]
+        if exact.max() < 1:
+            equal = np.flatnonzero(counts[order] == counts[order[missing - 1]])
+            first = int(equal[0])  # those before it all give one
+            start = int(_random(np.zeros(1, np.int64), seed, draw)[0]) % 2**32 / 2**32
+            places = ((np.arange(missing - first) + start) * len(equal) / (missing - first)).astype(np.int64)
+            order[first:missing] = order[equal[places]]
         quota[order[:missing]] += 1
     order = np.lexsort((ids, _random(ids, seed, draw), code))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
