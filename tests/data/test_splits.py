@@ -232,7 +232,7 @@ def shares(source, depth, split="test"):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_products_that_are_one_group_each_are_held_out_whole(seed):
-    """2,016 images of 504 products, four views of each: the test gets its share, evenly below each category."""
+    """Of 2,016 images of 504 products, four each, the test gets its share, evenly below each category."""
     result = split_of(*shop(), seed=seed)
     assert abs(len(of(result, "test")) / 2016 - 0.2) < 0.01
     assert abs(len(of(result, "val")) / (2016 - len(of(result, "test"))) - 0.1) < 0.01

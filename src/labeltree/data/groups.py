@@ -94,11 +94,11 @@ def divisible_labels(
 ) -> tuple[Array, Array]:
     """What to draw among, so that a share of it can be held out without parting a group.
 
-    All samples of a label that is one group are on one side of a split. Such labels stay out of the draw where
-    the others have enough samples: half of all, or twice those that are to be held out. Otherwise, as in a
-    shop where each product is a label and a group of images, whole labels are drawn, among those of the same
-    parent. Where only one group lies below the parent, they are drawn among those of its parent, and so on up
-    to the root.
+    All samples of a label that is one group are on one side of a split. Such labels stay out of the draw
+    where the others have enough samples: half of all, or twice those that are to be held out. Otherwise, as
+    in a shop where each product is a label and a group of images, whole labels are drawn, among those of the
+    same parent. Where only one group lies below the parent, they are drawn among those of its parent, and so
+    on up to the root.
 
     Args:
         labels: Node of each sample ``(n,)``; -1 where missing.
@@ -107,8 +107,8 @@ def divisible_labels(
         taxonomy: Of the labels; None = all lie below the root.
 
     Returns:
-        The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and whether it
-        is drawn at all, ``(n,)`` bool.
+        The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and whether
+        it is drawn at all, ``(n,)`` bool.
     """
     pairs = np.unique(np.stack([labels, group]), axis=1)
     distinct, groups_of = np.unique(pairs[0], return_counts=True)

@@ -170,15 +170,16 @@ def split_by_group(
     stay = len(names) - held_out.sum()
     back = [g for g in order[::-1] if held_out[g]][: max(least - stay, 0)]
     held_out[back] = False
-    return among[held_out[group]]
+    chosen: Array = among[held_out[group]]
+    return chosen
 
 
 def _too_few(samples: int, groups: int, least: int) -> str:
     if groups == samples:
         return f"{samples} sample(s) cannot be split; {least + 1} are the least"
     return (
-        f"{samples} samples in {groups} group(s) cannot be split, since no group is parted; {least + 1} groups "
-        "are the least. Give the samples a split column, or group them otherwise"
+        f"{samples} samples in {groups} group(s) cannot be split, since no group is parted; {least + 1} "
+        "groups are the least. Give the samples a split column, or group them otherwise"
     )
 
 
