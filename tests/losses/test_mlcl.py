@@ -229,7 +229,10 @@ def test_the_global_head_beside_depths():
 
 
 def test_default_temperatures_and_weights():
-    assert repr(MLCLLoss(TREE)) == "MLCLLoss(depth 1: τ=0.5, α=0.5; depth 2: τ=0.1, α=0.5)"
+    assert repr(MLCLLoss(TREE)) == (
+        "MLCLLoss(depth 1: τ=0.5, α=0.5; depth 2: τ=0.1, α=0.5; "
+        "geometry=sphere, similarity=cosine, reduction=valid, undecided=ignore)"
+    )
     deep = MLCLLoss(even_tree(2, 2, 2, 2))
     assert [head.temperature for head in deep.plan] == pytest.approx(
         [0.1 * 5 ** (1 - h / 3) for h in range(4)]
@@ -239,7 +242,7 @@ def test_default_temperatures_and_weights():
     assert [(head.depth, head.temperature) for head in some.plan] == [(1, 0.5), (4, 0.1)]
     reviews = MLCLLoss([TREE] * 5, global_head=True, ce=True, feature_dim=8)
     assert reviews.weights == pytest.approx([0.04] * 5 + [0.1])  # the paper's for BeerAdvocate
-    assert "cross entropy: 0.7" in repr(reviews)
+    assert "cross entropy: 0.7; threshold=0.75" in repr(reviews)
     assert [head.depth for head in MLCLLoss([TREE, even_tree(3)], depths=[1, 1]).plan] == [1, 1]
 
 

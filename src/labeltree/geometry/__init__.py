@@ -2,8 +2,8 @@
 
 from labeltree.geometry.base import Geometry
 from labeltree.geometry.euclidean import Euclidean
-from labeltree.geometry.named import get_geometry
+from labeltree.geometry.named import as_geometry, get_geometry
 from labeltree.geometry.poincare import PoincareBall
 from labeltree.geometry.sphere import Sphere
 
-__all__ = ["Euclidean", "Geometry", "PoincareBall", "Sphere", "get_geometry"]
+__all__ = ["Euclidean", "Geometry", "PoincareBall", "Sphere", "as_geometry", "get_geometry"]

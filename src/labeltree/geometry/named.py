@@ -7,7 +7,7 @@ from labeltree.geometry.euclidean import Euclidean
 from labeltree.geometry.poincare import PoincareBall
 from labeltree.geometry.sphere import Sphere
 
-__all__ = ["get_geometry"]
+__all__ = ["as_geometry", "get_geometry"]
 
 _NAMES = ("sphere", "euclidean", "poincare")
 
@@ -27,3 +27,20 @@ def get_geometry(name: str, curvature: float = -1.0) -> Geometry:
     near = difflib.get_close_matches(str(name).lower(), _NAMES, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"geometry is {name!r}; expected one of {', '.join(map(repr, _NAMES))}{hint}")
+
+
+def as_geometry(geometry: Geometry | str | None, default: str = "sphere") -> Geometry:
+    """The geometry that an argument means: itself, the one of a name, or the default for None.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(geometry, Geometry):
+        return geometry
+    if geometry is None or isinstance(geometry, str):
+        return get_geometry(default if geometry is None else geometry)
+    given = f"the class {geometry.__name__}" if isinstance(geometry, type) else repr(geometry)
+    raise ValueError(
+        f"geometry is {given}; expected one of {', '.join(map(repr, _NAMES))}, or a geometry such as "
+        "PoincareBall(curvature=-0.5)"
+    )

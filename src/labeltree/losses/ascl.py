@@ -49,7 +49,7 @@ class ASCLLoss(QueueLoss):
         trust: Trust = "entropy",
         exclude_self: ExcludeSelf = "drop",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         if trust not in get_args(Trust):
             raise ValueError(f"trust must be 'entropy' or 'confidence'; got {trust!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.losses.reduction import Reduction, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import PairRelation, Similarity, bounded_sum, bounded_terms, denominators, weigh
@@ -19,7 +19,7 @@ def bounded_relation_loss(
     table: LossTable,
     *,
     temperature: float | Tensor = 0.1,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     similarity: Similarity = "cosine",
     reduction: Reduction = "valid",
     detach_bound: bool = False,
@@ -57,7 +57,7 @@ def bounded_relation_loss(
         >>> bounded_relation_loss(z, relation, table.to(z.device, z.dtype), temperature=0.5)
         tensor(0.3485)
     """
-    geometry = Sphere() if geometry is None else geometry
+    geometry = as_geometry(geometry)
     positive = table.positive > 0
     small = bounded_terms(
         embeddings,

@@ -64,16 +64,10 @@ class CenterLoss(ClassifierLoss):
             raise ValueError(f"weight must not be negative; got {weight}")
         if not 0 <= alpha <= 1:
             raise ValueError(f"alpha must lie between 0 and 1; got {alpha}")
+        self.feature_dim = feature_dim
         self.weight = weight
         self.alpha = alpha
         self.register_buffer("centres", torch.zeros(len(self.classes), feature_dim))
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return (
-            f"{super().extra_repr()}, feature_dim={self.centres.shape[1]}, weight={self.weight}, "
-            f"alpha={self.alpha}"
-        )
 
     def forward(self, features: Tensor, logits: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch and, in training mode, move the centres; see the class."""

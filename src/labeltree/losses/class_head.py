@@ -29,7 +29,12 @@ class ClassHead(nn.Module):
         if not (isinstance(width, int) and width > 0):
             raise ValueError(f"the width of the vectors must be a whole number above 0; got {width!r}")
         self.width = width
+        self.form = form
         self.norm = nn.BatchNorm1d(width) if form == "reference" else None
+
+    def extra_repr(self) -> str:
+        """What tells two heads apart when printed."""
+        return f"form={self.form}"
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors `(n, width)` of vectors `(n, width)`, widened to float32 at least."""

@@ -9,6 +9,7 @@ from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.settings import shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ClassifierLoss"]
@@ -31,13 +32,14 @@ class ClassifierLoss(nn.Module):
 
     def __init__(self, taxonomy: Taxonomy, depth: int | None = None) -> None:
         super().__init__()
+        self.depth = depth
         classes = class_nodes(taxonomy, depth)
         self.register_buffer("classes", classes, persistent=False)
         self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return f"classes={len(self.classes)}"
+        return ", ".join(filter(None, [f"classes={len(self.classes)}", shown_settings(self)]))
 
     @torch.no_grad()
     def predict(self, logits: Tensor) -> Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.queue_batch import StoredKeys
 from labeltree.losses.queue_loss import ExcludeSelf, check_share
 from labeltree.losses.selfcon import SelfConLoss
+from labeltree.losses.settings import shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CoInsLoss"]
@@ -43,16 +44,18 @@ class CoInsLoss(nn.Module):
         w: float = 0.5,
         *,
         exclude_self: ExcludeSelf = "drop",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__()
         self.w = check_share(w)
+        self.exclude_self = exclude_self
+        self.geometry = as_geometry(geometry)
         self.cross_entropy = CrossEntropyLoss(taxonomy)
         self.selfcon = SelfConLoss(temperature, exclude_self=exclude_self, geometry=geometry)
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return f"w={self.w}"
+        return shown_settings(self)
 
     @property
     def classes(self) -> Tensor:

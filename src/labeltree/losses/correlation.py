@@ -9,6 +9,7 @@ from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.settings import shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CorrelationLoss"]
@@ -80,7 +81,7 @@ class CorrelationLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return f"classes={len(self.classes)}, dim={self.dim}, normalize={self.normalize}"
+        return f"classes={len(self.classes)}, {shown_settings(self)}"
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""

@@ -68,13 +68,6 @@ class CrossEntropyLoss(ClassifierLoss):
         self.label_smoothing = label_smoothing
         self.register_buffer("class_counts", torch.zeros(len(self.classes)))
 
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return (
-            f"{super().extra_repr()}, logit_adjustment={self.logit_adjustment}, "
-            f"label_smoothing={self.label_smoothing}"
-        )
-
     @torch.no_grad()
     def observe_labels(self, nodes: Tensor) -> None:
         """Learn how frequent the classes are; what was learned before is forgotten.

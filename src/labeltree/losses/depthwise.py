@@ -35,7 +35,7 @@ class DepthwiseLoss(RelationLoss):
         variant: `"paper"` or `"reference"`, the published code's computation.
         detach_bound: whether the bounds are constants for the gradient.
         base_temperature: of `variant="reference"`, whose losses are multiplied by τ/base_temperature.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`.
         undecided: `"ignore"` or `"negative"`, see `members`.
@@ -52,7 +52,7 @@ class DepthwiseLoss(RelationLoss):
         variant: Variant,
         detach_bound: bool,
         base_temperature: float,
-        geometry: Geometry | None,
+        geometry: Geometry | str | None,
         similarity: Similarity | None,
         reduction: Reduction,
         undecided: Undecided,
@@ -81,14 +81,13 @@ class DepthwiseLoss(RelationLoss):
             similarity=similarity,
             reduction=reduction,
         )
+        self.weights = weights
         self.constrained = constrained
+        self.positives = positives
+        self.undecided = undecided
         self.variant = variant
         self.detach_bound = detach_bound
         self.base_temperature = base_temperature
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"{super().extra_repr()}, variant={self.variant}"
 
     def forward(
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None

@@ -12,6 +12,7 @@ from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges
 from labeltree.losses.labelled_mean import labelled_mean
+from labeltree.losses.settings import shown_settings
 from labeltree.losses.word_vectors import name_forms, name_vector, read_word_vectors
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.class_embeddings import means_of_classes
@@ -103,9 +104,7 @@ class DeViSELoss(nn.Module):
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return (
-            f"classes={len(self.classes)}, dim={self.dim}, margin={self.margin}, negatives={self.negatives!r}"
-        )
+        return f"classes={len(self.classes)}, {shown_settings(self)}"
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""

@@ -50,6 +50,7 @@ class EmbeddingClassifierLoss(CrossEntropyLoss):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(taxonomy, depth, logit_adjustment=logit_adjustment, label_smoothing=label_smoothing)
+        self.dim = dim
         self.head = ClassHead(dim, head)
         self.linear = nn.Linear(dim, len(self.classes))
 

@@ -45,7 +45,7 @@ class GrafitLoss(QueueLoss):
         exclude_self: ExcludeSelf = "drop",
         undecided: Undecided = "ignore",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__(
             taxonomy,

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Euclidean, Geometry
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
@@ -98,7 +98,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
         metric: TreeMetric = "path_length",
         scale_free: bool = True,
         squared: bool = False,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__(taxonomy, depth)
         if not (isinstance(dim, int) and dim > 0):
@@ -109,22 +109,15 @@ class GuidedPrototypeLoss(ClassifierLoss):
             raise ValueError(f"distortion_weight must not be negative; got {distortion_weight}")
         if metric not in get_args(TreeMetric):
             raise ValueError(f"metric must be one of {', '.join(get_args(TreeMetric))}; got {metric!r}")
+        self.dim = dim
         self.distortion_weight = distortion_weight
         self.metric = metric
         self.scale_free = scale_free
         self.squared = squared
-        self.geometry = Euclidean() if geometry is None else geometry
+        self.geometry = as_geometry(geometry, "euclidean")
         self.prototypes = nn.Parameter(torch.randn(len(self.classes), dim))
         tree, self._unit = _tree_distances(taxonomy, self.classes, metric)
         self.register_buffer("tree", tree.to(torch.int32), persistent=False)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return (
-            f"{super().extra_repr()}, dim={self.prototypes.shape[1]}, geometry={self.geometry.name}, "
-            f"distortion_weight={self.distortion_weight}, metric={self.metric}, "
-            f"scale_free={self.scale_free}, squared={self.squared}"
-        )
 
     def logits(self, embeddings: Tensor) -> Tensor:
         """−distance, or −distance², to the prototype of each class, `(n, C)`."""

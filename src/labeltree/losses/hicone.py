@@ -36,7 +36,7 @@ class HiMulConELoss(DepthwiseLoss):
         variant: `"paper"` or `"reference"`.
         detach_bound: whether the M are constants for the gradient.
         base_temperature: of the reference variant.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; depth by depth.
         undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
@@ -64,7 +64,7 @@ class HiMulConELoss(DepthwiseLoss):
         variant: Variant = "paper",
         detach_bound: bool = False,
         base_temperature: float = 0.07,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",
@@ -118,7 +118,7 @@ class HiConELoss(HiMulConELoss):
         variant: Variant = "paper",
         detach_bound: bool = False,
         base_temperature: float = 0.07,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",

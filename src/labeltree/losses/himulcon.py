@@ -32,7 +32,7 @@ class HiMulConLoss(DepthwiseLoss):
         positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
         variant: `"paper"` or `"reference"`.
         base_temperature: of the reference variant.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; depth by depth.
         undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
@@ -60,7 +60,7 @@ class HiMulConLoss(DepthwiseLoss):
         positives: Positives = "nested",
         variant: Variant = "paper",
         base_temperature: float = 0.07,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",

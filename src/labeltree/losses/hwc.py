@@ -65,7 +65,7 @@ class HWCLoss(RelationLoss):
         gamma: γ ≥ 0, emphasis of negatives far away in the tree.
         temperature: τ > 0.
         similarity: `"cosine"` (cos/τ) or `"distance"` (−d/τ, Eq. 1).
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         reduction: `"pairs"` (Eq. 7) or any other of `reduce_terms`; `"valid"` with α = γ = 0 is SupCon.
         rho: `"max_depth"` (Eq. 4), `"own_depth"` (depth(lca) / depth of the shallower label) or `"same_one"`
             (Eq. 4, but ρ(y, y) = 1); they differ where leaves lie at different depths.
@@ -97,7 +97,7 @@ class HWCLoss(RelationLoss):
         temperature: float = 0.1,
         *,
         similarity: Similarity | None = None,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         reduction: Reduction = "pairs",
         rho: Rho = "max_depth",
         positives: Positives = "same",
@@ -129,7 +129,13 @@ class HWCLoss(RelationLoss):
             reduction=reduction,
             space=space,
         )
+        self.alpha = alpha
+        self.gamma = gamma
+        self.rho = rho
+        self.positives = positives
         self.control = control
+        self.omega_max = omega_max
+        self.undecided = undecided
 
     def batch_table(self, table: LossTable, relation: PairRelation) -> LossTable:
         """With the constant ω̄ of this batch, if that is the control asked for."""

@@ -81,10 +81,6 @@ class HXELoss(ClassifierLoss):
         self.register_buffer("paths", label_paths(taxonomy)[:, 1:], persistent=False)
         self.register_buffer("steps", steps, persistent=False)
 
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"{super().extra_repr()}, alpha={self.alpha}, weights={self.weights}, variant={self.variant}"
-
     def forward(self, logits: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch; see the class."""
         logits, nodes = self.prepare(logits, nodes)

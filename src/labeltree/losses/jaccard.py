@@ -31,7 +31,7 @@ class JaccardSupConLoss(RelationLoss):
         temperature: τ > 0.
         threshold: t, from 0 to below 1. The paper names no value: above 0.75 lie any two rows that have
             nothing but fours and fives, its own example of likeness, and no threes against fours.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; the paper's formula is printed with `"sum"`.
         undecided: two rows that have no aspect in common are left out of the softmax (`"ignore"`) or compete
@@ -55,7 +55,7 @@ class JaccardSupConLoss(RelationLoss):
         temperature: float = 0.1,
         *,
         threshold: float = 0.75,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",
@@ -76,6 +76,7 @@ class JaccardSupConLoss(RelationLoss):
             reduction=reduction,
         )
         self.threshold = threshold
+        self.undecided = undecided
 
     def forward(  # type: ignore[override]
         self, embeddings: Tensor, ratings: Tensor, instances: Tensor | None = None

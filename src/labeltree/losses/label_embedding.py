@@ -73,6 +73,7 @@ class LabelEmbeddingLoss(ClassifierLoss):
         for name, value in (("alpha", alpha), ("beta", beta)):
             if not 0 <= value <= 1:
                 raise ValueError(f"{name} must lie between 0 and 1; got {value}")
+        self.feature_dim = feature_dim
         self.temperature = temperature
         self.alpha = alpha
         self.beta = beta
@@ -81,10 +82,6 @@ class LabelEmbeddingLoss(ClassifierLoss):
         self.answers = nn.Linear(feature_dim, classes)
         self.teacher = nn.Linear(feature_dim, classes)
         self.embeddings = nn.Parameter(torch.eye(classes))
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"{super().extra_repr()}, temperature={self.temperature}, alpha={self.alpha}, beta={self.beta}"
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> Tensor:

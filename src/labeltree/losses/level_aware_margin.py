@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Euclidean, Geometry, Sphere
+from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
@@ -50,7 +50,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         margins: m_l per depth 1 … L − 1, coarse → fine, or one number; None: 0.4, 0.3, 0.2, then 0.1.
         weights: λ_l likewise; None: 1, 0.8, 0.6, 0.4, then 0.2.
         eta: η, the rate of the moving average.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         distance: `"unit"` (distance of the normalised vectors), `"raw"` (Euclidean), `"cosine"` (1 − cos) or
             `"poincare"`; None: that of the geometry.
         update: whether prototypes move `"after"` the loss of a step was taken, or `"before"`.
@@ -82,13 +82,13 @@ class LevelAwareMarginLoss(NodePrototypes):
         weights: float | Sequence[float] | None = None,
         *,
         eta: float = 0.05,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         distance: Distance | None = None,
         update: Literal["after", "before"] = "after",
         divisor: Divisor = "batch",
         renormalise: bool = False,
     ) -> None:
-        geometry = Sphere() if geometry is None else geometry
+        geometry = as_geometry(geometry)
         super().__init__(taxonomy, dim, geometry, eta, renormalise=renormalise)
         if distance is None:
             distance = (
@@ -110,13 +110,6 @@ class LevelAwareMarginLoss(NodePrototypes):
         default_weights = [max(1.0 - 0.2 * depth, 0.2) for depth in depths]
         self.margins = depth_weights(default_margins if margins is None else margins, len(depths), "margins")
         self.weights = depth_weights(default_weights if weights is None else weights, len(depths), "weights")
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return (
-            f"{super().extra_repr()}, geometry={self.geometry.name}, distance={self.distance}, "
-            f"margins={self.margins.tolist()}, weights={self.weights.tolist()}"
-        )
 
     def forward(
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None

@@ -74,7 +74,7 @@ class MaskConLoss(QueueLoss):
         variant: MaskConVariant = "paper",
         undecided: Undecided = "ignore",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         if variant not in get_args(MaskConVariant):
             raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
@@ -95,3 +95,5 @@ class MaskConLoss(QueueLoss):
             reduction=reduction,
             geometry=geometry,
         )
+        self.mask = mask
+        self.variant = variant

@@ -9,13 +9,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import check_batch
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.jaccard import JaccardSupConLoss
 from labeltree.losses.labelled_mean import labelled_mean
 from labeltree.losses.mlcl_heads import HeadContrast, head_contrast, plan_heads
 from labeltree.losses.reduction import Reduction
+from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import Undecided
 from labeltree.pairs import PairRelation, Similarity
 from labeltree.pairs.at_once import at_once
@@ -68,8 +69,8 @@ class MLCLLoss(nn.Module):
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> loss = MLCLLoss(taxonomy)
-        >>> loss
-        MLCLLoss(depth 1: τ=0.5, α=0.5; depth 2: τ=0.1, α=0.5)
+        >>> print(str(loss).partition("; geometry")[0])
+        MLCLLoss(depth 1: τ=0.5, α=0.5; depth 2: τ=0.1, α=0.5
         >>> coarse = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> loss([coarse, coarse.flip(1)], taxonomy.encode(["dog", "dog", "cat", "oak"]))
         tensor(0.9727)
@@ -89,7 +90,7 @@ class MLCLLoss(nn.Module):
         threshold: float = 0.75,
         ce: bool = False,
         feature_dim: int | None = None,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",
@@ -100,11 +101,14 @@ class MLCLLoss(nn.Module):
             raise ValueError("taxonomy must be a taxonomy, or a sequence of one per aspect; got an empty one")
         if reduction == "none" and ce:
             raise ValueError("reduction='none' has no cross entropy; set ce=False")
-        self.geometry = Sphere() if geometry is None else geometry
+        self.geometry = as_geometry(geometry)
         self.plan = plan_heads(taxonomies, depths, temperatures, weights, global_head=global_head, ce=ce)
         self.num_heads = len(self.plan)
         self.num_aspects = len(taxonomies)
+        self.similarity = similarity or ("cosine" if isinstance(self.geometry, Sphere) else "distance")
         self.reduction = reduction
+        self.undecided = undecided
+        self.threshold = threshold
         self.temperatures = [head.temperature for head in self.plan]
         self.weights = [head.weight for head in self.plan]
 
@@ -127,7 +131,10 @@ class MLCLLoss(nn.Module):
         heads = [f"{head.name}: τ={head.temperature:.3g}, α={head.weight:.3g}" for head in self.plan]
         if len(self.classifiers):
             heads.append(f"cross entropy: {1 - sum(self.weights):.3g}")
-        return f"MLCLLoss({'; '.join(heads)})"
+        names = ["geometry", "similarity", "reduction", "undecided"]
+        if self.needs_ratings:
+            names.insert(0, "threshold")
+        return f"MLCLLoss({'; '.join(heads)}; {shown_settings(self, names)})"
 
     def forward(
         self,

@@ -35,7 +35,7 @@ class NNCLRLoss(QueueLoss):
         *,
         exclude_self: ExcludeSelf = "drop",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__(
             None,

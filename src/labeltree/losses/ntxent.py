@@ -20,7 +20,7 @@ class NTXentLoss(RelationLoss):
 
     Args:
         temperature: τ > 0.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`.
 
@@ -39,7 +39,7 @@ class NTXentLoss(RelationLoss):
         self,
         temperature: float = 0.1,
         *,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
     ) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Euclidean, Geometry, Sphere
+from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
+from labeltree.losses.settings import shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
@@ -46,7 +47,7 @@ class NodePrototypes(nn.Module):
         self,
         taxonomy: Taxonomy,
         dim: int,
-        geometry: Geometry,
+        geometry: Geometry | str,
         eta: float = 0.05,
         *,
         renormalise: bool = False,
@@ -58,7 +59,8 @@ class NodePrototypes(nn.Module):
             )
         if not 0 < eta <= 1:
             raise ValueError(f"eta must lie above 0 and not above 1; got {eta}")
-        self.geometry = geometry
+        self.dim = dim
+        self.geometry = geometry = as_geometry(geometry)
         # the arithmetic of the updates: Eq. 9 of Climbing the Label Tree also where embeddings have unit norm
         self._space = Euclidean() if isinstance(geometry, Sphere) else geometry
         self.eta = eta
@@ -78,8 +80,8 @@ class NodePrototypes(nn.Module):
         self.register_buffer("inner", inner, persistent=False)
 
     def extra_repr(self) -> str:
-        """What tells two sets of prototypes apart when printed."""
-        return f"nodes={len(self.prototypes)}, dim={self.prototypes.shape[1]}, eta={self.eta}"
+        """What tells two losses apart when printed."""
+        return f"nodes={len(self.prototypes)}, {shown_settings(self)}"
 
     def seen_at_least(self, number: int) -> tuple[Tensor, list[int]]:
         """The nodes whose prototype has had a sample, of the depths that have so many of them.

@@ -7,11 +7,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import follow_device
 from labeltree.losses.labelled_mean import labelled_mean
 from labeltree.losses.queue_batch import StoredKeys, check_queries
 from labeltree.losses.reduction import Reduction, check_reduction
+from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import Undecided, members, same_label
 from labeltree.pairs import (
     LabelRows,
@@ -73,7 +74,7 @@ class QueueLoss(nn.Module):
         exclude_self: ExcludeSelf,
         undecided: Undecided = "ignore",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__()
         if not temperature > 0:
@@ -84,14 +85,18 @@ class QueueLoss(nn.Module):
             raise ValueError(
                 f"exclude_self must be one of {', '.join(get_args(ExcludeSelf))}; got {exclude_self!r}"
             )
-        if geometry is not None and not isinstance(geometry, Sphere):
+        space_of_keys = as_geometry(geometry)
+        if not isinstance(space_of_keys, Sphere):
             raise ValueError(
                 f"{type(self).__name__} compares by the cosine and knows the sphere alone, not geometry "
-                f"{geometry.name!r}; train with --geometry sphere"
+                f"{space_of_keys.name!r}; train with --geometry sphere"
             )
         self.temperature = float(temperature)
         self.target_temperature = float(target_temperature)
         self.w = check_share(w)
+        self.exclude_self = exclude_self
+        self.undecided = undecided
+        self.geometry = Sphere()
         self.reduction = check_reduction(reduction)
         space = relation_space(0 if taxonomy is None else taxonomy.max_depth)
         everything = torch.ones(space.size, dtype=torch.bool)
@@ -108,10 +113,7 @@ class QueueLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return (
-            f"temperature={self.temperature}, target_temperature={self.target_temperature}, w={self.w}, "
-            f"reduction={self.reduction}"
-        )
+        return shown_settings(self)
 
     def forward(
         self,

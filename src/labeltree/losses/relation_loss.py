@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
+from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
     PairRelation,
@@ -30,7 +31,7 @@ def relation_loss(
     table: LossTable,
     *,
     temperature: float | Tensor = 0.1,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     similarity: Similarity = "cosine",
     reduction: Reduction = "valid",
 ) -> Tensor:
@@ -52,7 +53,7 @@ def relation_loss(
     Returns:
         A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
     """
-    geometry = Sphere() if geometry is None else geometry
+    geometry = as_geometry(geometry)
     row, share = relation_terms(
         embeddings,
         relation,
@@ -74,7 +75,7 @@ class RelationLoss(nn.Module):
         taxonomy: the tree of the labels; None: there are no labels, only instances.
         table: what the loss makes of each relation.
         temperature: τ > 0.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: `"valid"`, `"all"`, `"pairs"`, `"sum"` or `"none"`, see `reduce_terms`.
         space: the codes that the table is indexed by, if they are not the taxonomy's own.
@@ -117,7 +118,7 @@ class RelationLoss(nn.Module):
         table: LossTable,
         *,
         temperature: float = 0.1,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         space: RelationSpace | None = None,
@@ -136,7 +137,7 @@ class RelationLoss(nn.Module):
         self.table = table
         self._placed: dict[tuple[torch.device, torch.dtype, bool], LossTable] = {}
         self.temperature = temperature
-        self.geometry = Sphere() if geometry is None else geometry
+        self.geometry = as_geometry(geometry)
         if similarity is None:
             similarity = "cosine" if isinstance(self.geometry, Sphere) else "distance"
         if similarity not in ("cosine", "distance"):
@@ -150,10 +151,7 @@ class RelationLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """What tells two losses apart when printed."""
-        return (
-            f"temperature={self.temperature}, geometry={self.geometry.name}, similarity={self.similarity}, "
-            f"reduction={self.reduction}"
-        )
+        return shown_settings(self)
 
     def relation(
         self, n: int, nodes: Tensor | None, instances: Tensor | None, device: torch.device

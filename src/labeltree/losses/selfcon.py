@@ -31,7 +31,7 @@ class SelfConLoss(QueueLoss):
         *,
         exclude_self: ExcludeSelf = "drop",
         reduction: Reduction = "valid",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
     ) -> None:
         super().__init__(
             None,

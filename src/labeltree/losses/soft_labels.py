@@ -75,10 +75,6 @@ class SoftLabelLoss(ClassifierLoss):
         # (C, L + 1): how many leaves share just so much of a leaf's path
         self.register_buffer("rings", leaf_sizes - nearer, persistent=False)
 
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"{super().extra_repr()}, beta={self.beta}, variant={self.variant}"
-
     def targets(self, nodes: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The soft labels of labels `(n,)`, `(n, C)`; rows add up to 1.
 

@@ -26,7 +26,7 @@ class SupConLoss(RelationLoss):
         taxonomy: the tree of the labels.
         temperature: τ > 0.
         depth: labels are compared at this depth, 1 (coarsest) to L; None: at their finest.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; SupContrast's own code is `"all"`.
         undecided: a pair of which the labels leave open whether they agree (one is an ancestor of the
@@ -50,7 +50,7 @@ class SupConLoss(RelationLoss):
         temperature: float = 0.1,
         *,
         depth: int | None = None,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",
@@ -70,3 +70,5 @@ class SupConLoss(RelationLoss):
             similarity=similarity,
             reduction=reduction,
         )
+        self.depth = depth
+        self.undecided = undecided

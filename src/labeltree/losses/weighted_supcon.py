@@ -55,7 +55,7 @@ class WeightedSupConLoss(RelationLoss):
         positives: `"related"` or `"same"`.
         alpha: α ≥ 0, for `positives="same"`.
         rho: which ρ, see `RelationSpace.rho`.
-        geometry: the space of the embeddings; None: the sphere.
+        geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or
             by their number (`"same"`).
@@ -80,7 +80,7 @@ class WeightedSupConLoss(RelationLoss):
         positives: Literal["related", "same"] = "related",
         alpha: float = 0.5,
         rho: Rho = "max_depth",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
         undecided: Undecided = "ignore",
@@ -97,3 +97,7 @@ class WeightedSupConLoss(RelationLoss):
             reduction=reduction,
             space=space,
         )
+        self.positives = positives
+        self.alpha = alpha
+        self.rho = rho
+        self.undecided = undecided

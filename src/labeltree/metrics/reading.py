@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.hierarchical_precision import HierarchicalPrecisionScores
 from labeltree.metrics.left_out import LeftOut
 from labeltree.metrics.placing import Placing
@@ -31,7 +31,7 @@ def read_rankings(
     relevance: Sequence[RelevanceScores] = (),
     hierarchical: HierarchicalPrecisionScores | None = None,
     *,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     reach: int | None = None,
     shard: bool = False,
     progress: Progress | None = None,
@@ -42,7 +42,7 @@ def read_rankings(
         search: queries and database.
         relevance: scores of `search`, by one or several kinds of labels.
         hierarchical: scores of `search`; reads as far as it wants.
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         reach: how many results `relevance` reads; None for all.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
@@ -70,7 +70,7 @@ def read_rankings(
 
     for start, order in ranked_chunks(
         *_sides(search, rows),
-        geometry=geometry or Sphere(),
+        geometry=as_geometry(geometry),
         top=top,
         watch=None if placing is None else watch,
         progress=progress,

@@ -29,7 +29,7 @@ def hierarchical_precision_at_k(
     key_nodes: Tensor | None = None,
     *,
     ks: Sequence[int] = (1, 2, 5, 10),
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
     reduction: str = "mean",
@@ -98,7 +98,7 @@ def average_hierarchical_precision(
     *,
     k: int = 250,
     rule: str = "mean",
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
     reduction: str = "mean",
@@ -116,7 +116,7 @@ def average_hierarchical_precision(
         k: K; a smaller database is read to its end.
         rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
             rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
@@ -163,7 +163,7 @@ def retrieval_metrics(
     ks: Sequence[int] = (1, 2, 5, 10),
     ahp_k: int = 250,
     depths: Sequence[int] = (),
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
     reduction: str = "mean",
@@ -183,7 +183,7 @@ def retrieval_metrics(
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is

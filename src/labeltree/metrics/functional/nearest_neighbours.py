@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
 from labeltree.metrics.left_out import LeftOut, groups_of
 from labeltree.metrics.ranking import Progress, ranked_chunks
@@ -29,7 +29,7 @@ def nearest_neighbour_labels(
     ks: Sequence[int] = (20,),
     weights: VoteWeights = "softmax",
     temperature: float = 0.07,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     query_groups: Tensor | None = None,
     key_groups: Tensor | None = None,
     progress: Progress | None = None,
@@ -96,7 +96,7 @@ def nearest_neighbour_labels(
         )
     elif query_groups is not None or key_groups is not None:
         raise ValueError("only one of query_groups and key_groups is given; expected both, or neither")
-    space = geometry or Sphere()
+    space = as_geometry(geometry)
     found = {k: torch.empty(len(queries), dtype=torch.int64, device=queries.device) for k in ks}
     for start, order in ranked_chunks(
         queries, keys, left_out, geometry=space, top=max(ks, default=1), progress=progress

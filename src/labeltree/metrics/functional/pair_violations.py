@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_positive, check_same_length
 from labeltree.metrics.reduction import check_reduction, spread
 from labeltree.taxonomy import AnyTaxonomy
@@ -20,7 +20,7 @@ def pair_violations(
     embeddings: Tensor,
     nodes: Tensor,
     taxonomy: AnyTaxonomy,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     *,
     reading: str = "comparisons",
     ties: str = "ignore",
@@ -89,7 +89,7 @@ def pair_violations(
         raise ValueError(f"reduction is 'none' with reading {reading!r}; expected reading 'comparisons'")
     labelled = nodes >= 0
     points, nodes = embeddings[labelled].detach().double(), nodes[labelled].long()
-    geometry, tied = geometry or Sphere(), ties == "count"
+    geometry, tied = as_geometry(geometry), ties == "count"
     count = len(nodes)
     generator = torch.Generator().manual_seed(seed)
     if reading == "triplets":

@@ -19,7 +19,7 @@ def parent_order_accuracy(
     prototypes: Tensor | None = None,
     *,
     train: tuple[Tensor, Tensor] | None = None,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     distance: str | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -36,7 +36,7 @@ def parent_order_accuracy(
         taxonomy: the tree.
         prototypes: (num_nodes, d).
         train: (m, d) and (m,).
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
         reduction: "mean" or "none".
 
@@ -77,7 +77,7 @@ def parent_metrics(
     prototypes: Tensor | None = None,
     *,
     train: tuple[Tensor, Tensor] | None = None,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     distance: str | None = None,
 ) -> dict[str, Tensor]:
     """Violations, PC-Order and how many samples stand behind them.
@@ -88,7 +88,7 @@ def parent_metrics(
         taxonomy: the tree.
         prototypes: (num_nodes, d).
         train: (m, d) and (m,).
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
 
     Returns:

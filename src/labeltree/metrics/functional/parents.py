@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
+from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length, check_tree
 from labeltree.metrics.functional.prototypes import class_prototypes
 from labeltree.metrics.reduction import check_reduction, mean_of_counted
@@ -26,7 +26,7 @@ def parent_violations(
     prototypes: Tensor | None = None,
     *,
     train: tuple[Tensor, Tensor] | None = None,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     distance: str | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -72,7 +72,7 @@ def parent_violations(
     check_embeddings("embeddings", embeddings)
     check_nodes("nodes", nodes, taxonomy)
     check_same_length("embeddings", embeddings, "nodes", nodes)
-    geometry = geometry or Sphere()
+    geometry = as_geometry(geometry)
     space = _space(geometry, distance)
     prototypes = _prototypes(prototypes, train, taxonomy, geometry).to(embeddings.device)
     if prototypes.shape[1] != embeddings.shape[1]:

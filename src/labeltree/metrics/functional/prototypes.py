@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_nodes, check_same_length, check_tree
 from labeltree.taxonomy import Taxonomy
 
@@ -13,7 +13,12 @@ __all__ = ["class_prototypes"]
 
 
 def class_prototypes(
-    embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry | None = None, *, steps: int = 3
+    embeddings: Tensor,
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    geometry: Geometry | str | None = None,
+    *,
+    steps: int = 3,
 ) -> Tensor:
     """Mean embedding of every node: of the samples labelled with it or with one of its descendants.
 
@@ -25,7 +30,7 @@ def class_prototypes(
         embeddings: (n, d) points of the geometry, usually those of the training split.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         steps: fixed-point steps of a Karcher mean.
 
     Returns:
@@ -49,7 +54,7 @@ def class_prototypes(
     check_tree("prototypes of inner nodes", taxonomy)
     check_nodes("nodes", nodes, taxonomy)
     check_same_length("embeddings", embeddings, "nodes", nodes)
-    geometry = geometry or Sphere()
+    geometry = as_geometry(geometry)
     points = embeddings.detach().double()
     ancestors = taxonomy.ancestors.to(nodes.device)[nodes.clamp(min=0)]
     ancestors[nodes < 0] = -1

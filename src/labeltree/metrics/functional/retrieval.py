@@ -63,7 +63,7 @@ def recall_at_k(
     key_nodes: Tensor | None = None,
     *,
     ks: Sequence[int] = (1, 2, 5, 10),
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     query_groups: Tensor | None = None,
@@ -129,7 +129,7 @@ def map_at_r(
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
     *,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     query_groups: Tensor | None = None,
@@ -149,7 +149,7 @@ def map_at_r(
         query_nodes: (n,).
         key_embeddings: (m, d).
         key_nodes: (m,).
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
         query_groups: see `recall_at_k`.
@@ -189,7 +189,7 @@ def mean_average_precision(
     key_embeddings: Tensor | None = None,
     key_nodes: Tensor | None = None,
     *,
-    geometry: Geometry | None = None,
+    geometry: Geometry | str | None = None,
     taxonomy: AnyTaxonomy | None = None,
     depth: int | None = None,
     query_groups: Tensor | None = None,
@@ -208,7 +208,7 @@ def mean_average_precision(
         query_nodes: (n,).
         key_embeddings: (m, d).
         key_nodes: (m,).
-        geometry: default `Sphere()`.
+        geometry: or its name; default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
         query_groups: see `recall_at_k`.

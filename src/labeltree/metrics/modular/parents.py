@@ -42,7 +42,7 @@ class ParentViolations(SampleMean):
         self,
         taxonomy: Taxonomy,
         prototypes: Tensor,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         *,
         distance: str | None = None,
         **kwargs: Any,

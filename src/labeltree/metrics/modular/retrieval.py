@@ -31,7 +31,7 @@ class RecallAtK(CollectedSamples):
 
     Args:
         k: number of results looked at.
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
         **kwargs: of `torchmetrics.Metric`.
@@ -49,7 +49,7 @@ class RecallAtK(CollectedSamples):
     def __init__(
         self,
         k: int = 1,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         *,
         taxonomy: AnyTaxonomy | None = None,
         depth: int | None = None,
@@ -74,7 +74,7 @@ class RecallAtK(CollectedSamples):
 class _FlatRetrieval(CollectedSamples):
     def __init__(
         self,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         *,
         taxonomy: AnyTaxonomy | None = None,
         depth: int | None = None,
@@ -88,7 +88,7 @@ class MAPAtR(_FlatRetrieval):
     """MAP@R; see `labeltree.metrics.functional.map_at_r`.
 
     Args:
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
         **kwargs: of `torchmetrics.Metric`.
@@ -116,7 +116,7 @@ class MeanAveragePrecision(_FlatRetrieval):
     """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
 
     Args:
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
         **kwargs: of `torchmetrics.Metric`.
@@ -147,7 +147,7 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     Args:
         taxonomy: a tree or a DAG.
         k: number of results looked at.
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -161,7 +161,7 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     """
 
     def __init__(
-        self, taxonomy: AnyTaxonomy, k: int = 1, geometry: Geometry | None = None, **kwargs: Any
+        self, taxonomy: AnyTaxonomy, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.k, self.geometry = taxonomy, k, geometry
@@ -180,7 +180,7 @@ class AverageHierarchicalPrecision(CollectedSamples):
         taxonomy: a tree or a DAG.
         k: K, up to which HP@k is averaged.
         rule: "mean" or "trapezoid".
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -198,7 +198,7 @@ class AverageHierarchicalPrecision(CollectedSamples):
         taxonomy: AnyTaxonomy,
         k: int = 250,
         rule: str = "mean",
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -226,7 +226,7 @@ class RetrievalMetrics(CollectedSamples):
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
         depths: depths at which recall@k, MAP@R and mAP are given besides.
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -251,7 +251,7 @@ class RetrievalMetrics(CollectedSamples):
         ks: Sequence[int] = (1, 2, 5, 10),
         ahp_k: int = 250,
         depths: Sequence[int] = (),
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

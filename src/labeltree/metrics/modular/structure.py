@@ -20,7 +20,7 @@ class PairViolations(CollectedSamples):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: default the sphere.
+        geometry: or its name; default the sphere.
         reading: "comparisons", "triplets", "pairs" or "finer_pairs".
         ties: "ignore" or "count".
         max_pairs: how many pairs are drawn at most.
@@ -43,7 +43,7 @@ class PairViolations(CollectedSamples):
     def __init__(
         self,
         taxonomy: AnyTaxonomy,
-        geometry: Geometry | None = None,
+        geometry: Geometry | str | None = None,
         *,
         reading: str = "comparisons",
         ties: str = "ignore",
