@@ -1,6 +1,6 @@
 """The errors that labeltree raises for people: what is wrong, where, and what to do instead."""
 
-__all__ = ["DataError", "LabeltreeError", "OtherSettingsError", "RunError", "TaxonomyError"]
+__all__ = ["DataError", "LabeltreeError", "OtherSettingsError", "RecipeError", "RunError", "TaxonomyError"]
 
 
 class LabeltreeError(Exception):
@@ -13,6 +13,10 @@ class TaxonomyError(LabeltreeError, ValueError):
 
 class DataError(LabeltreeError, ValueError):
     """A data set is missing, incomplete or unreadable."""
+
+
+class RecipeError(LabeltreeError, ValueError):
+    """A recipe is missing, has an unknown setting or a value of the wrong kind."""
 
 
 class RunError(LabeltreeError, RuntimeError):

@@ -160,13 +160,9 @@ def test_errors_say_what_to_do(
     probed: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     image = photos / "dark/black/00.png"
-    (tmp_path / "note.png").write_text("no image")
     for words, what in (
         ((probed,), "name what to answer for"),
         ((probed, image, "--split", "test"), "one of them only"),
-        ((probed, tmp_path / "gone.png"), "no files"),
-        ((probed, photos), "name one by --data"),
-        ((probed, tmp_path / "note.png"), "cannot be read"),
         ((probed, "--text", "a dog"), "reads images: instead of --text, give image files"),
         ((probed, image, "--coverage", 0.99), "needs at least 99 calibration samples, and there are 54"),
         (
@@ -183,6 +179,59 @@ def test_errors_say_what_to_do(
         assert what in capsys.readouterr().err, words
     assert run("calibrate", probed, "--classifier", "own") == 2
     assert "--classifier probe" in capsys.readouterr().err
+
+
+def test_a_bad_file_does_not_keep_the_others_from_an_answer(
+    probed: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = tmp_path / "note.png"
+    note.write_text("no image")
+    good = [photos / "dark/black/00.png", photos / "light/snow/01.png"]
+    files = [note, good[0], tmp_path / "gone.png", photos, good[1]]
+    reasons = {0: "not an image", 2: "no such file", 3: "it is a folder; name it by --data"}
+    assert run("predict", probed, *good, "--format", "json", "--coverage", 0.8) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert all(row["problem"] is None for row in alone)
+
+    assert run("predict", probed, *files, "--format", "json", "--coverage", 0.8) == 1
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    assert [row["sample"] for row in rows] == [str(file) for file in files]
+    assert [rows[1], rows[4]] == alone
+    for place, reason in reasons.items():
+        assert reason in rows[place]["problem"]
+        assert rows[place]["answer"] is None
+        assert rows[place]["probability"] is None
+        assert rows[place].keys() == alone[0].keys()
+    assert "2 answers" in said.err
+    assert f"no answer for 3 of 5 samples, such as '{note}'" in said.err
+    assert "on_error" not in said.err
+
+    out = tmp_path / "answers.csv"
+    assert run("predict", probed, *files, "--format", "csv", "--out", out, "--coverage", 0.8) == 1
+    written = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert [bool(row["problem"]) for row in written] == [True, False, True, True, False]
+    assert [row["answer"] for row in written if not row["problem"]] == [row["answer"] for row in alone]
+    assert run("predict", probed, *files) == 1
+    table = capsys.readouterr().out.splitlines()
+    assert [("no answer: " in line) for line in table[1:]] == [True, False, True, True, False]
+
+    assert run("predict", probed, note, "--format", "json") == 1  # nothing to answer for at all
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["answer"] is None
+    assert row.keys() == alone[0].keys()
+
+
+def test_bad_images_of_other_data_are_left_out(
+    probed: Path, photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "more" / "dark" / "black"
+    folder.mkdir(parents=True)
+    (folder / "0.png").write_bytes((photos / "dark/black/00.png").read_bytes())
+    (folder / "1.png").write_text("no image")
+    assert run("predict", probed, "--data", tmp_path / "more", "--labelled") == 0
+    assert "1 of 2 images cannot be read" in caplog.text
+    assert "on_error" not in caplog.text
 
 
 def test_calibrating_on_other_samples_by_other_means(

@@ -33,7 +33,9 @@ def test_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("predict", out, "--text", "barks bone", "--text", "acorn leaf", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out.split("next:")[-1].split("\n", 1)[-1])
     assert [row["sample"] for row in found] == ["barks bone", "acorn leaf"]
-    assert run("predict", out, "--text", " ") == 2
-    assert "a text is empty" in capsys.readouterr().err
+    assert run("predict", out, "--text", " ", "--text", "acorn leaf", "--format", "json") == 1
+    empty, answered = json.loads(capsys.readouterr().out)
+    assert (empty["answer"], empty["problem"]) == (None, "the text is empty")
+    assert answered == found[1]
     assert run("predict", out, tmp_path / "x.png") == 2
     assert "reads texts: instead of files, give --text" in capsys.readouterr().err

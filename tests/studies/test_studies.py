@@ -84,13 +84,25 @@ def test_unequal_trials_are_refused(image_folder: Path, tmp_path: Path) -> None:
     methods = {"a": {"trials": [{}, {}]}, "b": {"trials": [{}]}}
     with pytest.raises(StudyError, match=r"equally many trials, got \{'a': 2, 'b': 1\}"):
         read_study(write(tmp_path, image_folder, methods=methods))
-    with pytest.raises(StudyError, match="not understood"):
+    with pytest.raises(StudyError, match=r"it has 'sedes'; did you mean 'seeds'\?"):
         read_study(write(tmp_path, image_folder, sedes=[1]))
     with pytest.raises(StudyError, match="select is 'ahp'; it must be one of val_recall_at_1"):
         read_study(write(tmp_path, image_folder, select="ahp"))
     methods = {"HWC+LAM": {}, "HWC LAM": {}}
     with pytest.raises(StudyError, match="share a folder"):
         read_study(write(tmp_path, image_folder, methods=methods))
+
+
+@pytest.mark.parametrize("key", ["title", "shared", "methods", "seeds", "trial_seed", "select"])
+def test_a_missing_key_is_named_with_the_file(key: str, image_folder: Path, tmp_path: Path) -> None:
+    file = write(tmp_path, image_folder)
+    content = yaml.safe_load(file.read_text("utf-8"))
+    del content[key]
+    file.write_text(yaml.safe_dump(content), "utf-8")
+    with pytest.raises(
+        StudyError, match=rf"study '{file}' is not understood: it has no '{key}', which must be "
+    ):
+        read_study(file)
 
 
 def test_unknown_settings_are_not_dropped(image_folder: Path, tmp_path: Path) -> None:
@@ -136,7 +148,10 @@ def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) ->
     study = read_study(write(tmp_path, image_folder, evaluation={"max_probe_samples": 12}))
     assert study.evaluation_settings.max_probe_samples == 12
     assert "`max_probe_samples=12`" in study_table(tmp_path / "study.yaml", study, [], {})
-    for wrong, sentence in (({"probes": 1}, "unexpected keyword"), ({"hp_k": 0}, "hp_k must be at least 1")):
+    for wrong, sentence in (
+        ({"hp_ks": 1}, r"evaluation has 'hp_ks', .* did you mean 'hp_k'"),
+        ({"hp_k": 0}, "hp_k must be at least 1"),
+    ):
         with pytest.raises(StudyError, match=sentence):
             read_study(write(tmp_path, image_folder, evaluation=wrong))
 

@@ -86,6 +86,31 @@ def test_other_samples_are_labelled_in_the_taxonomy_of_the_run(
         assert table.nodes.tolist() == [-1] * 12
 
 
+def test_other_samples_with_labels_of_their_own_are_transferred_to(
+    tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
+) -> None:
+    train(recipe_of("supcon", epochs=1), tmp_path / "run", progress_bar=False)
+    for leaf in ("rose", "fern"):
+        shutil.copytree(image_folder / "plant" / leaf, tmp_path / "wild" / "green" / f"wild {leaf}")
+    table, tree = tmp_path / "wild.npz", tmp_path / "wild.taxonomy.json"
+    words = [
+        "embed",
+        str(tmp_path / "run"),
+        "--data",
+        str(tmp_path / "wild"),
+        "--own_labels",
+        "--out",
+        str(table),
+    ]
+    assert main(words) == 0
+    taxonomy = Taxonomy.from_file(tree)
+    nodes = EmbeddingTable.load(table, taxonomy).nodes
+    assert sorted({taxonomy.path_name(int(node)) for node in nodes}) == ["green/wild fern", "green/wild rose"]
+    words = ["evaluate", str(tmp_path / "run"), "--protocols", "transfer"]
+    assert main([*words, "--option", f"transfer.table={table}", "--option", f"transfer.taxonomy={tree}"]) == 0
+    assert main(["embed", str(tmp_path / "run"), "--own-labels"]) == 2
+
+
 def test_other_samples_do_not_overwrite_a_baseline(
     tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
 ) -> None:

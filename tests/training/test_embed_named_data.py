@@ -50,4 +50,4 @@ def test_the_folder_of_the_data(
     assert main([*command, "--data", "other"]) == 0
     assert f"{n} samples" in capsys.readouterr().out
     assert main(command) != 0
-    assert "--data_path says where the data set of --data lies" in capsys.readouterr().err
+    assert "--data-path says where the data set of --data lies" in capsys.readouterr().err

@@ -16,15 +16,25 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder or a table")
     parser.add_argument(
-        "--data_path",
+        "--data-path",
         help="with --data NAME: the folder of that data set; by default the run's, if it is one of the same "
         "files, or else that in the cache",
     )
-    parser.add_argument("--unlabelled", action="store_true", help="with --data: labels do not matter")
+    labels = parser.add_mutually_exclusive_group()
+    labels.add_argument("--unlabelled", action="store_true", help="with --data: labels do not matter")
+    labels.add_argument(
+        "--own-labels",
+        action="store_true",
+        help="with --data: keep the labels that the data have, of another taxonomy than the run's; that is "
+        "written beside the table, as OUT.taxonomy.json",
+    )
     parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
     options = parser.parse_args(arguments)
     if options.data_path is not None and options.data is None:
-        parser.error("--data_path says where the data set of --data lies; name one")
+        parser.error("--data-path says where the data set of --data lies; name one")
+    for given, name in ((options.unlabelled, "--unlabelled"), (options.own_labels, "--own-labels")):
+        if given and options.data is None:
+            parser.error(f"{name} is about the samples of --data; name them")
 
     from labeltree.runs import RunFolder
     from labeltree.training.embed import embed_source, load_run
@@ -33,9 +43,17 @@ def run(arguments: list[str]) -> None:
     trainee = load_run(options.run)
     source, name = trainee.source, "trained"
     if options.data is not None:
-        source = open_other(trainee, options.data, data_path=options.data_path, unlabelled=options.unlabelled)
+        source = open_other(
+            trainee,
+            options.data,
+            data_path=options.data_path,
+            unlabelled=options.unlabelled,
+            own_labels=options.own_labels,
+        )
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
-    table = embed_source(trainee.module, source, trainee.labels)
+    table = embed_source(trainee.module, source, None if options.own_labels else trainee.labels)
     table.save(out)
+    if options.own_labels:
+        source.taxonomy.save(out.with_suffix(".taxonomy.json"))
     print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

@@ -72,6 +72,7 @@ def run(arguments: list[str]) -> None:
     parser.add_argument(
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
+    parser.add_argument("--title", help="of the report; default: the data and the objective")
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
     if options.list_protocols:
@@ -105,6 +106,7 @@ def run(arguments: list[str]) -> None:
                 split=options.split,
                 out=options.out,
                 settings=settings,
+                title=options.title,
                 progress=progress,
             )
         else:
@@ -114,6 +116,7 @@ def run(arguments: list[str]) -> None:
                 out=options.out or Path(options.embeddings).with_suffix(""),
                 split=options.split,
                 settings=settings,
+                title=options.title,
                 progress=progress,
             )
     print(done.headline)

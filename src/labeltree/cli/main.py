@@ -47,7 +47,12 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 2 an error, 130 interrupted."""
+    """Run one command.
+
+    Returns:
+        the exit code: 0 done; 1 done but for some samples, which the output names; 2 an error; 130
+        interrupted.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -72,7 +77,9 @@ def _run(command: str, arguments: list[str], debug: bool) -> int:
     from labeltree.errors import LabeltreeError
 
     try:
-        importlib.import_module(f"labeltree.cli.{command}").run(arguments)
+        own_names = command == "train"  # its settings are written with _ in recipes too
+        given = arguments if own_names else _with_hyphens(arguments)
+        importlib.import_module(f"labeltree.cli.{command}").run(given)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except SystemExit as stop:  # argparse has printed its message or help
@@ -93,6 +100,16 @@ def _run(command: str, arguments: list[str], debug: bool) -> int:
             raise
         return _fail(f"unexpected {type(error).__name__}: {error}; run it again with --debug and report it")
     return 0
+
+
+def _with_hyphens(arguments: list[str]) -> list[str]:
+    """``--data_path=X`` as ``--data-path=X``: names of options may be written with - or _; values stay."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    found = []
+    for argument in arguments[:end]:
+        name, equals, value = argument.partition("=")
+        found.append((name.replace("_", "-") if name.startswith("--") else name) + equals + value)
+    return found + arguments[end:]
 
 
 def _fail(message: str, code: int = 2) -> int:

@@ -45,6 +45,14 @@ def run(arguments: list[str]) -> None:
         with atomic_write(options.out) as temporary:
             temporary.write_text(text, "utf-8")
     print(found.sentence(), file=sys.stderr)
+    if found.skipped:
+        place, reason = min(found.skipped.items())
+        print(
+            f"labeltree: no answer for {len(found.skipped)} of {len(found.samples)} samples, such as "
+            f"'{found.samples[place]}' ({reason}); their rows say why, the others are answered",
+            file=sys.stderr,
+        )
+        raise SystemExit(1)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="labeltree predict",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' "
         "where dog or wolf is a toss-up. The first time, the run is calibrated on its validation samples; "
-        "see 'labeltree calibrate'.",
+        "see 'labeltree calibrate'. A file that cannot be read gets a row that says why, and the exit "
+        "code is 1.",
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("images", nargs="*", help="image files")

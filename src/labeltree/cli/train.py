@@ -18,8 +18,10 @@ def run(arguments: list[str]) -> None:
     """Train, or continue, the run that the arguments describe."""
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import is_first_rank, train
+    from labeltree.training.help_text import short_help
     from labeltree.training.reading import RecipeParser, objective_of
     from labeltree.training.registry import list_objectives
+    from labeltree.training.shipped_recipes import list_recipes
 
     if "--list-objectives" in arguments:
         width = max(len(entry.name) for entry in list_objectives())
@@ -30,6 +32,9 @@ def run(arguments: list[str]) -> None:
         from labeltree.models import list_encoders
 
         print("\n".join(list_encoders()))
+        return
+    if "--list-recipes" in arguments:
+        print("\n".join(list_recipes()))
         return
     arguments = [_underscored(argument) for argument in arguments]
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -43,8 +48,14 @@ def run(arguments: list[str]) -> None:
         usage=USAGE,
         description="Train an encoder on images or texts with taxonomy labels. The same command continues a "
         "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
-        "--quiet, --list-objectives and --list-encoders. Names may be written with - or _.",
+        "--quiet, --list-objectives, --list-encoders and --list-recipes. Names may be written with - or _.",
     )
+    if "--help_all" in settings:
+        print(parser.format_help())
+        return
+    if {"-h", "--help"} & set(settings):
+        print(short_help(parser._actions, USAGE))
+        return
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
     recipe = _with_whole_paths(parser.recipe(settings))

@@ -15,17 +15,19 @@ from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Format", "answer_rows", "calibration_text", "show_rows"]
+__all__ = ["Format", "answer_rows", "calibration_text", "show_rows", "skipped_row"]
 
 Format = Literal["table", "csv", "json"]
 
+_COLUMNS = ("sample", "answer", "probability", "cut", "guesses", "problem")
 _WIDEST = 60
 
 
 def answer_rows(
     answers: Answers, samples: Sequence[str], taxonomy: AnyTaxonomy, labels: Tensor | None = None
 ) -> list[dict[str, Any]]:
-    """A dictionary a sample: `sample`, `answer` (a path; `/` says nothing), `probability`, `cut`, `guesses`.
+    """A dictionary a sample, with `sample`, `answer` (a path; `/` says nothing), `probability`, `cut`,
+    `guesses`, and `problem`, which is None; see `skipped_row`.
 
     Args:
         answers: of n samples.
@@ -44,6 +46,7 @@ def answer_rows(
                 {"class": taxonomy.path_name(int(node)), "probability": round(float(p), 6)}
                 for node, p in zip(answers.guesses[place], answers.guess_probabilities[place], strict=True)
             ],
+            "problem": None,
         }
         if answers.costs is not None:
             row["expected_cost"] = round(float(answers.costs[place]), 6)
@@ -56,6 +59,18 @@ def answer_rows(
     return rows
 
 
+def skipped_row(sample: str, problem: str, others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row of a sample without an answer: `problem` says why, all else is None.
+
+    Args:
+        sample: what to call it.
+        problem: why there is no answer.
+        others: rows of `answer_rows`, whose keys it has too.
+    """
+    known: Mapping[str, Any] = others[0] if others else dict.fromkeys(_COLUMNS)
+    return dict.fromkeys(known) | {"sample": sample, "guesses": [], "problem": problem}
+
+
 def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
     """The rows as text that ends in a line break: an aligned table, CSV, or JSON."""
     if form == "json":
@@ -64,7 +79,8 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
     flat = [_flat(row, guesses) for row in rows]
     if form == "csv":
         out = io.StringIO()
-        writer = csv.DictWriter(out, list(flat[0]) if flat else ["sample", "answer"], lineterminator="\n")
+        columns = max(flat, key=len, default=_COLUMNS)  # a row without an answer has no guesses
+        writer = csv.DictWriter(out, list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(flat)
         return out.getvalue()
@@ -90,8 +106,7 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
 
 def _flat(row: dict[str, Any], guesses: int) -> dict[str, Any]:
     flat = {key: value for key, value in row.items() if key != "guesses"}
-    for number in range(guesses):
-        guess = row["guesses"][number]
+    for number, guess in enumerate(row["guesses"][:guesses]):
         flat[f"guess_{number + 1}"] = guess["class"]
         flat[f"guess_{number + 1}_probability"] = guess["probability"]
     return flat
@@ -101,6 +116,9 @@ def _aligned(rows: Sequence[dict[str, Any]]) -> str:
     """Columns padded to the same width; a cut answer ends in `/…`."""
     lines = [["sample", "answer", "p", "guesses"]]
     for row in rows:
+        if row["problem"] is not None:
+            lines.append([_short(row["sample"]), "–", "–", f"no answer: {row['problem']}"])
+            continue
         answer = row["answer"] + ("…" if row["answer"] == "/" else "/…") * row["cut"]
         said = ", ".join(f"{guess['class']} {guess['probability']:.2f}" for guess in row["guesses"])
         lines.append([_short(row["sample"]), answer, f"{row['probability']:.3f}", said])

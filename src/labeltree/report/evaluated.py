@@ -68,6 +68,7 @@ def evaluate_run(
     split: str = "test",
     out: str | Path | None = None,
     settings: EvaluationSettings | None = None,
+    title: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
@@ -80,6 +81,7 @@ def evaluate_run(
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy a folder in it.
         settings: default `EvaluationSettings()`.
+        title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
 
     Raises:
@@ -101,14 +103,14 @@ def evaluate_run(
         others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
     raw = RAW_NAMES[trainee.module.encoder.modality]
     baselines = {**others, start_name(recipe): tables["untrained"], raw: tables["raw"]}
-    table, title = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
+    table, named = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
     judge: AnyTaxonomy = own
     folder = RunFolder(path)
     if taxonomy is not None:
         judge, where = load_taxonomy(taxonomy), f"'{taxonomy}'"
         table = translate(table, own, judge, where)
         baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
-        title += f", measured on {Path(taxonomy).stem}"
+        named += f", measured on {Path(taxonomy).stem}"
         out = Path(path) / f"on-{Path(taxonomy).stem}" if out is None else out
     result = evaluate(
         table, judge, name=name, baselines=baselines, split=split, settings=settings, progress=progress
@@ -119,7 +121,7 @@ def evaluate_run(
         judge,
         RunFolder(out) if out is not None else folder,
         shown=trainee.source,
-        title=title,
+        title=title or named,
         history=folder.read_history(),
         recipe=recipe.to_dict(),
         trained=folder.read_versions(),
@@ -134,6 +136,7 @@ def evaluate_embeddings(
     out: str | Path,
     split: str = "test",
     settings: EvaluationSettings | None = None,
+    title: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate a table of embeddings that anybody made.
@@ -144,13 +147,14 @@ def evaluate_embeddings(
         out: the folder that the files go to.
         split: that is measured, where the table has splits.
         settings: default `EvaluationSettings()`.
+        title: of the report; None = the name of the table's file.
         progress: called as ``progress(message, done, total)``.
     """
     judge = load_taxonomy(taxonomy)
     table = EmbeddingTable.load(embeddings, judge)
     name = Path(embeddings).stem
     result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
-    return _write(result, table, judge, RunFolder(out), title=name, progress=progress)
+    return _write(result, table, judge, RunFolder(out), title=title or name, progress=progress)
 
 
 def _write(

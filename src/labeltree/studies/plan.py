@@ -244,7 +244,13 @@ def _check_kinds(content: Mapping[str, Any]) -> None:
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise ValueError(f"{name} is {_shown(value)}; it must be {words}")
     if missing := [field.name for field in fields(Study) if _needed(field) and field.name not in content]:
-        raise ValueError(f"it has no {', '.join(missing)}")
+        raise ValueError(f"it has no '{missing[0]}', which must be {_KINDS[missing[0]][1]}")
+    known = [field.name for field in fields(EvaluationSettings)]
+    for key in content.get("evaluation", {}):
+        if key not in known:
+            near = get_close_matches(str(key), known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"it may have {', '.join(known)}"
+            raise ValueError(f"evaluation has '{key}', which is no setting of an evaluation; {hint}")
     for name, entry in content["methods"].items():
         _check_method(str(name), entry)
     for name in ("baselines", "columns"):

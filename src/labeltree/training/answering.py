@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -10,11 +11,11 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
-from labeltree.decisions.shown import Format, answer_rows, show_rows
+from labeltree.decisions.shown import Format, answer_rows, show_rows, skipped_row
 from labeltree.decisions.summary import answer_scores
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.decide import Decider, open_decider
-from labeltree.training.named_samples import open_images, open_texts
+from labeltree.training.named_samples import NamedSamples, open_images, open_texts
 from labeltree.training.other_samples import open_other
 
 __all__ = ["Answered", "Request", "answer"]
@@ -46,12 +47,13 @@ class Answered:
     """Answers for named samples.
 
     Attributes:
-        samples: what they are called.
-        answers: of the run.
+        samples: what they are called, those included that could not be read.
+        answers: of the run, for those that could, in the same order.
         taxonomy: of the answers.
         asked: what was asked of them, in words.
         labels: (n,) the truth, where it is compared with.
         judged: (n,) bool, which labels decide about the answers.
+        skipped: place in ``samples`` → why that sample could not be read.
     """
 
     samples: list[str]
@@ -60,15 +62,20 @@ class Answered:
     asked: str
     labels: Tensor | None = None
     judged: Tensor | None = None
+    skipped: Mapping[int, str] = field(default_factory=dict)
 
     def text(self, form: Format) -> str:
-        """The answers as a table, CSV or JSON."""
-        return show_rows(answer_rows(self.answers, self.samples, self.taxonomy, self.labels), form)
+        """The answers as a table, CSV or JSON; a sample without one has a row that says why."""
+        read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
+        rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
+        for place, reason in sorted(self.skipped.items()):
+            rows.insert(place, skipped_row(self.samples[place], reason, rows))
+        return show_rows(rows, form)
 
     def sentence(self) -> str:
         """One sentence: how many were cut, and, where labels are known, how many hold the truth."""
         cut, n = int(self.answers.cut.sum()), len(self.answers)
-        said = f"{n} answers ({self.asked}), {cut} of them coarser than the classes"
+        said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
             return said
         scores = answer_scores(self.answers.nodes[self.judged], self.labels[self.judged], self.taxonomy)
@@ -117,7 +124,12 @@ def answer(
     else:
         price = _cost(decider, cost, coarse)
         asked = f"least expected cost by {cost}"
-    source = _open(decider, request)
+    named = _open(decider, request)
+    source = named.source
+    if source is None:
+        scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
+        nothing = rule.answer(scores, promise, by_depth=by_depth, top=top)
+        return Answered(named.names, nothing, decider.trainee.source.taxonomy, asked, skipped=named.skipped)
     table, scores = decider.embed(source)
     answers = (
         rule.answer(scores, promise, by_depth=by_depth, top=top)
@@ -126,25 +138,28 @@ def answer(
     )
     labels = table.nodes if request.labelled else None
     return Answered(
-        _names(source),
+        named.names,
         answers,
         source.taxonomy,
         asked,
         labels,
         None if labels is None else rule.classes.judges(labels),
+        named.skipped,
     )
 
 
-def _open(decider: Decider, request: Request) -> Source:
+def _open(decider: Decider, request: Request) -> NamedSamples:
     if request.images:
         return open_images(decider.trainee, request.images)
     if request.texts:
         return open_texts(decider.trainee, request.texts)
     if request.data is not None:
-        return open_other(
+        source = open_other(
             decider.trainee, request.data, data_path=request.data_path, unlabelled=not request.labelled
         )
-    return decider.trainee.source.of_split(request.split or "test")
+    else:
+        source = decider.trainee.source.of_split(request.split or "test")
+    return NamedSamples(_names(source), source, {})
 
 
 def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tensor:

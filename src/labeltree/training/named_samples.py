@@ -3,63 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from labeltree.data import Source
-from labeltree.data.sources.listed import open_listed
+from labeltree.data.images.files import open_images as open_image_files
+from labeltree.data.source import printable
 from labeltree.errors import DataError
-from labeltree.taxonomy.naming import some
 from labeltree.training.trainee import Trainee
 
-__all__ = ["open_images", "open_texts"]
+__all__ = ["NamedSamples", "open_images", "open_texts"]
 
 
-def open_images(trainee: Trainee, files: Sequence[str]) -> Source:
-    """Image files as unlabelled samples.
+@dataclass(frozen=True)
+class NamedSamples:
+    """Samples that were named one by one, some of which may not be readable.
+
+    Attributes:
+        names: of all of them, in the order given.
+        source: the readable ones, in that order, with their places in ``names`` as instances; None where
+            there are none.
+        skipped: place in ``names`` → why the sample cannot be read.
+    """
+
+    names: list[str]
+    source: Source | None
+    skipped: dict[int, str]
+
+
+def open_images(trainee: Trainee, files: Sequence[str]) -> NamedSamples:
+    """Image files as unlabelled samples; one that cannot be read does not keep the others from it.
 
     Raises:
-        DataError: if the run reads texts, or a file is missing, a folder or no image.
+        DataError: if the run reads texts.
     """
     _check_modality(trainee, "image", "files")
-    for kind, wrong in (
-        ("folders; name one by --data", [file for file in files if Path(file).is_dir()]),
-        ("no files", [file for file in files if not Path(file).exists()]),
-    ):
-        if wrong:
-            raise DataError(f"{len(wrong)} of {len(files)} images are {kind}: {some(wrong)}")
     channels, height, _ = trainee.source.image_shape
-    return open_listed(
-        "images",
-        Path(),
-        [str(Path(file)) for file in files],
-        torch.full((len(files),), -1),
-        trainee.source.taxonomy,
-        image_size=height,
-        channels=channels,
-        cache=False,
+    paths = [str(file) for file in files]
+    found = open_image_files(paths, paths, size=height, channels=channels, on_error="return", cache=False)
+    reasons = {
+        row: "it is a folder; name it by --data" if Path(paths[row]).is_dir() else reason
+        for row, reason in sorted(found.failures.items())
+    }
+    names = [printable(path) for path in paths]
+    rows = torch.from_numpy(found.readable())
+    if not len(rows):
+        return NamedSamples(names, None, reasons)
+    source = Source(
+        name="images",
+        taxonomy=trainee.source.taxonomy,
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
+        store=found.store,
+        rows=rows,
+        files=paths,
     )
+    return NamedSamples(names, source, reasons)
 
 
-def open_texts(trainee: Trainee, texts: Sequence[str]) -> Source:
-    """Texts as unlabelled samples.
+def open_texts(trainee: Trainee, texts: Sequence[str]) -> NamedSamples:
+    """Texts as unlabelled samples; an empty one is skipped.
 
     Raises:
-        DataError: if the run reads images, or a text is empty.
+        DataError: if the run reads images.
     """
     _check_modality(trainee, "text", "--text")
-    if not all(text.strip() for text in texts):
-        raise DataError("a text is empty; there is nothing to answer about it")
-    return Source(
+    rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
+    empty = {row: "the text is empty" for row, text in enumerate(texts) if not text.strip()}
+    if not len(rows):
+        return NamedSamples(list(texts), None, empty)
+    source = Source(
         name="texts",
         taxonomy=trainee.source.taxonomy,
-        nodes=torch.full((len(texts),), -1),
-        instances=torch.arange(len(texts)),
+        nodes=torch.full((len(rows),), -1),
+        instances=rows,
         store=None,
-        rows=torch.arange(len(texts)),
+        rows=rows,
         texts=list(texts),
     )
+    return NamedSamples(list(texts), source, empty)
 
 
 def _check_modality(trainee: Trainee, wanted: str, given: str) -> None:

@@ -15,13 +15,23 @@ from labeltree.training.trainee import Trainee
 
 __all__ = ["open_other"]
 
+_OTHER_LABELS = (
+    "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
+    "(--own-labels), 'labeltree predict' without --labelled"
+)
+
 
 def open_other(
-    trainee: Trainee, spec: str, *, data_path: str | None = None, unlabelled: bool = False
+    trainee: Trainee,
+    spec: str,
+    *,
+    data_path: str | None = None,
+    unlabelled: bool = False,
+    own_labels: bool = False,
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
-    They keep their aspects where those are the run's.
+    They keep their aspects where those are the run's. Images that cannot be read are left out with a warning.
 
     Args:
         trainee: the run.
@@ -29,11 +39,15 @@ def open_other(
         data_path: folder of a data set that has a name; None = that of the run where both are of the same
             files, as a data set's parts are, else that in the cache.
         unlabelled: the samples have no labels, or those that they have do not matter: all are missing.
+        own_labels: keep the labels that they have, in their own taxonomy, without aspects.
 
     Raises:
+        ValueError: if they shall have no labels and their own.
         DataError: if there is nothing for the encoder to read in them.
         TaxonomyError: if a label is not in the run's taxonomy.
     """
+    if unlabelled and own_labels:
+        raise ValueError("unlabelled and own_labels exclude each other; name one")
     recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
     modality = trainee.module.encoder.modality
     shape: dict[str, Any] = {}
@@ -46,14 +60,14 @@ def open_other(
             spec,
             **shape,
             data_path=_folder_of(recipe, spec) if data_path is None else data_path,
-            taxonomy=None if named or (unlabelled and _has_folders(spec)) else taxonomy,
-            on_error=recipe.on_error,
-            **({} if named or Path(spec).is_dir() else _columns(recipe, unlabelled)),
+            taxonomy=None if named or own_labels or (unlabelled and _has_folders(spec)) else taxonomy,
+            on_error="skip",
+            **({} if named or own_labels or Path(spec).is_dir() else _columns(recipe, unlabelled)),
         )
     except TaxonomyError as error:
         if unlabelled:
             raise
-        raise TaxonomyError(f"{error}; or embed without labels: --unlabelled") from error
+        raise TaxonomyError(f"{error}; {_OTHER_LABELS}") from error
     if modality not in source.modalities:
         raise DataError(
             f"the run's encoder '{recipe.encoder}' reads {modality}s, but the samples of '{spec}' are "
@@ -62,8 +76,10 @@ def open_other(
     if unlabelled:
         missing = torch.full_like(source.nodes, -1)
         return _without_aspects(dataclasses.replace(source, taxonomy=taxonomy, nodes=missing))
+    if own_labels:
+        return _without_aspects(source)
     if source.taxonomy != taxonomy:
-        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; embed without labels: --unlabelled")
+        raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
     alike = source.aspect_taxonomies == trainee.source.aspect_taxonomies
     return source if alike else _without_aspects(source)
 

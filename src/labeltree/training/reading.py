@@ -11,19 +11,16 @@ from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 
-from labeltree.errors import LabeltreeError
+from labeltree.errors import RecipeError
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.explaining import explain
 from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, TableRecipe
 from labeltree.training.help_text import HelpInWords
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import GIVEN, objective_terms
+from labeltree.training.shipped_recipes import find_recipe, with_found_recipe
 
 __all__ = ["RecipeError", "RecipeParser", "objective_of", "read_recipe", "recipe_settings"]
-
-
-class RecipeError(LabeltreeError, ValueError):
-    """A recipe has an unknown setting or a value of the wrong kind."""
 
 
 _RECIPE = Reader(
@@ -44,7 +41,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         )
         self.terms = objective_terms(objective)
         self.add_argument(
-            "--config", action="config", help="a recipe file (YAML); what follows it overrides it"
+            "--config",
+            action="config",
+            help="a recipe: a YAML file, or one of --list-recipes by name; what follows it overrides it",
         )
         self.add_class_arguments(Recipe, as_group=False, skip={"options"})
         self.set_defaults({"objective": objective})
@@ -61,7 +60,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         """The recipe that command-line arguments, or nested settings, describe."""
         try:
             if arguments is not None:
-                parsed = self.parse_args(list(arguments))
+                parsed = self.parse_args(with_found_recipe(arguments))
             else:
                 parsed = self.parse_object(settings or {})
         except (argparse.ArgumentError, KeyError, TypeError, ValueError) as error:
@@ -132,7 +131,7 @@ def objective_of(arguments: Sequence[str]) -> str:
     """
     objectives = _values(arguments, "objective")
     for config in _values(arguments, "config"):
-        named = recipe_settings(config).get("objective")
+        named = recipe_settings(find_recipe(config)).get("objective")
         objectives += [] if named is None else [str(named)]
     return next(iter(objectives), "") or Recipe.objective
 

@@ -70,7 +70,7 @@ def open_images(
     size: int,
     channels: int,
     boxes: np.ndarray[Any, Any] | None = None,
-    on_error: OnError = "raise",
+    on_error: OnError | Literal["return"] = "raise",
     cache: bool | None = None,
     progress: Progress | None = None,
 ) -> OpenedImages:
@@ -88,8 +88,8 @@ def open_images(
         channels: 1 or 3.
         boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
             NaN is the whole image.
-        on_error: ``raise`` if a file cannot be read, or ``skip`` it with a warning. Either way the decision
-            falls here, before the first epoch.
+        on_error: ``raise`` if a file cannot be read, ``skip`` it with a warning, or only ``return`` what
+            failed. In each case the decision falls here, before the first epoch.
         cache: Keep the pixels; None = if there is room.
         progress: Is told how many of the files are decoded.
 
@@ -110,7 +110,8 @@ def open_images(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
-    report_failures(files, failures, on_error)
+    if on_error != "return":
+        report_failures(files, failures, on_error)
     mapped = folder / "images.bin"
     store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps)
     return OpenedImages(store, failures)
