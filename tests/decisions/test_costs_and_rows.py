@@ -114,4 +114,4 @@ def test_answers_as_text() -> None:
     for line, row in zip(lines[1:], rows, strict=True):
         assert ("…" in line.split("  ", 1)[1]) == row["cut"]
         assert row["answer"] in line
-    assert show_rows([], "csv") == "sample,answer\n"
+    assert show_rows([], "csv") == "sample,answer,probability,cut,problem\n"

@@ -99,9 +99,7 @@ def test_a_missing_key_is_named_with_the_file(key: str, image_folder: Path, tmp_
     content = yaml.safe_load(file.read_text("utf-8"))
     del content[key]
     file.write_text(yaml.safe_dump(content), "utf-8")
-    with pytest.raises(
-        StudyError, match=rf"study '{file}' is not understood: it has no '{key}', which must be "
-    ):
+    with pytest.raises(StudyError, match=rf"study '{file}' .* it has no '{key}', which must be "):
         read_study(file)
 
 

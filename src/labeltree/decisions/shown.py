@@ -79,7 +79,9 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
     flat = [_flat(row, guesses) for row in rows]
     if form == "csv":
         out = io.StringIO()
-        columns = max(flat, key=len, default=_COLUMNS)  # a row without an answer has no guesses
+        columns = max(
+            flat, key=len, default=[c for c in _COLUMNS if c != "guesses"]
+        )  # a row without an answer has no guesses
         writer = csv.DictWriter(out, list(columns), lineterminator="\n")
         writer.writeheader()
         writer.writerows(flat)
