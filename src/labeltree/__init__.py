@@ -10,10 +10,10 @@ Rooms are loaded when they are first used, so importing the package costs little
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
 if TYPE_CHECKING:
+    from typing import Any
+
     from labeltree import (
         data,
         errors,
@@ -57,6 +57,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
     if name in __all__:

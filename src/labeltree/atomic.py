@@ -1,12 +1,30 @@
-"""Writing a file so that nobody ever sees half of it."""
+"""Writing so that nobody ever sees half of it, and clearing what killed processes have left of it.
 
+A temporary file or folder is locked for as long as its process lives: so what a kill has left is told from
+what another process is writing.
+"""
+
+import contextlib
+import errno
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["atomic_write"]
+from labeltree.errors import WriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks, and leftovers stay
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["atomic_write", "clear_leftovers", "new_folder_in", "take_lock", "temporary_beside", "writing"]
+
+_RANDOM = "[a-z0-9_]{8}"  # what tempfile puts into a name
+_NEW = ".new-"
 
 
 @contextmanager
@@ -14,21 +32,156 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it when the block ends without an error.
 
     The temporary file keeps the suffix of ``path``, so writers that go by the suffix work. Missing
-    parent directories are made. If the block raises, ``path`` is left as it was.
+    parent directories are made. If the block raises, ``path`` is left as it was. A link stays one: what it
+    points to is replaced. A device or a pipe, such as ``/dev/stdout``, is written as it is.
+
+    Raises:
+        WriteError: if there is no room, or it is not permitted.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
+    with writing(path):
+        if target.is_dir():
+            raise WriteError(errno.EISDIR, "it is a folder", str(path))
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        with temporary_beside(target) as temporary:
+            yield temporary
+            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private; a result is for everybody
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(temporary, target)
+            _sync_folder(target.parent)
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Yield an empty file beside ``target``, with its suffix; if it is there at the end, it is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    clear_leftovers(target)
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
+        temporary = Path(name)
+        take_lock(handle)
+        if temporary.exists():  # between its making and its lock, it was anybody's to clear
+            break
+        os.close(handle)
     try:
         yield temporary
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private; a result is for everybody
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        os.replace(temporary, target)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+@contextmanager
+def new_folder_in(parent: Path) -> Iterator[Path]:
+    """Yield an empty folder in ``parent``, which is made; what is still there at the end is deleted."""
+    parent.mkdir(parents=True, exist_ok=True)
+    _clear(parent, re.compile(re.escape(_NEW) + _RANDOM))
+    folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
+    handle = os.open(folder, os.O_RDONLY) if fcntl is not None else None
+    try:
+        if handle is not None:
+            take_lock(handle)
+        os.chmod(folder, 0o777 & ~_umask())
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def clear_leftovers(*targets: Path) -> None:
+    """Delete what killed processes have left of writing these files; ``*`` as a stem is any name."""
+    for target in targets:
+        stem = ".+" if target.stem == "*" else re.escape(target.stem)
+        _clear(target.parent, re.compile(rf"\.{stem}-{_RANDOM}{re.escape(target.suffix)}"))
+
+
+def take_lock(handle: int) -> bool | None:
+    """Lock an open file until it is closed or its process ends.
+
+    Returns:
+        True if it is ours now, False if another one has it, None where the system has no such locks.
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Raise what the system says against writing ``path`` in the block as a `WriteError` that names it."""
+    try:
+        yield
+    except WriteError:
+        raise
+    except Exception as error:
+        refused = _refusal(error, Path(path))
+        if refused is None:
+            raise
+        raise WriteError(refused.errno, refused.strerror, str(path)) from error
+
+
+def _refusal(error: BaseException, path: Path) -> OSError | None:
+    """The error of the system behind an error; not one about reading some other file."""
+    target, seen = _real(path), [error]
+    while seen[-1].__cause__ or seen[-1].__context__:
+        seen.append(seen[-1].__cause__ or seen[-1].__context__)  # type: ignore[arg-type]
+    for one in seen:
+        if isinstance(one, OSError) and one.errno is not None and _concerns(one, target):
+            return one
+    return None
+
+
+def _concerns(error: OSError, target: Path) -> bool:
+    """Whether an error is about a file, its temporary one, or a folder that it is in."""
+    name = error.filename if error.filename2 is None else error.filename2
+    if not isinstance(name, str | bytes):
+        return True  # of writing to what was opened
+    about = _real(Path(os.fsdecode(name)))
+    is_temporary = about.parent == target.parent and about.name.startswith(f".{target.stem}-")
+    return is_temporary or about.is_relative_to(target) or target.is_relative_to(about)
+
+
+def _real(path: Path) -> Path:
+    """The path with its folder's links followed."""
+    return Path(os.path.realpath(path.parent), path.name)
+
+
+def _clear(folder: Path, names: re.Pattern[str]) -> None:
+    with contextlib.suppress(OSError):
+        for name in filter(names.fullmatch, os.listdir(folder)):
+            _clear_abandoned(folder / name)
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Delete a file or folder that no living process has locked."""
+    with contextlib.suppress(OSError):
+        is_folder = path.is_dir()
+        handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            if take_lock(handle):
+                shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink()
+        finally:
+            os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name of a file on disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _umask() -> int:

@@ -1,6 +1,17 @@
 """The errors that labeltree raises for people: what is wrong, where, and what to do instead."""
 
-__all__ = ["DataError", "LabeltreeError", "OtherSettingsError", "RecipeError", "RunError", "TaxonomyError"]
+import errno
+
+__all__ = [
+    "DataError",
+    "FolderInUseError",
+    "LabeltreeError",
+    "OtherSettingsError",
+    "RecipeError",
+    "RunError",
+    "TaxonomyError",
+    "WriteError",
+]
 
 
 class LabeltreeError(Exception):
@@ -25,3 +36,32 @@ class RunError(LabeltreeError, RuntimeError):
 
 class OtherSettingsError(RunError):
     """A run folder holds a run with other settings than those that are asked for."""
+
+
+class FolderInUseError(RunError):
+    """Another process is writing in a folder."""
+
+
+class WriteError(LabeltreeError, OSError):
+    """A file or folder cannot be written: there is no room, or it is not permitted.
+
+    ``errno``, ``strerror`` and ``filename`` are those of the `OSError` that it comes from.
+    """
+
+    def __str__(self) -> str:
+        reason = (self.strerror or "the system does not say why").lower()
+        return (
+            f"cannot write '{self.filename}': {reason}; {_REMEDIES.get(self.errno or 0, 'write elsewhere')}"
+        )
+
+
+_NO_ROOM = "free some space there, or write elsewhere"
+_NOT_PERMITTED = "make it writable, or write elsewhere"
+_REMEDIES = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or write elsewhere",
+    errno.EROFS: _NOT_PERMITTED,
+    errno.EACCES: _NOT_PERMITTED,
+    errno.EPERM: _NOT_PERMITTED,
+}

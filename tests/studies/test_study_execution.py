@@ -217,7 +217,7 @@ def test_an_interruption_ends_all_processes(tmp_path: Path, monkeypatch: pytest.
     ready, saved = tmp_path / "ready", tmp_path / "saved"
     waits = f"""
 import pathlib, signal, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 try:
     pathlib.Path({str(ready)!r}).touch()
     time.sleep(600)

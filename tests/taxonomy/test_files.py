@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from slow_trees import Rows, trees
 
+from labeltree.errors import WriteError
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 
 SUFFIXES = [".json", ".yaml", ".yml", ".csv", ".tsv", ".txt"]
@@ -147,7 +148,7 @@ def test_a_failed_save_leaves_the_old_file(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, step, full)
-        with pytest.raises(TaxonomyError, match=r"cannot save '.*tree.json': No space left on device"):
+        with pytest.raises(WriteError, match=r"cannot write '.*tree.json': no space left on device"):
             new.save(file)
     assert Taxonomy.from_file(file) == old
     assert os.listdir(tmp_path) == ["tree.json"]

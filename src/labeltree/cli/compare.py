@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.report import write_comparison_page
     from labeltree.runs import RunFolder
 
-    with stages(quiet=options.quiet) as progress:
+    with RunFolder(options.out).locked(), stages(quiet=options.quiet) as progress:
         done = compare_paths(
             methods,
             out=options.out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from pathlib import Path
 
 
@@ -52,8 +53,9 @@ def run(arguments: list[str]) -> None:
         )
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
-    table = embed_source(trainee.module, source, None if options.own_labels else trainee.labels)
-    table.save(out)
-    if options.own_labels:
-        source.taxonomy.save(out.with_suffix(".taxonomy.json"))
+    with RunFolder(options.run).locked() if options.out is None else nullcontext():
+        table = embed_source(trainee.module, source, None if options.own_labels else trainee.labels)
+        table.save(out)
+        if options.own_labels:
+            source.taxonomy.save(out.with_suffix(".taxonomy.json"))
     print(f"{len(table)} samples, {table.embeddings.shape[1]}-d embeddings ({table.geometry}): {out}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from labeltree.processes import Stop
 
 COMMANDS = {
     "train": "train an encoder whose embeddings respect a taxonomy",
@@ -17,6 +22,19 @@ COMMANDS = {
     "data": "list the data sets, and get one",
     "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
 }
+
+_ELSEWHERE = {
+    "train": "--out FOLDER names another folder",
+    "evaluate": "--out FOLDER names another folder",
+    "compare": "--out FOLDER names another folder",
+    "embed": "--out FILE names another file",
+    "study": "a copy of the study's file can lie in another folder",
+    "calibrate": "a copy of the run can lie in another folder",
+    "predict": "--out FILE names another file; a copy of the run can lie in another folder",
+    "data": "LABELTREE_DATA names another cache folder",
+    "taxonomy": "name another file",
+}
+_STOPPED = {2: "interrupted", 15: "terminated"}
 
 EPILOG = """a first run:
   labeltree train --data photos/ --objective hwc+lam     nested folders are the taxonomy
@@ -50,10 +68,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        the exit code: 0 done; 1 done but for some samples, which the output names; 2 an error; 130
-        interrupted.
+        The exit code: 0 done; 1 done but for some samples, which the output names; 2 an error; 130
+        interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if nobody reads the output any more.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        from labeltree.processes import stop_signals
+
+        with stop_signals() as stop:
+            code = _main(list(sys.argv[1:] if arguments is None else arguments), stop)
+            try:
+                sys.stdout.flush()
+            except OSError as error:
+                code = _output_failed(error)
+    except KeyboardInterrupt:  # before the handlers of signals stood, or after they were taken away
+        code = _fail(_STOPPED[2], 130)
+    if arguments is None:
+        _end_quietly()
+    return code
+
+
+def _main(words: list[str], stop: Stop) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help", "help"):
@@ -70,36 +104,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(COMMANDS)}"
         return _fail(f"unknown command '{words[0]}'; {hint}")
-    return _run(words[0], words[1:], debug)
+    return _run(words[0], words[1:], debug, stop)
 
 
-def _run(command: str, arguments: list[str], debug: bool) -> int:
-    from labeltree.errors import LabeltreeError
-
+def _run(command: str, arguments: list[str], debug: bool, stop: Stop) -> int:
     try:
+        import importlib
+
         own_names = command == "train"  # its settings are written with _ in recipes too
         given = arguments if own_names else _with_hyphens(arguments)
         importlib.import_module(f"labeltree.cli.{command}").run(given)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
-    except SystemExit as stop:  # argparse has printed its message or help
-        return int(stop.code or 0)
-    except (LabeltreeError, ValueError, OSError, ImportError) as error:
+    except BaseException as error:
+        signal = getattr(error, "signal", stop.signal)  # that of a training whose state was saved first
+        if signal is not None:
+            return _fail(str(error) if hasattr(error, "signal") else _STOPPED[signal], 128 + signal)
+        if isinstance(error, KeyboardInterrupt):
+            return _fail(_STOPPED[2], 130)
+        if isinstance(error, SystemExit):  # argparse has printed its message or help
+            return int(error.code or 0)
+        if isinstance(error, BrokenPipeError):
+            return _output_failed(error)
         if debug:
             raise
-        interrupted = type(error).__name__ == "TrainingInterrupted"
-        return _fail(str(error), 130 if interrupted else 2)
-    except MemoryError:
-        if debug:
-            raise
-        return _fail(
-            "this needs more memory than there is; take fewer samples at a time, or smaller settings"
-        )
-    except Exception as error:
-        if debug:
-            raise
-        return _fail(f"unexpected {type(error).__name__}: {error}; run it again with --debug and report it")
+        return _fail(_words(command, error))
     return 0
+
+
+def _words(command: str, error: BaseException) -> str:
+    """What an error says to people. All that the system says against a file is put into words here."""
+    import errno
+
+    from labeltree.errors import LabeltreeError, WriteError
+
+    if (
+        isinstance(error, OSError)
+        and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+        and error.filename
+    ):
+        error = WriteError(error.errno, error.strerror, error.filename)
+    if isinstance(error, WriteError):
+        return f"{error}{_elsewhere(command, str(error.filename))}"
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, LabeltreeError):
+        if error.filename is None:
+            return f"{error.strerror.lower()}: for the output, or for a file that the system does not name"
+        return f"'{error.filename}': {error.strerror.lower()}"
+    if isinstance(error, LabeltreeError | ValueError | OSError | ImportError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is; take fewer samples at a time, or smaller settings"
+    return f"unexpected {type(error).__name__}: {error}; run it again with --debug and report it"
+
+
+def _elsewhere(command: str, path: str) -> str:
+    """How the command is told to write elsewhere."""
+    from pathlib import Path
+
+    from labeltree.cache import data_home
+
+    if Path(path).absolute().is_relative_to(data_home().absolute()):
+        return f" ({_ELSEWHERE['data']})"
+    return f" ({_ELSEWHERE[command]})"
+
+
+def _output_failed(error: OSError) -> int:
+    """What is said where the output is full, or read no more. What is left of it goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    if isinstance(error, BrokenPipeError):
+        return 141
+    return _fail(f"cannot write the output: {(error.strerror or str(error)).lower()}")
 
 
 def _with_hyphens(arguments: list[str]) -> list[str]:
@@ -126,6 +200,16 @@ def _one_sentence(message: str) -> str:
     words = " ".join(message.split())
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 503]} … {plain[-500:]}"
+
+
+def _end_quietly() -> None:
+    """The interpreter takes a while to end: a signal now ends it at once, without a traceback."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

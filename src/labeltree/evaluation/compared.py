@@ -89,8 +89,9 @@ def compare_paths(
 def write_comparison(result: Comparison, out: str | Path) -> Compared:
     """Write a comparison into a folder, for programs and for people."""
     folder, text = RunFolder(out), comparison_text(result)
-    folder.write_json(folder.comparison, result.to_dict())
-    folder.write_text(folder.comparison_text, text)
+    with folder.locked():
+        folder.write_json(folder.comparison, result.to_dict())
+        folder.write_text(folder.comparison_text, text)
     return Compared(result, text, folder.comparison, folder.comparison_text)
 
 

@@ -20,11 +20,11 @@ _WEIGHTS = Reader(
 
 def save_weights(module: nn.Module, path: str | Path) -> None:
     """Write the state dict of `module` to `path` as safetensors; the file appears complete or not at all."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     state = {key: value.detach().clone().contiguous() for key, value in module.state_dict().items()}
     with atomic_write(path) as temporary:
-        save_file(state, temporary)
+        temporary.write_bytes(save(state))
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:

@@ -87,7 +87,25 @@ def evaluate_run(
     Raises:
         RunError: if a run is not finished, or another run has other samples or another taxonomy.
         DataError: if a label is not in the other taxonomy.
+        FolderInUseError: if another process writes where the files go.
     """
+    folder = RunFolder(path).require()
+    if out is None:
+        out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
+    with RunFolder(out).locked():
+        return _evaluate_run(path, taxonomy, beside, split, out, settings, title, progress)
+
+
+def _evaluate_run(
+    path: str | Path,
+    taxonomy: str | Path | None,
+    beside: Sequence[str | Path],
+    split: str,
+    out: str | Path,
+    settings: EvaluationSettings | None,
+    title: str | None,
+    progress: Progress | None,
+) -> Evaluated:
     trainee, tables = run_tables(path, progress=progress)
     own, recipe = trainee.source.taxonomy, trainee.module.recipe
     name = recipe.objective
@@ -111,7 +129,6 @@ def evaluate_run(
         table = translate(table, own, judge, where)
         baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
         named += f", measured on {Path(taxonomy).stem}"
-        out = Path(path) / f"on-{Path(taxonomy).stem}" if out is None else out
     result = evaluate(
         table, judge, name=name, baselines=baselines, split=split, settings=settings, progress=progress
     )
@@ -119,7 +136,7 @@ def evaluate_run(
         result,
         table,
         judge,
-        RunFolder(out) if out is not None else folder,
+        RunFolder(out),
         shown=trainee.source,
         title=title or named,
         history=folder.read_history(),
@@ -153,8 +170,9 @@ def evaluate_embeddings(
     judge = load_taxonomy(taxonomy)
     table = EmbeddingTable.load(embeddings, judge)
     name = Path(embeddings).stem
-    result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
-    return _write(result, table, judge, RunFolder(out), title=title or name, progress=progress)
+    with RunFolder(out).locked():
+        result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+        return _write(result, table, judge, RunFolder(out), title=title or name, progress=progress)
 
 
 def _write(

@@ -7,15 +7,17 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from labeltree.atomic import atomic_write
+from labeltree.atomic import atomic_write, clear_leftovers
 from labeltree.errors import RunError
+from labeltree.lock import lock_folder, writer_of
 from labeltree.safe_files import Reader, read_arrays, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
@@ -139,10 +141,23 @@ class RunFolder:
         if self.encoder.is_file():
             shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
-    def clear_unfinished(self) -> None:
-        """Delete the halves of checkpoints that a killed process was writing."""
-        for left in self.last_checkpoint.parent.glob(".*.ckpt"):
-            left.unlink(missing_ok=True)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only one who writes in the folder, and clear what killed processes have left there.
+
+        See `lock_folder`. Reading, also by other processes, needs no lock.
+
+        Raises:
+            FolderInUseError: if another process writes there.
+            WriteError: if the folder cannot be written to.
+        """
+        with lock_folder(self.path):
+            files = (self.recipe, self.taxonomy, self.training_taxonomy, self.samples, self.last_checkpoint,
+                     self.best_checkpoint, self.encoder, self.history, self.versions, self.metrics,
+                     self.outcomes, self.comparison, self.comparison_text, self.comparison_page, self.report,
+                     self.decisions, self.classifier, self.embeddings("*"))  # fmt: skip
+            clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
+            yield
 
     def load_taxonomy(self) -> Taxonomy:
         """Read the taxonomy of the run."""
@@ -219,18 +234,23 @@ class RunFolder:
 
     def save_weights(self, state: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
         """Write the weights of the encoder and heads as safetensors."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         with atomic_write(self.encoder) as temporary:
-            save_file(tensors, temporary, dict(metadata))
+            temporary.write_bytes(save(tensors, dict(metadata)))
 
     def load_weights(self) -> dict[str, torch.Tensor]:
         """Read what `save_weights` wrote."""
         if not self.encoder.is_file():
+            writer = writer_of(self.path)
             raise RunError(
                 f"run '{self.path}' has no {self.encoder.name}: its training has not finished. "
-                f"The same 'labeltree train' command continues it"
+                + (
+                    f"It is under way: {writer}"
+                    if writer
+                    else "The same 'labeltree train' command continues it"
+                )
             )
         return read_tensors(self.encoder, Reader("the weights of a run", _TRAIN_AGAIN, RunError))
 

@@ -48,7 +48,7 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
         names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
         for kind, digest in settings.items():
             folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
-            if measured_as(folder) != digest:
+            if measured_as(folder) != digest or not folder.recipe.is_file():
                 module = None if kind == "raw" else prepare(recipe, source).module
                 table = (
                     raw_table(source, modality)
@@ -58,8 +58,8 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
                 key = _digest(table)
                 if key not in measured:
                     measured[key] = measure(study, table, source, module)
-                folder.write_json(folder.metrics, {**measured[key], "digest": digest})
                 recipe.save(folder.recipe)
+                folder.write_json(folder.metrics, {**measured[key], "digest": digest})  # last: it is done
             scores = scores_of(read_json(folder.metrics, METRICS))
             rows.append({"method": names[kind], "seed": seed, "settings": digest, "scores": scores})
     return rows

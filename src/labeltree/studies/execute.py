@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeltree.lock import lock_folder
 from labeltree.studies.beside import baseline_digests, baselines
 from labeltree.studies.book import Book
 from labeltree.studies.jobs import default_jobs, do_tasks
 from labeltree.studies.output import write_tables
 from labeltree.studies.perform import collect
-from labeltree.studies.plan import Study, read_study
+from labeltree.studies.plan import Method, Study, read_study
 from labeltree.studies.task import Task, run_tasks_of, trial_tasks_of
 
 __all__ = ["Executed", "execute", "rewrite"]
@@ -47,16 +48,22 @@ def execute(
         progress_bar: show one, with one job.
 
     Raises:
-        TrainingInterrupted: on Ctrl-C; the same call continues.
+        TrainingInterrupted: on Ctrl-C or SIGTERM; the same call continues.
+        FolderInUseError: if another process does this study, or one beside it.
     """
     path = Path(path)
-    study = read_study(path)
-    methods = study.only(only)
-    book = Book(path, study)
-    runs = path.parent / "runs"
     jobs = default_jobs() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs is {jobs}; it must be 1 or more")
+    study = read_study(path)
+    methods = study.only(only)
+    with lock_folder(path.parent):
+        return _execute(path, study, methods, jobs, progress_bar)
+
+
+def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, progress_bar: bool) -> Executed:
+    book = Book(path, study)
+    runs = path.parent / "runs"
 
     def do(tasks: list[Task]) -> None:
         left = [task for task in tasks if not book.known(task)]
@@ -88,10 +95,11 @@ def rewrite(path: str | Path) -> Path:
     """Write a study's tables anew from ``results.json``; nothing is run. Returns the page's path."""
     path = Path(path)
     study = read_study(path)
-    book = Book(path, study)
-    if not book.path.is_file():
-        raise FileNotFoundError(f"there is no '{book.path}': the study '{path}' has no results yet")
-    return write_tables(path, study, book)
+    with lock_folder(path.parent):
+        book = Book(path, study)
+        if not book.path.is_file():
+            raise FileNotFoundError(f"there is no '{book.path}': the study '{path}' has no results yet")
+        return write_tables(path, study, book)
 
 
 def _keep(book: Book, study: Study, task: Task, runs: Path) -> None:

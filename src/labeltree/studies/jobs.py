@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from labeltree.atomic import writing
 from labeltree.studies.perform import perform
 from labeltree.studies.plan import Study
 from labeltree.studies.task import Task
 from labeltree.training.checkpoints import TrainingInterrupted
 
-__all__ = ["default_jobs", "do_tasks"]
+__all__ = ["PARENT", "default_jobs", "do_tasks"]
+
+PARENT = "LABELTREE_STUDY"
+"""The environment variable by which a run in a process of its own knows the study's process."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _INTERRUPTED = 130
@@ -57,7 +60,7 @@ def _in_processes(
 ) -> Iterator[tuple[Task, str | None]]:
     waiting = list(tasks)
     threads = str(max(1, _cores() // jobs))
-    environment = {**os.environ, **dict.fromkeys(_THREADS, threads)}
+    environment = {**os.environ, **dict.fromkeys(_THREADS, threads), PARENT: str(os.getpid())}
     running: dict[subprocess.Popen[bytes], tuple[Task, Path]] = {}
     runs.mkdir(exist_ok=True)
     try:
@@ -65,7 +68,7 @@ def _in_processes(
             while waiting and len(running) < jobs:
                 task = waiting.pop(0)
                 log = runs / f"{task.name}.log"
-                with log.open("wb") as errors:
+                with writing(log), log.open("wb") as errors:
                     process = subprocess.Popen(
                         _command(path, task), env=environment, stderr=errors, stdin=subprocess.DEVNULL
                     )
@@ -80,12 +83,12 @@ def _in_processes(
                 yield task, _why(process.returncode, log.read_text("utf-8", "replace"))
     finally:
         for process in running:
-            process.send_signal(signal.SIGINT)  # as Ctrl-C would: it saves the training state
+            process.terminate()  # it saves the training state
         for process in running:
             try:
                 process.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
-                process.terminate()  # it ignores Ctrl-C, as whatever a shell starts behind itself does
+                process.kill()
                 process.wait()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from labeltree.data import Source
 from labeltree.errors import OtherSettingsError
 from labeltree.evaluation import evaluate
+from labeltree.lock import LOCK, lock_folder
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import read_json
@@ -39,9 +40,10 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
     except OtherSettingsError:
         _set_aside(runs / task.name)
         folder = train(recipe, runs / task.name, progress_bar=progress_bar)
-    if task.measured:
-        _measure_run(study, folder, task.digest(study))
-    _let_go(folder)
+    with folder.locked():
+        if task.measured:
+            _measure_run(study, folder, task.digest(study))
+        _let_go(folder)
 
 
 def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
@@ -125,9 +127,11 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
 def _set_aside(run: Path) -> None:
     """Keep a run whose settings the study no longer has; one that was set aside before it is deleted."""
     aside = run.parent / "replaced" / run.name
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.parent.mkdir(exist_ok=True)
-    run.rename(aside)
+    with lock_folder(run):
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.parent.mkdir(exist_ok=True)
+        run.rename(aside)
+        (aside / LOCK).unlink(missing_ok=True)
 
 
 def _let_go(folder: RunFolder) -> None:

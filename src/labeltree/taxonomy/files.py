@@ -79,11 +79,8 @@ def write_text(path: PathLike, text: str) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
-    try:
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise TaxonomyError(f"cannot save {str(path)!r}: {error.strerror}") from None
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def _decode(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 from collections.abc import Iterator
 from itertools import islice
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from labeltree.data import Source
 from labeltree.errors import LabeltreeError
+from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
 from labeltree.training.inputs import InputStore
 from labeltree.training.recipe import Recipe
@@ -98,8 +100,16 @@ class _Training(Sampler[_Key]):
             np.add.at(seen, batch, 1)
 
 
-def _leave_ctrl_c_to_the_trainer(_: int) -> None:
+def _in_loader_process(_: int) -> None:
+    """Leave signals that ask to stop to the trainer, which ends its loader processes; end with it if killed.
+
+    Torch's own watch over the parent does not see a parent that died while this process was starting.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:
+        end_with_parent(parent.pid)
 
 
 class SourceDataModule(L.LightningDataModule):
@@ -171,5 +181,5 @@ class SourceDataModule(L.LightningDataModule):
             pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
             multiprocessing_context="spawn" if self.recipe.workers else None,
             persistent_workers=self.recipe.workers > 0,
-            worker_init_fn=_leave_ctrl_c_to_the_trainer,
+            worker_init_fn=_in_loader_process,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import signal
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
+from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
@@ -20,13 +23,34 @@ from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.training.module import RepresentationModule
 
-__all__ = ["Checkpoints", "TrainingInterrupted", "best_row"]
+__all__ = ["AtomicCheckpointIO", "Checkpoints", "TrainingInterrupted", "best_row"]
 
 _TOGETHER = 50  # steps
 
 
 class TrainingInterrupted(RunError):
-    """Ctrl-C was pressed; the training state has been saved."""
+    """Ctrl-C was pressed or SIGTERM came; the training state has been saved.
+
+    Args:
+        message: for people.
+        signal: the number of the signal.
+    """
+
+    def __init__(self, message: str, signal: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.signal = int(signal)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Lets Lightning write a checkpoint beside its target and rename it, instead of through the system's
+    temporary folder, which may be on another disk, or full."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write the state to ``path``: whole or not at all."""
+        buffer = io.BytesIO()  # torch makes errors of its own of those of the disk
+        torch.save(checkpoint, buffer)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(buffer.getbuffer())
 
 
 class Checkpoints(Checkpoint):
@@ -58,8 +82,8 @@ class Checkpoints(Checkpoint):
         self._waiting: list[dict[str, Tensor]] = []
         self._clock = time.monotonic()
         self._saved = time.monotonic()
-        self._interrupted = False
-        self._previous_handler: Any = None
+        self._stop: int | None = None
+        self._previous_handlers: dict[int, Any] = {}
 
     def state_dict(self) -> dict[str, Any]:
         """The history so far, and the sums of losses and the seconds of the current epoch."""
@@ -74,14 +98,16 @@ class Checkpoints(Checkpoint):
         self.sums = dict(state_dict["sums"])
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start the clock; from here on Ctrl-C ends the run after the step that is under way."""
+        """Start the clock; from here on Ctrl-C and SIGTERM end the run after the step that is under way."""
         self._clock = self._saved = time.monotonic()
         if threading.current_thread() is threading.main_thread():
-            self._previous_handler = signal.signal(signal.SIGINT, self._on_interrupt)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
-    def _on_interrupt(self, *_: Any) -> None:
-        self._interrupted = True
-        signal.signal(signal.SIGINT, self._previous_handler)  # a second Ctrl-C does not wait
+    def _on_signal(self, number: int, *_: Any) -> None:
+        self._stop = self._stop or number
+        if number == signal.SIGINT:  # a second Ctrl-C does not wait
+            signal.signal(number, self._previous_handlers[number])
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
         """Add up the losses; save when it is time, or when the user wants to stop."""
@@ -94,10 +120,10 @@ class Checkpoints(Checkpoint):
         late = time.monotonic() - self._saved >= 60 * self.minutes
         due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
         if trainer.world_size > 1:  # all ranks save together, so the first decides by its own clock
-            late, self._interrupted = trainer.strategy.broadcast((late, self._interrupted))
-        if late or due or self._interrupted:
+            late, self._stop = trainer.strategy.broadcast((late, self._stop))
+        if late or due or self._stop:
             self._save(trainer, self.folder.last_checkpoint)
-        self._stop_if_interrupted()
+        self._stop_if_told()
 
     def _add_up(self) -> None:
         """Reading a number from a GPU waits until all work there is done: not after every step."""
@@ -131,25 +157,23 @@ class Checkpoints(Checkpoint):
         if best_row(self.rows, self.monitor) is row:
             self._save(trainer, self.folder.best_checkpoint)
         self._save(trainer, self.folder.last_checkpoint)
-        self._stop_if_interrupted()
+        self._stop_if_told()
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Give Ctrl-C back to whoever had it."""
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGINT, self._previous_handler)
-            self._previous_handler = None
+        """Give the signals back to whoever had them."""
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+        self._previous_handlers = {}
 
     def _save(self, trainer: L.Trainer, path: Path) -> None:
-        if trainer.is_global_zero:
-            with atomic_write(path) as temporary:
-                trainer.save_checkpoint(temporary)
-        else:
-            trainer.save_checkpoint(path)  # takes part, but does not write
+        trainer.save_checkpoint(path)  # all ranks take part, the first writes
         self._saved = time.monotonic()
 
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted:
-            raise TrainingInterrupted(f"stopped; the same command continues the run in '{self.folder.path}'")
+    def _stop_if_told(self) -> None:
+        if self._stop is not None:
+            raise TrainingInterrupted(
+                f"stopped; the same command continues the run in '{self.folder.path}'", self._stop
+            )
 
 
 def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:

@@ -74,6 +74,12 @@ def open_decider(path: str | Path) -> Decider:
             f"'{path}' has lost its {folder.classifier.name}; 'labeltree calibrate {path}' makes it"
         )
     tensors = read_tensors(folder.classifier, _again(folder, "the classifier of a run"))
+    expected = record.get("classifier_sha256")  # a calibration that was killed left one without the other
+    if expected is not None and hashlib.sha256(folder.classifier.read_bytes()).hexdigest() != expected:
+        raise RunError(
+            f"'{folder.classifier}' is not the classifier that '{folder.decisions.name}' beside it was "
+            f"calibrated with; 'labeltree calibrate {path}' makes both"
+        )
     geometry = trainee.module.objective.geometry.name
     scores = classifier_from(tensors, geometry, trainee.module.recipe.curvature)
     if not torch.equal(scores.classes, rule.classes.nodes):
@@ -108,8 +114,23 @@ def calibrate_run(
     Raises:
         RunError: if it is no finished run.
         DataError: if there are no samples to learn or to calibrate on.
+        FolderInUseError: if another process writes in the folder.
     """
     folder = RunFolder(path).require()
+    with folder.locked():
+        return _calibrate(folder, classifier, calibration, descent, source, share, seed)
+
+
+def _calibrate(
+    folder: RunFolder,
+    classifier: ClassifierChoice,
+    calibration: Calibration,
+    descent: Descent,
+    source: Source | None,
+    share: float,
+    seed: int,
+) -> Decider:
+    path = folder.path
     if source is None:
         trainee, tables = run_tables(path, ["trained"])
         samples, groups = _validation(path, tables["trained"]), trainee.source.groups
@@ -130,7 +151,7 @@ def calibrate_run(
         share=share,
         seed=seed,
     )
-    record = {
+    record: dict[str, Any] = {
         **rule_to_dict(rule),
         "encoder": _digest(folder),
         "classifier": kind,
@@ -139,10 +160,12 @@ def calibrate_run(
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
     }
     if not isinstance(scorer, OwnScores):
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
+        content = save({name: value.contiguous() for name, value in scorer.tensors().items()})
+        record["classifier_sha256"] = hashlib.sha256(content).hexdigest()
         with atomic_write(folder.classifier) as temporary:
-            save_file({name: value.contiguous() for name, value in scorer.tensors().items()}, temporary)
+            temporary.write_bytes(content)
     folder.write_json(folder.decisions, record)
     return Decider(trainee, scorer, rule, record)
 

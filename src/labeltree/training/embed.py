@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from labeltree.data import Source
 from labeltree.data.progress import Progress
-from labeltree.errors import RunError
+from labeltree.errors import RunError, WriteError
 from labeltree.models import misfits
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.baselines import raw_table
@@ -127,7 +128,14 @@ def run_tables(
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
         if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            _make_table(name, trainee, path, progress).save(file)
+            made = _make_table(name, trainee, path, progress)
+            try:
+                made.save(file)
+            except WriteError as error:  # a run that may only be read can still be measured
+                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                    raise
+                tables[name] = replace(made, groups=trainee.source.groups)
+                continue
         # a table from before tables had groups has those of the data, whose samples are the same
         table = EmbeddingTable.load(file, trainee.source.taxonomy)
         tables[name] = replace(table, groups=trainee.source.groups)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.atomic import temporary_beside
 from labeltree.errors import DataError
 
 __all__ = ["FeatureFile"]
@@ -52,17 +53,13 @@ class FeatureFile:
     def _make(self) -> None:
         """An empty file in place of none, or of one of another length; one that just came stays."""
         path = self._is[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            path.unlink()
-        fresh = path.with_name(f".{path.stem}-{os.getpid()}.bin")
-        try:
+        with temporary_beside(path) as fresh:
+            if path.is_file():
+                path.unlink()
             with fresh.open("wb") as empty:
                 empty.truncate(self._size)
             with contextlib.suppress(FileExistsError):
                 os.link(fresh, path)
-        finally:
-            fresh.unlink(missing_ok=True)
 
     def missing(self, rows: Tensor) -> Tensor:
         """Positions in ``rows`` of those that are not there."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,9 @@ from lightning.pytorch.utilities import rank_zero_only
 from labeltree.data import ProgressLine
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.models import check_encoder, misfits, normalises_by_batch
+from labeltree.processes import Terminated, end_with_parent
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import Checkpoints, TrainingInterrupted
+from labeltree.training.checkpoints import AtomicCheckpointIO, Checkpoints, TrainingInterrupted
 from labeltree.training.compiling import compile_encoders
 from labeltree.training.frozen import use_known_features
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
@@ -30,6 +34,7 @@ from labeltree.training.version_record import VersionRecord
 
 __all__ = ["is_first_rank", "train"]
 
+_FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
@@ -55,10 +60,25 @@ def train(
 
     Raises:
         RunError: if the folder holds a run with another recipe or on other samples.
-        TrainingInterrupted: after Ctrl-C, when the state has been saved.
+        FolderInUseError: if another process trains, or writes something else, in the folder.
+        TrainingInterrupted: after Ctrl-C or SIGTERM, when the state has been saved.
     """
     folder = RunFolder(path)
     _check_monitor(recipe)
+    if not is_first_rank():
+        _end_with_first_rank()
+    writes = is_first_rank() and not folder.encoder.is_file()  # a finished run is only looked at
+    with folder.locked() if writes else nullcontext():
+        return _train(recipe, folder, list(callbacks or []), progress_bar, every_n_steps)
+
+
+def _train(
+    recipe: Recipe,
+    folder: RunFolder,
+    hooks: list[Callback],
+    progress_bar: bool,
+    every_n_steps: int | None,
+) -> RunFolder:
     known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
     _check_settings(folder, known.differences(recipe, but=LEFT_OPEN))
     if folder.encoder.is_file() and not known.differences(recipe):
@@ -75,7 +95,6 @@ def train(
     use_known_features(trainee, progress)
     _tell_of_chunks(trainee.module)
     _quiet()
-    hooks: list[Callback] = list(callbacks or [])
     if recipe.patience is not None:
         hooks.append(Patience(recipe))
     if progress_bar:
@@ -88,25 +107,30 @@ def train(
     begun = False
     if is_first_rank():
         begun = begin_run(folder, recipe, trainee.source, trainee.labels)
-        folder.clear_unfinished()
     last = folder.last_checkpoint
     if last.is_file():
         _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
     try:
+        if is_first_rank():
+            os.environ[_FIRST_RANK] = str(os.getpid())
         trainer.fit(
             trainee.module,
             datamodule=trainee.batches,
             ckpt_path=str(last) if last.is_file() else None,
             weights_only=True,
         )
-    except SystemExit as stop:  # what Lightning makes of a Ctrl-C that does not wait for the step to end
+    except SystemExit as stop:  # what Lightning makes of a signal that does not wait for the step to end
         raise TrainingInterrupted(
-            f"stopped at once; the same command continues the run in '{folder.path}' from its last state"
+            f"stopped at once; the same command continues the run in '{folder.path}' from its last state",
+            signal.SIGTERM if isinstance(stop.__context__, Terminated) else signal.SIGINT,
         ) from stop
     except Exception:
         if begun and not last.is_file():  # a first step that fails leaves no run that bars the way
             abandon_run(folder)
         raise
+    finally:
+        if is_first_rank():
+            os.environ.pop(_FIRST_RANK, None)
     if trainer.is_global_zero:
         _keep_best(folder, trainee.module)
     trainer.strategy.barrier()
@@ -123,6 +147,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             max_epochs=recipe.epochs,
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
+            plugins=[AtomicCheckpointIO()],
             logger=False,
             enable_model_summary=False,
             enable_progress_bar=progress_bar,
@@ -142,6 +167,13 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
 def is_first_rank() -> bool:
     """Whether this process is the one that writes, also before the trainer has begun."""
     return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def _end_with_first_rank() -> None:
+    """Let a process that Lightning started for another device end with the one that started it."""
+    first = os.environ.get(_FIRST_RANK)
+    if first is not None:
+        end_with_parent(int(first))
 
 
 def _tell_of_chunks(module: RepresentationModule) -> None:

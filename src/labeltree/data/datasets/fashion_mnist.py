@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import gzip
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from labeltree.atomic import new_folder_in
 from labeltree.cache import data_home
 from labeltree.data.datasets.formats.idx import read_header, read_labels
 from labeltree.data.fetching.debian import has_apt, unpack_package
@@ -22,7 +23,8 @@ from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stores import ChainedStore, MappedStore, reshaped
-from labeltree.errors import DataError
+from labeltree.errors import DataError, WriteError
+from labeltree.lock import lock_folder
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -130,27 +132,33 @@ def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False
         except DataError:
             pass
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+        with lock_folder(folder):
+            return _bring(folder, report)
+    except WriteError as error:
         raise DataError(
             f"cannot write to '{folder}' ({error.strerror}); choose another folder with LABELTREE_DATA"
         ) from error
+
+
+def _bring(folder: Path, report: Progress) -> Path:
     failures, work = [], folder / ".download"
     for origin, bring in _origins():
         try:
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-                bring(Path(fresh), work, report)
+            with new_folder_in(folder) as fresh:
+                bring(fresh, work, report)
                 report(f"checking Fashion-MNIST from {origin}", 0, 0)
                 try:
-                    check_files(Path(fresh), FILES)
+                    check_files(fresh, FILES)
                 except DataError:
                     shutil.rmtree(work, ignore_errors=True)  # what is damaged must not be continued
                     raise
                 for name in FILES:
-                    os.replace(Path(fresh) / name, folder / name)
+                    os.replace(fresh / name, folder / name)
             shutil.rmtree(work, ignore_errors=True)
             return folder
         except (DataError, OSError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise WriteError(error.errno, error.strerror, str(folder)) from error
             failures.append(f"{origin}: {error}")
     raise DataError(
         f"could not get Fashion-MNIST ({'; '.join(failures)}); run the command again to continue, or put its "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from labeltree.atomic import new_folder_in
 from labeltree.errors import DataError
+from labeltree.lock import lock_folder
 
 __all__ = ["bringing", "work_folder"]
 
@@ -33,13 +34,15 @@ def bringing(
 
     Raises:
         DataError: If the block raises one, or the folder cannot be written to; with what to do.
+        FolderInUseError: If another process brings something there.
     """
     work = work_folder(folder)
     try:
-        work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh:
-            yield work, Path(fresh)
-        shutil.rmtree(work, ignore_errors=True)
+        with lock_folder(folder):
+            work.mkdir(parents=True, exist_ok=True)
+            with new_folder_in(folder) as fresh:
+                yield work, fresh
+            shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise DataError(
             f"cannot write to '{folder}' ({error.strerror or error}); choose another folder with "

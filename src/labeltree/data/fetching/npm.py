@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from labeltree.atomic import new_folder_in
 from labeltree.data.fetching.commands import run_command
 from labeltree.data.fetching.downloads import Expected, check_files
 from labeltree.data.progress import Progress
@@ -81,13 +81,13 @@ def _pack(package: str, version: str, work: Path, expected: Expected) -> None:
             "npm is not installed; install Node.js (on Debian 'apt-get install npm'), or put the file that "
             f"'npm pack {package}@{version}' gives elsewhere into '{work}'"
         )
-    with tempfile.TemporaryDirectory(dir=work, prefix=".new-") as fresh:
+    with new_folder_in(work) as fresh:
         command = [npm, "pack", "--ignore-scripts", "--loglevel=error", f"{package}@{version}"]
-        code, lines = run_command("npm", command, Path(fresh))
+        code, lines = run_command("npm", command, fresh)
         if code:
             raise DataError(f"npm, fetching {package}: {_last_words(lines, code)}")
-        check_files(Path(fresh), {name: expected})
-        os.replace(Path(fresh) / name, work / name)
+        check_files(fresh, {name: expected})
+        os.replace(fresh / name, work / name)
 
 
 def _last_words(lines: list[str], code: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from labeltree.atomic import new_folder_in
 from labeltree.cache import data_home
 
 __all__ = ["has_room", "new_folder"]
@@ -27,15 +27,23 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
     Where another process is faster, its folder stays: it holds the same.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
-    try:
+    before = _identity(folder)
+    with new_folder_in(folder.parent) as fresh:
         yield fresh
-        shutil.rmtree(folder, ignore_errors=True)
+        if before is not None and _identity(folder) == before:
+            with new_folder_in(folder.parent) as old:
+                folder.rename(old / folder.name)
         try:
             fresh.rename(folder)
         except OSError:
             if not folder.is_dir():
                 raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """By what a folder is told from another one at the same place; None where there is none."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
