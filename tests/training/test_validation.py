@@ -1,5 +1,6 @@
 """What validation searches for, and among what."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -65,6 +66,47 @@ def test_one_pair_among_many_is_no_search() -> None:
 def test_nothing_in_training_has_their_labels() -> None:
     found = validation_samples(source_of([X, X], [Y, Z]), 0)
     assert (len(found.source), found.num_queries) == (2, 2)
+
+
+def test_the_same_patient_is_no_partner() -> None:
+    """Each label has two patients with two samples each: they are searched for without their own."""
+    source = source_of([X, Y], [X, X, X, X, Y, Y, Y, Y])
+    patients = dataclasses.replace(source, groups=torch.tensor([0, 1, 2, 2, 3, 3, 4, 4, 5, 5]))
+    found = validation_samples(patients, 0)
+    assert found.num_queries == len(found.source) == 8
+    assert found.groups is not None
+    assert found.groups.tolist() == [2, 2, 3, 3, 4, 4, 5, 5]
+    assert validation_samples(patients, 0, "never").groups is None
+    # one patient a label in validation: nothing is to be found but in training
+    alone = dataclasses.replace(source, groups=torch.tensor([0, 1, 2, 2, 2, 2, 4, 4, 4, 4]))
+    found = validation_samples(alone, 0)
+    assert (found.num_queries, len(found.source)) == (8, 10)
+    assert found.groups is not None
+    assert found.groups.tolist() == [2, 2, 2, 2, 4, 4, 4, 4, 0, 1]
+    # items, each a label of its own: as without groups
+    items = dataclasses.replace(source, groups=source.nodes * 3)
+    assert validation_samples(items, 0).groups is None
+    assert validation_samples(items, 0, "always").groups is not None
+
+
+def test_validation_does_not_count_the_own_group(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = prepare(recipe_of()).module
+    logged: dict[str, float] = {}
+    monkeypatch.setattr(
+        RepresentationModule, "log", lambda _, name, value, **__: logged.update({name: value})
+    )
+    one, other = module.taxonomy.leaves[:2].tolist()
+    # every sample lies beside its patient's other one; the nearest of another patient is of another label
+    points = torch.tensor([[1.0, 0.0], [1.0, 0.01], [0.0, 1.0], [0.01, 1.0], [1.0, 0.1], [0.1, 1.0]])
+    nodes = torch.tensor([one, one, one, one, other, other])
+    for groups, expected in ((torch.tensor([0, 0, 1, 1, 2, 3]), 0.0), (None, 4 / 6)):
+        module.validation_groups = groups
+        module.num_queries = 6
+        module._validation.append((points, points, nodes))
+        module.on_validation_epoch_end()
+        assert logged["val_recall_at_1"] == logged["val_embeddings_recall_at_1"] == pytest.approx(expected)
 
 
 def test_queries_are_searched_for_in_the_gallery(

@@ -47,6 +47,13 @@ def run(arguments: list[str]) -> None:
         help="compare features L2-normalised (sphere, the default) or as they are (euclidean)",
     )
     parser.add_argument(
+        "--leave-group-out",
+        choices=["auto", "always", "never"],
+        default="auto",
+        help="leave results of the query's own group (its patient's other samples) out of retrieval; "
+        "auto, the default, does so unless every group is a class of its own",
+    )
+    parser.add_argument(
         "--protocols",
         nargs="+",
         default=[],
@@ -93,6 +100,7 @@ def run(arguments: list[str]) -> None:
 
     settings = EvaluationSettings(
         feature_geometry=options.feature_geometry,
+        leave_group_out=options.leave_group_out,
         protocols=tuple(options.protocols),
         options=parse_options(options.option),
         frequency_bounds=tuple(options.frequency_bounds),

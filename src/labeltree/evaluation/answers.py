@@ -15,6 +15,7 @@ from labeltree.evaluation.gathering import sample_scores
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.retrieval import without_numbers
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import (
@@ -93,6 +94,8 @@ def judge_retrieval(
     *,
     keys: Tensor | None = None,
     key_nodes: Tensor | None = None,
+    groups: Tensor | None = None,
+    key_groups: Tensor | None = None,
     ks: tuple[int, ...] = (1, 2, 5, 10),
     hp_k: int = 250,
     frequency: ClassFrequency | None = None,
@@ -109,6 +112,8 @@ def judge_retrieval(
         geometry: of the points.
         keys: ``(m, d)`` gallery; None searches the queries themselves, each left out of its own results.
         key_nodes: ``(m,)``.
+        groups: ``(n,)`` of the queries: results of a query's own group do not count; None where all do.
+        key_groups: ``(m,)`` of the gallery.
         ks: of recall@k.
         hp_k: K of AHP@K.
         frequency: as for `judge_answers`.
@@ -128,6 +133,8 @@ def judge_retrieval(
         tree,
         keys,
         key_nodes,
+        query_groups=groups,
+        key_groups=key_groups,
         ks=ks,
         ahp_k=hp_k,
         depths=depths,
@@ -142,10 +149,14 @@ def judge_retrieval(
             ground.judge,
             keys,
             None if key_nodes is None else ground.in_judge(key_nodes),
+            query_groups=groups,
+            key_groups=key_groups,
             k=hp_k,
             geometry=geometry,
             reduction="none",
         )
+    if len(torch.unique(nodes if key_nodes is None else torch.cat([nodes, key_nodes]))) < 2:
+        values = without_numbers(values)  # of one class, whatever is found is right
     names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
     names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
     scores = {name: mean(values[key]) for key, name in names.items()}

@@ -91,6 +91,8 @@ def _measure(
         if not bool((learned > 0).any()):
             raise DataError("no training sample has a label in it")
     samples = choose_samples(table, taxonomy, split, settings)
+    if samples.one_class is not None:
+        raise DataError(f"all its samples are of one class, '{samples.one_class}'")
     if not samples.counts["classes learned"]:
         raise DataError("all its training samples are labelled only coarsely")
     reading = read(table, "features", settings.feature_geometry)

@@ -14,7 +14,7 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.comparison_notes import comparison_notes
 from labeltree.evaluation.measuring import Measuring
-from labeltree.evaluation.outcomes import Key, Outcomes, larger_is_better
+from labeltree.evaluation.outcomes import Key, Outcomes, larger_is_better, of_retrieval
 from labeltree.evaluation.same_metrics import same_metrics
 from labeltree.evaluation.statistics import holm, number_groups
 from labeltree.evaluation.strata import strata
@@ -85,7 +85,7 @@ def compare(
         raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
     common, left_out = common_samples(listed)
     first = common[baseline][0]
-    keys = _keys(common, metrics)
+    keys, apart = _searched_alike(common, _keys(common, metrics))
     same = same_metrics(common, keys)
     how = Measuring(baseline, confidence, resamples, permutations, seed)
     whole = [
@@ -123,7 +123,7 @@ def compare(
         metrics=_corrected(whole, same),
         strata=_corrected(parts, same),
     )
-    return replace(result, notes=comparison_notes(result))
+    return replace(result, notes=comparison_notes(result) + apart)
 
 
 def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:
@@ -133,6 +133,21 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
     if unknown:
         raise ValueError(f"metrics names '{unknown[0]}'; expected some of {', '.join(sorted(known))}")
     return [key for key in keys if metrics is None or key[1] in metrics]
+
+
+def _searched_alike(
+    methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]
+) -> tuple[list[Key], list[str]]:
+    """The metrics, without those of retrieval where runs searched in different ways, and a sentence on it."""
+    ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
+    kept = [key for key in keys if not of_retrieval(key[1])]
+    if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
+        return keys, []
+    how = "; ".join(f"'{name}' {' or '.join(sorted(found))}" for name, found in ways.items())
+    return kept, [
+        f"Retrieval is not compared, for the runs were searched in different ways ({how}): evaluate them "
+        "again with the same --leave-group-out and the same splits."
+    ]
 
 
 def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compared]:

@@ -21,6 +21,7 @@ from labeltree.evaluation.protocol import (
     run_protocol,
     wanted_protocols,
 )
+from labeltree.evaluation.protocol_result import NOT_MEASURED
 from labeltree.evaluation.prototypes import PrototypeResult
 from labeltree.evaluation.result import EvaluationResult
 from labeltree.evaluation.samples import Samples, choose_samples
@@ -51,7 +52,9 @@ def evaluate(
     - linear probe on the features: learned on the training split, tested on ``split``;
     - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
     - where the table has ``predictions``, the model's own answers within ``split``;
-    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings;
+    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings. With
+      groups, a sample's own group is left out too (`EvaluationSettings.leave_group_out`). Where fewer than
+      half of the samples have another of their class to find, they are searched for in the training split;
     - where the table has ``aspects``, probe, own answers and retrieval by each of them, and their means as a
       role of their own; see `evaluate_aspects`.
 
@@ -148,6 +151,8 @@ def evaluate(
             *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *different_samples(tables, chosen, name),
         ],
+        cautions=list(samples.cautions),
+        search=samples.plan.described(),
         settings=settings,
         outcomes={key: entry.outcomes for key, entry in measured.items()},
     )
@@ -183,6 +188,10 @@ def _run_protocols(entries: list[ProtocolEntry], inputs: Inputs) -> dict[str, Pr
         _log.info("protocol %s", entry.name)
         if inputs.progress is not None:
             inputs.progress(f"protocol {entry.name}", 0, 0)
+        if inputs.samples.one_class is not None:
+            refusal = f"{NOT_MEASURED}all samples are of one class, so that there is nothing to tell apart."
+            results[entry.name] = ProtocolResult(entry.summary, notes=[refusal])
+            continue
         with torch.no_grad():
             results[entry.name] = run_protocol(entry, inputs, strict=False)
     return results

@@ -59,7 +59,7 @@ def gather_outcomes(
     everything = torch.cat([samples.test, samples.search]).unique()  # type: ignore[no-untyped-call]
     tested, searched = (
         torch.searchsorted(everything, samples.test),
-        torch.searchsorted(everything, samples.search),
+        torch.searchsorted(everything, samples.plan.queries),
     )
     nodes = table.nodes[everything]
     answers = {"probe": (roles[0], probe.predicted), "prototypes": ("embeddings", prototypes.predicted)}
@@ -88,6 +88,7 @@ def gather_outcomes(
     groups = drawn_groups(table, samples.test)
     return Outcomes(
         whole=frozenset([pairs]),
+        search=samples.plan.described(),
         instances=(everything if table.instances is None else table.instances[everything]).numpy(),
         nodes=nodes.numpy(),
         taxonomy=ground.tree,

@@ -17,6 +17,7 @@ from labeltree.evaluation.portions import thin_out
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, read
 from labeltree.evaluation.samples import Samples
+from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.ranking import Progress
@@ -140,12 +141,24 @@ class Inputs:
             reading.geometry,
             keys=None if gallery is None else reading.points[gallery],
             key_nodes=None if gallery is None else self.nodes[gallery],
+            groups=self.left_out(queries),
+            key_groups=None if gallery is None else self.left_out(gallery),
             ks=ks or self.settings.recall_ks,
             hp_k=self.settings.hp_k,
             frequency=self.frequency if by_frequency else None,
             progress=progress,
             evidence=self.evidence(queries),
         )
+
+    def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
+        """How some rows are searched for, among themselves or in a gallery; see `plan_search`."""
+        choice = self.settings.leave_group_out
+        return plan_search(self.table, self.samples.finest, queries, gallery, choice)
+
+    def left_out(self, rows: Tensor) -> Tensor | None:
+        """``(m,)`` groups of some rows, whose samples are no results of each other; None where all count."""
+        groups = self.samples.plan.groups
+        return None if groups is None else groups[rows]
 
     def reading(self, role: str) -> Reading:
         """The ``features`` or the ``embeddings`` of all rows."""

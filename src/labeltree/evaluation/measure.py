@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from labeltree.evaluation.aspect_result import aspect_means
@@ -99,6 +102,8 @@ def measure(
         own=own,
         retrieval=retrieval,
     )
+    if samples.one_class is not None:  # whatever is answered or found is right
+        scores, by_depth, retrieval, outcomes = _undefined(scores, by_depth, retrieval, outcomes)
     say(f"{name}: confidence intervals", 0, 0)
     bounds = score_intervals(outcomes, settings)
     aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
@@ -119,6 +124,22 @@ def measure(
         depth_intervals=depth_intervals(bounds),
     )
     return Measured(method, probe.gap, prototypes, own, aspect_notes, outcomes)
+
+
+def _undefined(
+    scores: dict[str, dict[str, float]],
+    by_depth: dict[str, list[float]],
+    retrieval: dict[str, RetrievalResult],
+    outcomes: Outcomes,
+) -> tuple[dict[str, dict[str, float]], dict[str, list[float]], dict[str, RetrievalResult], Outcomes]:
+    """The same with NaN for every number."""
+    nan = math.nan
+    return (
+        {role: dict.fromkeys(found, nan) for role, found in scores.items()},
+        {name: [nan] * len(depths) for name, depths in by_depth.items()},
+        {role: replace(found, hp_curve=[nan] * len(found.hp_curve)) for role, found in retrieval.items()},
+        replace(outcomes, values={key: np.full_like(v, nan) for key, v in outcomes.values.items()}),
+    )
 
 
 def _silent(message: str, done: int, total: int) -> None:

@@ -17,7 +17,7 @@ from labeltree.evaluation.statistics.sums import Floats, GroupSums
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Key", "Outcomes", "larger_is_better", "load_outcomes", "save_outcomes"]
+__all__ = ["Key", "Outcomes", "larger_is_better", "load_outcomes", "of_retrieval", "save_outcomes"]
 
 FORMAT = 1
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
@@ -47,6 +47,7 @@ class Outcomes:
             None where all classes are alike.
         predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
             is no answer.
+        search: how retrieval searched, as `EvaluationResult.search` has it; empty in older files.
         whole: metrics whose columns mean nothing sample by sample, but only on the whole: they are left out
             of tables by subtree.
     """
@@ -60,6 +61,7 @@ class Outcomes:
     bands: Integers | None = None
     predicted: dict[str, Integers] = field(default_factory=dict)
     whole: frozenset[Key] = frozenset()
+    search: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -105,6 +107,13 @@ class Outcomes:
             predicted=of(self.predicted),
         )
 
+    @property
+    def search_words(self) -> str:
+        """How retrieval searched; two methods can be compared by it where this is the same."""
+        where = "in the training split" if self.search.get("searched") == "train" else "among each other"
+        own = self.search.get("own_group") == "left out"
+        return f"{where}, {'without' if own else 'with'} the query's own group"
+
     def columns(self, keys: list[Key]) -> tuple[Floats, Floats | None]:
         """Values and weights ``(n, m)`` of some metrics; weights are None where all are 1."""
         values = np.stack([self.values[key] for key in keys], axis=1) if keys else np.empty((len(self), 0))
@@ -122,6 +131,11 @@ class Outcomes:
         """All metrics."""
         keys = list(self.values)
         return dict(zip(keys, self.sums(keys).ratios[0].tolist(), strict=True))
+
+
+def of_retrieval(metric: str) -> bool:
+    """Whether a metric depends on what was searched."""
+    return metric.startswith(("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_"))
 
 
 def larger_is_better(metric: str) -> bool:
@@ -144,7 +158,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
             kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
         columns |= {f"{number}/{key}": column for key, column in kept.items() if column is not None}
         whole = sorted(f"{role}/{metric}" for role, metric in outcomes.whole)
-        heads.append({"name": name, "whole": whole})
+        heads.append({"name": name, "whole": whole, "search": outcomes.search})
     content = {"format": FORMAT, "methods": heads, "taxonomy": [t.to_dict() for t in taxonomies[:1]]}
     head = json.dumps(content, ensure_ascii=False)
     with atomic_write(path) as temporary:
@@ -196,6 +210,7 @@ def _outcomes(
             if name.startswith("predicted/")
         },
         whole=frozenset(_key(name) for name in entry["whole"]),
+        search=dict(entry.get("search", {})),
     )
 
 

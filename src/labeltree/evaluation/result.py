@@ -108,6 +108,10 @@ class EvaluationResult:
         methods: the evaluated method first, then the baselines.
         counts: how many samples were used for what, and how many left out.
         notes: sentences for people on what was read and what was left out.
+        cautions: those of the notes that must stand beside the numbers: what is not defined, what stands on
+            very few samples, what was searched.
+        search: how retrieval searched: ``searched`` among the other ``queries`` or in the split ``train``;
+            ``own_group`` of a query ``left out``, ``counted``, or ``no groups``. Empty in older results.
         settings: the settings used.
         outcomes: method → what came of every sample; kept in a file of its own, see `save_outcomes`.
     """
@@ -117,6 +121,8 @@ class EvaluationResult:
     methods: dict[str, MethodResult]
     counts: dict[str, int]
     notes: list[str]
+    cautions: list[str] = field(default_factory=list)
+    search: dict[str, str] = field(default_factory=dict)
     settings: EvaluationSettings = field(default_factory=EvaluationSettings)
     outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
 
@@ -153,6 +159,8 @@ class EvaluationResult:
                 methods={name: _method(method) for name, method in content["methods"].items()},
                 counts=dict(content["counts"]),
                 notes=list(content["notes"]),
+                cautions=list(content.get("cautions", [])),
+                search=dict(content.get("search", {})),
                 settings=EvaluationSettings(**settings),
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Retrieval: every sample in turn looks for its like among all others."""
+"""Retrieval: every sample in turn looks for its like among all others, or in a gallery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.functional import retrieval_metrics
 from labeltree.metrics.ranking import Progress
 
-__all__ = ["RetrievalResult", "retrieval_scores", "titled"]
+__all__ = ["RetrievalResult", "retrieval_scores", "titled", "without_numbers"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class RetrievalResult:
     Attributes:
         scores: by name.
         hp_curve: the mean of every HP@k.
-        values: by name, ``(m,)`` float64 what each searched sample got as a query, NaN where it does not
-            count; of HP@k besides, as ``hp_at_k``.
+        values: by name, ``(m,)`` float64 what each query got, NaN where it does not count; of HP@k besides,
+            as ``hp_at_k``.
     """
 
     scores: dict[str, float]
@@ -41,18 +41,25 @@ def retrieval_scores(
     settings: EvaluationSettings,
     progress: Progress | None = None,
 ) -> RetrievalResult:
-    """Rank all searched samples for each of them, itself left out, by the similarity of the geometry."""
-    rows = samples.search
+    """Rank what is searched for each of the queries by the similarity of the geometry; see `SearchPlan`."""
+    plan = samples.plan
+    rows, among = plan.queries, plan.gallery
     found = retrieval_metrics(
         reading.points[rows],
         ground.in_judge(nodes[rows]),
         ground.judge,
+        None if among is None else reading.points[among],
+        None if among is None else ground.in_judge(nodes[among]),
+        query_groups=None if plan.groups is None else plan.groups[rows],
+        key_groups=None if plan.groups is None or among is None else plan.groups[among],
         ks=settings.recall_ks,
         ahp_k=settings.hp_k,
         geometry=reading.geometry,
         reduction="none",
         progress=progress,
     )
+    if plan.one_class:
+        found = without_numbers(found)
     values = {f"recall_at_{k}": found[f"recall@{k}"] for k in settings.recall_ks}
     values["map_at_r"] = found["map@r"]
     values["mean_average_precision"] = found["map"]
@@ -60,6 +67,14 @@ def retrieval_scores(
     scores = {name: float(torch.nanmean(value)) for name, value in values.items()}
     values |= {f"hp_at_{k}": found[f"hp@{k}"] for k in settings.recall_ks}
     return RetrievalResult(scores, found["hp_curve"].tolist(), values)
+
+
+def without_numbers(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same with NaN for every number that is no count."""
+    return {
+        name: torch.full_like(value, torch.nan) if value.is_floating_point() else value
+        for name, value in found.items()
+    }
 
 
 def titled(progress: Progress | None, title: str) -> Progress | None:

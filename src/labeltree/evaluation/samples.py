@@ -11,6 +11,7 @@ from torch import Tensor
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.portions import half_split, thin_out
+from labeltree.evaluation.search_plan import FEW, SearchPlan, few_note, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -34,20 +35,26 @@ class Samples:
     Attributes:
         train: rows with a label that the probe and the prototypes learn from.
         test: rows with a label that they are tested on.
-        search: rows with a finest label among which retrieval searches, each leaving itself out.
+        search: rows with a finest label that retrieval searches for.
+        plan: what it searches them among, and whether their own groups count.
         finest: ``(num_nodes,)`` bool, whether a node is a finest label.
         split: name of the evaluated split, ``half`` where the table has none.
         counts: how many samples are used for what, and how many left out.
         notes: sentences that say so.
+        cautions: those of the notes that must stand beside the numbers.
+        one_class: the class of all samples, where there is nothing to tell apart: no number means anything.
     """
 
     train: Tensor
     test: Tensor
     search: Tensor
+    plan: SearchPlan
     finest: Tensor
     split: str
     counts: dict[str, int]
     notes: list[str]
+    cautions: list[str]
+    one_class: str | None = None
 
 
 def choose_samples(
@@ -84,21 +91,30 @@ def choose_samples(
         )
         notes.append(
             f"{what}: the classifiers learned from one half of each class ({int(train.sum())} samples) "
-            f"and were tested on the other ({int(test.sum())}); retrieval searched among all of them."
+            f"and were tested on the other ({int(test.sum())})."
         )
     finest = finest_labels(table.nodes[train | test | search], taxonomy)
+    classes = torch.unique(table.nodes[(train | test) & finest[table.nodes.clamp_min(0)]])
     search &= finest[table.nodes.clamp_min(0)]
     counts["left out: no label"] = int((in_split & ~labelled).sum())
     coarse = in_split & labelled & ~finest[table.nodes.clamp_min(0)]
     counts["labelled only coarsely"] = int(coarse.sum())
+    limit, seed = settings.max_retrieval_samples, settings.seed
+    queries = thin_out(rows[search], table.nodes[search], limit, seed)
+    learned = train & finest[table.nodes.clamp_min(0)] & ~search
+    gallery = thin_out(rows[learned], table.nodes[learned], limit, seed)
+    plan = plan_search(table, finest, queries, gallery, settings.leave_group_out)
     chosen = Samples(
         train=thin_out(rows[train], table.nodes[train], settings.max_probe_samples, settings.seed),
         test=rows[test],
-        search=thin_out(rows[search], table.nodes[search], settings.max_retrieval_samples, settings.seed),
+        search=queries,
+        plan=plan,
         finest=finest,
         split=name,
         counts=counts,
         notes=notes,
+        cautions=[],
+        one_class=taxonomy.path_name(int(classes[0])) if len(classes) == 1 else None,
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
     return chosen
@@ -140,7 +156,21 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             f"The classifiers learned from {len(samples.train)} of {train} training samples, thinned evenly."
         )
     if len(samples.search) < search:
-        notes.append(f"Retrieval searched among {len(samples.search)} of {search} samples, thinned evenly.")
+        notes.append(f"Retrieval searched for {len(samples.search)} of {search} samples, thinned evenly.")
+    counts |= samples.plan.counts()
+    if samples.one_class is not None:
+        cautions = [f"All samples are of one class, '{samples.one_class}': there is nothing to tell apart."]
+        notes.extend(cautions)
+        samples.cautions.extend(cautions)
+        return
+    cautions = samples.plan.notes(
+        "the test samples" if samples.split == "half" else f"split '{samples.split}'"
+    )
+    judged = int(samples.finest[test_labels].sum())
+    if 0 < judged < FEW:
+        cautions.append(few_note(judged, "Accuracy"))
+    notes.extend(cautions)
+    samples.cautions.extend(cautions)
 
 
 def has_unseen(table: EmbeddingTable) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from labeltree.metrics.partners import LeaveGroupOut, check_leave_group_out
+
 __all__ = ["EvaluationSettings", "FeatureGeometry"]
 
 FeatureGeometry = Literal["sphere", "euclidean"]
@@ -37,6 +39,9 @@ class EvaluationSettings:
         options: protocol → option → value, where it shall not be the default.
         frequency_bounds: ``(few, many)``: classes with at most ``few`` training samples are the tail, those
             with more than ``many`` the head; () makes each a third of the classes.
+        leave_group_out: whether results of the query's own group (its patient's other samples) are left out
+            of retrieval and of nearest neighbours: ``always``, ``never``, or ``auto``: they are, except where
+            every group is a class of its own, as with the photographs of a product.
         confidence: of the confidence intervals.
         resamples: of the bootstrap that gives them; 0 leaves them out.
         seed: of the bootstrap, of the half split that a table without splits gets, and of every thinning out.
@@ -53,12 +58,14 @@ class EvaluationSettings:
     protocols: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     frequency_bounds: tuple[int, ...] = ()
+    leave_group_out: LeaveGroupOut = "auto"
     confidence: float = 0.95
     resamples: int = 2000
     seed: int = 0
 
     def __post_init__(self) -> None:
         self._check_kinds()
+        check_leave_group_out(self.leave_group_out)
         if not self.recall_ks or min(self.recall_ks) < 1:
             raise ValueError(f"recall_ks must be one or more integers above 0, got {self.recall_ks}")
         for name in ("hp_k", "max_probe_samples", "max_retrieval_samples", "max_pairs"):

@@ -226,13 +226,16 @@ def headline(result: EvaluationResult) -> str:
         lines.append(
             f"in brackets: {result.settings.confidence:.0%} confidence intervals over the test samples"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *result.cautions])
 
 
 def _with_interval(method: MethodResult, metric: str, role: str) -> str:
+    value = method.score(metric, role)
+    if math.isnan(value):
+        return "–"
     low, high = method.interval(metric, role)
     ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-    return f"{method.score(metric, role):.4f}{ends}"
+    return f"{value:.4f}{ends}"
 
 
 def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:

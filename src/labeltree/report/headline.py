@@ -44,7 +44,7 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     main, errors = result.main, result.main.errors
     top1 = main.score("top1")
     if math.isnan(top1):
-        return [f"No {samples} had a label fine enough to judge a class."]
+        return [f"How often the {samples} are given the right class is not defined here."]
     sentences = [
         f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's "
         f"output names exactly the right class for {percent(top1)}, "
@@ -83,10 +83,11 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
                 _others(others, lambda m: _first(m.by_depth)),
             )
         )
+    undefined = math.isnan(main.score("recall_at_1"))
     found.append(
         Tile(
             percent(main.score("recall_at_1")),
-            "find their own class first when searching",
+            "find their own class first when searching" + (": not defined here" if undefined else ""),
             _others(others, lambda m: m.score("recall_at_1")),
         )
     )

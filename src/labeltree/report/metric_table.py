@@ -51,6 +51,7 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         "sample": sample,
         "samples": samples,
         "hp_k": result.settings.hp_k,
+        "search_words": _searched(result, samples),
         "embedding_words": _embedding(result),
     }
     groups = []
@@ -99,6 +100,8 @@ def table_cells(
     texts = [format_score(value, share=share) for value in values]
     known = [value for value in values if not math.isnan(value)]
     best = "" if len(known) < 2 else format_score((max if larger_is_better else min)(known), share=share)
+    if len({format_score(value, share=share) for value in known}) < 2:
+        best = ""  # where all are alike, none is best
     ends = [
         "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
         for low, high in bounds or [(math.nan, math.nan)] * len(values)
@@ -113,6 +116,12 @@ def _reads(result: EvaluationResult, measure: Measure) -> str:
     )
     read = main.representations.get(role or "")
     return "" if read is None else read.source
+
+
+def _searched(result: EvaluationResult, samples: str) -> str:
+    """What each query is searched among."""
+    whole = "all the others" if result.search.get("searched") != "train" else f"all training {samples}"
+    return f"{whole} but those of its own group" if result.search.get("own_group") == "left out" else whole
 
 
 def _embedding(result: EvaluationResult) -> str:

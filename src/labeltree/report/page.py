@@ -130,7 +130,10 @@ def render_report(
     colours = TreeColours(taxonomy, table.nodes[chosen.search])
     features = read(table, "features", result.settings.feature_geometry)
     embeddings = read(table, "embeddings")
-    searches = choose_searches(features, table.nodes, chosen.search, taxonomy)
+    plan = chosen.plan
+    searches = choose_searches(
+        features, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
+    )
     shown = thin_out(chosen.search, table.nodes[chosen.search], max_points, result.settings.seed)
     plane = project(embeddings, shown, table.nodes[shown], method=projection, seed=result.settings.seed)
     errors, outcomes = result.main.errors, result.outcomes.get(result.name)
@@ -180,7 +183,11 @@ def render_report(
         method_marks=[_method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
         searches=search_rows(searches, table, taxonomy, names, images, texts),
-        searched=len(chosen.search),
+        cautions=result.cautions,
+        searched=len(plan.queries if plan.gallery is None else plan.gallery),
+        searched_words=("" if plan.gallery is None else "training ")
+        + samples
+        + ("" if plan.groups is None else ", without those of its own group"),
         search_reads=features.representation,
         legend=search_legend(taxonomy),
         search_style="pictures" if images is not None else "words texts" if texts is not None else "words",

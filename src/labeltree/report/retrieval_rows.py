@@ -35,7 +35,15 @@ class Search:
 
 
 def choose_searches(
-    reading: Reading, nodes: Tensor, rows: Tensor, taxonomy: Taxonomy, *, count: int = 10, results: int = 8
+    reading: Reading,
+    nodes: Tensor,
+    rows: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    gallery: Tensor | None = None,
+    groups: Tensor | None = None,
+    count: int = 10,
+    results: int = 8,
 ) -> list[Search]:
     """Choose queries evenly over the tree, most of them typical of their class and some of them failures.
 
@@ -46,13 +54,17 @@ def choose_searches(
     Args:
         reading: the representation that is searched.
         nodes: ``(n,)`` labels of all rows of the table.
-        rows: ``(m,)`` rows that are searched among, all labelled.
+        rows: ``(m,)`` rows that queries are chosen from, all labelled.
         taxonomy: of the labels.
+        gallery: ``(g,)`` rows that are searched among; None = ``rows``.
+        groups: ``(n,)`` of all rows, −1 = none: those of the query's own group are left out; None where they
+            count.
         count: how many queries.
         results: how many results each.
     """
-    if len(rows) < 2:
+    if not len(rows):
         return []
+    keys = rows if gallery is None else gallery
     labels = nodes[rows]
     classes, sizes = torch.unique(labels, return_counts=True)
     for fewest in (results + 1, 2):  # a class with few samples says little about a search for it
@@ -65,8 +77,9 @@ def choose_searches(
     for i, node in enumerate(picked):
         members = (labels == node).nonzero().squeeze(1)
         steps = torch.linspace(0, len(members) - 1, min(_CANDIDATES, len(members))).round().long()
-        searches = _search(reading, nodes, rows, rows[members[steps]], taxonomy, results)
-        found.append((per_class + (i < extra), searches))
+        searches = _search(reading, nodes, keys, rows[members[steps]], taxonomy, results, groups)
+        if searches:
+            found.append((per_class + (i < extra), searches))
     hardest = sorted(range(len(found)), key=lambda i: (-_badness(found[i][1][-1]), i))
     failing = {i for i in hardest[: max(len(found) // 3, 1)] if _badness(found[i][1][-1]) > 0}
     chosen = [
@@ -89,18 +102,28 @@ def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
 
 
 def _search(
-    reading: Reading, nodes: Tensor, rows: Tensor, queries: Tensor, taxonomy: Taxonomy, count: int
+    reading: Reading,
+    nodes: Tensor,
+    rows: Tensor,
+    queries: Tensor,
+    taxonomy: Taxonomy,
+    count: int,
+    groups: Tensor | None,
 ) -> list[Search]:
-    """Search for each of one class's queries among all rows but itself; the best searches first."""
+    """Search for each of one class's queries among all rows but itself and its group; the best first."""
     similarity = reading.geometry.pairwise_similarity(reading.points[queries], reading.points[rows])
-    similarity = similarity.masked_fill(queries[:, None] == rows[None, :], -torch.inf)
-    order = torch.sort(similarity, dim=1, descending=True, stable=True).indices[
-        :, : min(count, len(rows) - 1)
-    ]
-    results = rows[order]
-    apart = taxonomy.lca_height_dissimilarity(nodes[queries][:, None], nodes[results])
-    alike = (nodes[rows] == nodes[queries[0]]).sum() - 1
-    found = [Search(int(queries[i]), results[i], apart[i], int(alike)) for i in range(len(queries))]
+    out = queries[:, None] == rows[None, :]
+    if groups is not None:
+        out |= (groups[queries][:, None] == groups[rows][None, :]) & (groups[queries] >= 0)[:, None]
+    similarity = similarity.masked_fill(out, -torch.inf)
+    order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
+    alike = (nodes[rows] == nodes[queries[0]]) & ~out
+    found = []
+    for i, query in enumerate(queries.tolist()):
+        results = rows[order[i, : min(count, len(rows) - int(out[i].sum()))]]
+        apart = taxonomy.lca_height_dissimilarity(nodes[queries[i]], nodes[results])
+        if len(results):
+            found.append(Search(query, results, apart, int(alike[i].sum())))
     return sorted(found, key=lambda search: (_badness(search), search.query))
 
 

@@ -78,7 +78,7 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
     return (
         Measure(
             "recall_at_1", role, "Most similar one is alike", "recall@1",
-            "Share of {samples} whose most similar other has the same class.",
+            "Share of {samples} whose most similar other has the same class, of those that have any to find.",
         ),
         Measure(
             "recall_at_5", role, "One of five is alike", "recall@5",
@@ -112,7 +112,7 @@ _OWN = MeasureGroup(
 )
 SEARCH = MeasureGroup(
     "Does it find similar {samples}?",
-    "Every {sample} in turn is the query, and all the others are sorted by similarity to it.",
+    "Every {sample} in turn is the query, and {search_words} are sorted by similarity to it.",
     _retrieval("features"),
 )
 SEARCH_EMBEDDINGS = MeasureGroup(

@@ -45,6 +45,8 @@ class RepresentationModule(L.LightningModule):
         steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
         num_queries: so many of the validation samples are searched for among the rest; None, or all of them =
             each is searched for among the others.
+        validation_groups: ``(n,)`` groups of the validation samples, where the samples of a query's own group
+            are left out of its results; None where they count.
 
     Attributes:
         reads_features: whether batches hold what a frozen encoder makes of the samples.
@@ -59,6 +61,7 @@ class RepresentationModule(L.LightningModule):
         views: ViewPair,
         steps_per_epoch: int,
         num_queries: int | None = None,
+        validation_groups: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.recipe = recipe
@@ -69,6 +72,7 @@ class RepresentationModule(L.LightningModule):
         self.reads_features = False
         self.steps_per_epoch = steps_per_epoch
         self.num_queries = num_queries
+        self.validation_groups = validation_groups
         self.averaged: AveragedModel | None = None
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
@@ -180,12 +184,21 @@ class RepresentationModule(L.LightningModule):
         features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
         self._validation.clear()
         q = len(nodes) if self.num_queries is None else self.num_queries
+        groups = self.validation_groups
         for prefix, points, geometry in (
             ("val_", features, Sphere()),
             ("val_embeddings_", embeddings, self.objective.geometry),
         ):
             among = (points[q:], nodes[q:]) if q < len(points) else ()
-            values = retrieval_metrics(points[:q], nodes[:q], self.taxonomy, *among, geometry=geometry)
+            values = retrieval_metrics(
+                points[:q],
+                nodes[:q],
+                self.taxonomy,
+                *among,
+                geometry=geometry,
+                query_groups=None if groups is None else groups[:q],
+                key_groups=groups[q:] if groups is not None and among else None,
+            )
             for name, key in VALIDATION_METRICS.items():
                 monitored = prefix + name == f"val_{self.recipe.monitor}"
                 self.log(prefix + name, float(values[key]), prog_bar=monitored, batch_size=1)

@@ -94,6 +94,9 @@ class Recipe:
         ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
         monitor: validation metric that chooses the best checkpoint.
+        leave_group_out: whether, in validation, results of the query's own group (its patient's other
+            samples) are left out: ``always``, ``never``, or ``auto``: they are, except where every group is a
+            class of its own.
         patience: stop after this many epochs without a better ``monitor``; None = never.
         on_error: what to do with an unreadable image or an empty text.
         precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
@@ -156,6 +159,7 @@ class Recipe:
     ema: float = 0.0
     ema_evaluate: bool = False
     monitor: str = "map_at_r"
+    leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None
     on_error: Literal["raise", "skip"] = "skip"
     precision: Literal["32", "bf16", "16"] = "32"

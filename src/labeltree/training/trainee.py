@@ -93,7 +93,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     objective.check_samples(aspects=training.aspects is not None, ratings=training.ratings is not None)
     objective.observe_labels(training.nodes)
     inputs = open_inputs(source, encoder, recipe)
-    validation = validation_samples(source, recipe.seed)
+    validation = validation_samples(source, recipe.seed, recipe.leave_group_out)
     batches = SourceDataModule(training, validation.source, inputs, recipe, objective)
     module = RepresentationModule(
         recipe,
@@ -103,6 +103,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
         open_views(source, encoder, recipe),
         batches.steps_per_epoch,
         validation.num_queries,
+        validation.groups,
     )
     return Trainee(source, labels, batches, module)
 

@@ -63,7 +63,7 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
         for role, reading in readings.items():
             progress = titled(inputs.progress, f"retrieval by {role}")
             parts[f"retrieval.{role}"] = inputs.judge_retrieval(
-                reading, inputs.samples.search, progress=progress
+                reading, inputs.samples.plan.queries, inputs.samples.plan.gallery, progress=progress
             )
     kept = {
         name: replace(

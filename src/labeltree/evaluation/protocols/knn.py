@@ -54,6 +54,7 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
     """Classify the test samples by their nearest training samples, in the geometry of the representation."""
     ks = sorted({*options.ks, options.main_k})
     parts = {}
+    silent = 0
     for role, reading in inputs.chosen(options.roles).items():
         answers = nearest_neighbour_labels(
             reading.points[inputs.samples.test],
@@ -63,8 +64,12 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
             weights=vote_weights(options.weights, reading.geometry),
             temperature=options.temperature,
             geometry=reading.geometry,
+            query_groups=inputs.left_out(inputs.samples.test),
+            key_groups=inputs.left_out(inputs.learned),
             progress=titled(inputs.progress, f"k-NN on {role}"),
         )
+        silent = int((answers[options.main_k] < 0).sum())
+        answers = {k: found.clamp(min=0) for k, found in answers.items()}
         part = inputs.judge(answers[options.main_k])
         found = {k: part if k == options.main_k else inputs.judge(answers[k]) for k in ks}
         part.scores.update({f"top1_at_{k}": found[k].scores["top1"] for k in ks})
@@ -82,6 +87,10 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
     notes = [f"Scores without a number of neighbours are those of {options.main_k}."]
     if max(ks) > len(inputs.learned):
         notes.append(f"There are {len(inputs.learned)} training samples: a larger k asks all of them.")
+    if inputs.samples.plan.groups is not None:
+        notes.append("Training samples of a test sample's own group had no vote.")
+    if silent:
+        notes.append(f"{silent} test samples have no neighbour of another group: they count as errors.")
     return ProtocolResult.joined("k nearest neighbours", parts, notes=notes)
 
 

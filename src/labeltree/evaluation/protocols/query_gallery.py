@@ -13,6 +13,8 @@ from labeltree.errors import DataError
 from labeltree.evaluation.portions import share_of_labels, thin_out
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.search_plan import FEW, few_note
+from labeltree.metrics.partners import have_partner
 from labeltree.safe_files import Reader, read_text
 
 __all__ = ["QueryGalleryOptions", "query_gallery"]
@@ -69,12 +71,20 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
             notes.append(f"{len(kept)} of {len(rows)} {what} were used, thinned evenly.")
         sides.append(kept)
     queries, gallery = sides
-    classes = torch.unique(inputs.nodes[gallery])
-    lost = int((~torch.isin(inputs.nodes[queries], classes)).sum())
+    found = have_partner(
+        inputs.nodes[queries], inputs.left_out(queries), inputs.nodes[gallery], inputs.left_out(gallery)
+    )
+    lost = len(queries) - int(found.sum())
+    if inputs.samples.plan.groups is not None:
+        notes.append("Gallery samples of the query's own group do not count (leave one group out).")
     if lost:
+        where = "in the gallery" if inputs.samples.plan.groups is None else "of another group in the gallery"
         notes.append(
-            f"{lost} queries have no sample of their class in the gallery: 0 in recall, left out of MAP@R."
+            f"{lost} of {len(queries)} queries have no sample of their class {where}: they are left out of "
+            "recall, MAP@R and mAP."
         )
+    if 0 < len(queries) - lost < FEW:
+        notes.append(few_note(len(queries) - lost, "Retrieval"))
     parts = {
         role: inputs.judge_retrieval(
             reading,

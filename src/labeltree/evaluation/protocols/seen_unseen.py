@@ -18,6 +18,7 @@ from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster_scores
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.search_plan import SearchPlan
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
@@ -99,9 +100,14 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         counts[f"{name} classes"] = len(torch.unique(nodes[test]))
         counts[f"{name} test samples"] = len(test)
         counts[f"{name} samples that the probe learned from"] = len(learn)
+        searched = inputs.thinned(test, inputs.settings.max_retrieval_samples)
+        plan = inputs.plan(searched, train)
+        if len(torch.unique(nodes[learn])) < 2:
+            notes.append(f"The {name} samples are of one class: there is nothing for a probe to tell apart.")
+        notes += [f"{name.capitalize()} classes: {note}" for note in plan.notes("theirs")]
         for role, reading in inputs.chosen(options.roles).items():
             parts[f"{name}.{role}"] = _measure(
-                reading, learn, judged, test, inputs, options, f"{name}, {role}"
+                reading, learn, judged, test, plan, inputs, options, f"{name}, {role}"
             )
     for role in inputs.chosen(options.roles):
         seen, new = parts[f"seen.{role}"].scores, parts[f"unseen.{role}"].scores
@@ -115,23 +121,22 @@ def _measure(
     learn: Tensor,
     judged: Tensor,
     test: Tensor,
+    plan: SearchPlan,
     inputs: Inputs,
     options: SeenUnseenOptions,
     name: str,
 ) -> ProtocolResult:
-    """Probe, retrieval (leave-one-out) and clusters of one kind of classes."""
+    """Probe, retrieval and clusters of one kind of classes."""
     nodes, ground = inputs.nodes, inputs.ground
-    searched = inputs.thinned(test, inputs.settings.max_retrieval_samples)
-    found = inputs.judge_retrieval(
-        reading, searched, by_frequency=False, progress=titled(inputs.progress, f"retrieval: {name}")
-    )
+    progress = titled(inputs.progress, f"retrieval: {name}")
+    found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
     choices = ClusteringOptions(starts=options.starts)
     clusters = cluster_scores(reading, inputs.thinned(test, choices.max_samples), inputs, choices, name)
     parts = [found, clusters]
     if options.depth:
         nodes = nodes_at_depth(nodes, ground.tree, min(options.depth, ground.tree.max_depth))
         learn, judged = learn[nodes[learn] >= 0], judged[nodes[judged] >= 0]
-    if len(judged) and len(learn):
+    if len(judged) and len(torch.unique(nodes[learn])) > 1:
         predicted, _ = fit_and_predict(
             reading.vectors[learn], nodes[learn], reading.vectors[judged], inputs.settings
         )

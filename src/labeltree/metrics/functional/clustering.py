@@ -24,7 +24,8 @@ def normalized_mutual_information(labels: Tensor, clusters: Tensor, *, average: 
         average: of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
-        float64 scalar in [0, 1]; NaN if no row has a label.
+        float64 scalar in [0, 1]; NaN where there is nothing to agree on: all rows have one
+        label, or each has one of its own.
 
     Raises:
         ValueError: for wrong shapes or dtypes, or an unknown average.
@@ -52,7 +53,8 @@ def adjusted_mutual_information(labels: Tensor, clusters: Tensor, *, average: st
         average: of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
-        float64 scalar of at most 1; NaN if no row has a label.
+        float64 scalar of at most 1; NaN where there is nothing to agree on: all rows have one
+        label, or each has one of its own.
 
     Raises:
         ValueError: for wrong shapes or dtypes, or an unknown average.
@@ -76,7 +78,8 @@ def _agreement(score: Callable[..., float], labels: Tensor, clusters: Tensor, av
     if average not in _AVERAGES:
         raise ValueError(f"average is {average!r}; expected one of {', '.join(map(repr, _AVERAGES))}")
     known = labels >= 0
-    if not bool(known.any()):
+    kinds = len(torch.unique(labels[known]))
+    if kinds < 2 or kinds == int(known.sum()):
         return torch.tensor(torch.nan, dtype=torch.float64, device=labels.device)
     value = score(labels[known].cpu(), clusters[known].cpu(), average_method=average)
     return torch.tensor(float(value), dtype=torch.float64, device=labels.device)

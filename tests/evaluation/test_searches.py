@@ -1,0 +1,252 @@
+"""What retrieval searches: without the query's group, or in the training split; and what is not defined."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from labelled_vectors import tree_vectors
+from torch import Tensor
+
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    Ground,
+    Inputs,
+    choose_samples,
+    compare,
+    evaluate,
+    save_outcomes,
+)
+from labeltree.evaluation.outcomes import load_outcomes
+from labeltree.evaluation.protocol import get_protocol, run_protocol
+from labeltree.metrics import functional
+from labeltree.metrics.partners import have_partner, leaves_group_out
+from labeltree.report.evaluated import headline
+from labeltree.report.metric_table import metric_table, table_cells
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy
+
+QUICK = EvaluationSettings(resamples=50)
+NEVER = replace(QUICK, leave_group_out="never")
+
+
+@pytest.fixture(scope="module")
+def patients(taxonomy: Taxonomy) -> EmbeddingTable:
+    """Three samples of each patient, who are more alike than the samples of a class are."""
+    person = torch.arange(240) // 3
+    nodes = taxonomy.leaves[person % 8]
+    looks = torch.randn(80, 6, generator=torch.Generator().manual_seed(4))[person]
+    split = np.array(["train", "train", "test"])[(person.numpy() // 8) % 3]
+    points = tree_vectors(taxonomy, nodes, 6, 0.1, 3) + 1.5 * looks
+    return EmbeddingTable(points, nodes, split=split, instances=torch.arange(240), groups=person)
+
+
+def test_the_same_patient_does_not_count(patients: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    found, never = (evaluate(patients, taxonomy, settings=how) for how in (QUICK, NEVER))
+    test = torch.from_numpy(patients.split == "test")
+    points, nodes, groups = patients.embeddings[test], patients.nodes[test], patients.groups[test]  # type: ignore[index]
+    expected = functional.retrieval_metrics(points, nodes, taxonomy, query_groups=groups)
+    names = {
+        "recall_at_1": "recall@1",
+        "map_at_r": "map@r",
+        "mean_average_precision": "map",
+        "ahp": "ahp@250",
+    }
+    for name, key in names.items():
+        assert found.main.score(name) == pytest.approx(expected[key].item(), abs=1e-12)
+        low, high = found.main.interval(name)
+        assert low <= found.main.score(name) <= high
+    assert found.main.score("recall_at_1") < never.main.score("recall_at_1") - 0.2
+    assert found.main.score("pair_violations") == never.main.score("pair_violations")
+    assert found.search == {"searched": "queries", "own_group": "left out"}
+    assert never.search == {"searched": "queries", "own_group": "counted"}
+    assert any("own group do not count" in note for note in found.cautions)
+    assert any("own group count" in note for note in never.cautions)
+    back = EvaluationResult.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)))
+    assert (back.search, back.cautions, back.settings) == (found.search, found.cautions, found.settings)
+    assert "own group do not count" in headline(found)
+    answers = [group.answer for group in metric_table(found, "image", "images")]
+    assert any("all the others but those of its own group are sorted" in answer for answer in answers)
+
+
+def test_where_every_group_is_a_class_of_its_own_all_count(taxonomy: Taxonomy) -> None:
+    nodes = taxonomy.leaves.repeat(6)
+    table = EmbeddingTable(tree_vectors(taxonomy, nodes, 5, 0.5, 0), nodes)
+    items = replace(table, groups=nodes * 7)
+    found, plain = (evaluate(each, taxonomy, settings=QUICK) for each in (items, table))
+    assert found.search["own_group"] == "counted"
+    for name in ("recall_at_1", "map_at_r", "ahp"):
+        assert found.main.score(name) == plain.main.score(name)
+    always = evaluate(items, taxonomy, settings=replace(QUICK, leave_group_out="always"))
+    assert math.isnan(always.main.score("recall_at_1"))
+    assert any("retrieval is not defined" in note for note in always.cautions)
+
+
+def test_queries_with_nothing_to_find_are_counted(patients: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    """All test samples of one class are of one patient."""
+    dog = (patients.nodes == taxonomy.find("dog")).numpy() & (patients.split == "test")
+    alone = replace(patients, groups=torch.where(torch.from_numpy(dog), 999, patients.groups))
+    found = evaluate(alone, taxonomy, settings=QUICK)
+    assert found.counts["queries without a sample of their class to find"] == dog.sum() == 9
+    assert any(f"9 of {found.counts['queries']} queries have no sample" in note for note in found.notes)
+    outcomes = found.outcomes[found.name]
+    assert int(np.isnan(outcomes.values["embeddings", "recall_at_1"]).sum()) == 9
+    assert found.main.score("recall_at_1") == pytest.approx(outcomes.scores()["embeddings", "recall_at_1"])
+
+
+def one_test_sample_a_class(taxonomy: Taxonomy) -> EmbeddingTable:
+    nodes = taxonomy.leaves.repeat(6)
+    split = np.repeat(["train"] * 5 + ["test"], 8)
+    return EmbeddingTable(tree_vectors(taxonomy, nodes, 5, 0.3, 1), nodes, split=split)
+
+
+def test_one_test_sample_a_class_is_searched_for_in_the_training_split(taxonomy: Taxonomy) -> None:
+    table = one_test_sample_a_class(taxonomy)
+    found = evaluate(table, taxonomy, settings=QUICK)
+    test = torch.from_numpy(table.split == "test")
+    queries, keys = (table.embeddings[test], table.nodes[test]), (table.embeddings[~test], table.nodes[~test])
+    expected = functional.retrieval_metrics(*queries, taxonomy, *keys)
+    assert found.main.score("recall_at_1") == expected["recall@1"].item() > 0.5
+    assert found.main.score("map_at_r") == pytest.approx(expected["map@r"].item())
+    assert found.search["searched"] == "train"
+    assert (found.counts["queries"], found.counts["gallery samples"]) == (8, 40)
+    text = " ".join(found.cautions)
+    assert "Only 0 of 8 samples of split 'test' have another of their class among them" in text
+    assert "Accuracy stands on 8 samples only" in text
+    assert "Retrieval stands on 8 samples only" in text
+    inputs = Inputs(table, Ground.of(taxonomy), choose_samples(table, taxonomy, "test", QUICK), QUICK)
+    bounds = run_protocol(
+        get_protocol("frequency"), replace(inputs, settings=replace(QUICK, frequency_bounds=())), strict=False
+    )
+    assert bounds.refusal or not any(value == 0 for value in bounds.scores.values())
+
+
+def test_without_a_training_split_it_is_not_defined(taxonomy: Taxonomy) -> None:
+    nodes = taxonomy.leaves
+    found = evaluate(
+        EmbeddingTable(tree_vectors(taxonomy, nodes, 5, 0.3, 1), nodes), taxonomy, settings=QUICK
+    )
+    for name in ("recall_at_1", "recall_at_5", "map_at_r", "mean_average_precision"):
+        assert math.isnan(found.main.score(name))
+        assert math.isnan(found.main.interval(name)[0])
+    assert any(
+        "No sample of the test samples has another of its class to find" in note for note in found.cautions
+    )
+    text = headline(found)
+    assert "nan" not in text
+    assert "–" in text
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_nothing_undefined_is_best() -> None:
+    nan = math.nan
+    assert [cell.best for cell in table_cells([nan, 0.0, nan])] == [False] * 3
+    assert [cell.best for cell in table_cells([0.0, 0.0, 0.0])] == [False] * 3
+    assert [cell.best for cell in table_cells([nan, 0.2, 0.4])] == [False, False, True]
+    assert [cell.best for cell in table_cells([nan, 0.2, 0.4], larger_is_better=False)] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_different_searches_are_not_compared(
+    patients: EmbeddingTable, taxonomy: Taxonomy, tmp_path: object
+) -> None:
+    runs = {
+        name: evaluate(patients, taxonomy, name=name, settings=how).outcomes[name]
+        for name, how in (("without", QUICK), ("with", NEVER))
+    }
+    save_outcomes(tmp_path / "outcomes.npz", runs)  # type: ignore[operator]
+    kept = load_outcomes(tmp_path / "outcomes.npz")  # type: ignore[operator]
+    assert kept["without"].search == runs["without"].search
+    found = compare(kept, resamples=50, permutations=50)
+    assert {entry.metric for entry in found.metrics} >= {"top1", "pair_violations"}
+    assert not {"recall_at_1", "ahp"} & {entry.metric for entry in found.metrics}
+    assert any("Retrieval is not compared" in note for note in found.notes)
+    same = compare({"a": kept["without"], "b": runs["without"]}, resamples=50, permutations=50)
+    assert same.metric("recall_at_1")
+
+
+@pytest.mark.parametrize("protocol", ["knn", "query-gallery", "frequency", "seen-unseen"])
+def test_protocols_leave_the_own_group_out(
+    patients: EmbeddingTable, taxonomy: Taxonomy, protocol: str
+) -> None:
+    """Training and test samples of a patient, as where the split parts them."""
+    mixed = replace(patients, split=np.array(["train", "test", "train"] * 80))
+    options = {"seen-unseen": {"unseen": ("fish",)}}.get(protocol, {})
+    found = {}
+    for how in (replace(QUICK, frequency_bounds=(1, 2)), replace(NEVER, frequency_bounds=(1, 2))):
+        settings = replace(how, options={protocol: options})
+        samples = choose_samples(mixed, taxonomy, "test", settings)
+        inputs = Inputs(mixed, Ground.of(taxonomy), samples, settings)
+        found[how.leave_group_out] = run_protocol(
+            get_protocol(protocol), inputs, strict=protocol != "frequency"
+        )
+    key = {"knn": "embeddings.top1_at_1", "query-gallery": "embeddings.recall_at_1"}.get(protocol)
+    key = "seen.embeddings.map_at_r" if protocol == "seen-unseen" else key
+    if key is not None and protocol == "knn":
+        assert found["auto"].scores[key] < found["never"].scores[key] - 0.2
+        assert any("own group had no vote" in note for note in found["auto"].notes)
+    elif key is not None:
+        assert not math.isnan(found["auto"].scores[key])
+
+
+def test_which_groups_are_left_out() -> None:
+    def choice(nodes: list[int], groups: list[int] | None, how: str = "auto") -> bool:
+        given = None if groups is None else torch.tensor(groups)
+        return leaves_group_out(how, torch.tensor(nodes), given)  # type: ignore[arg-type]
+
+    assert not choice([1, 1, 2, 2], None)
+    assert not choice([1, 1, 2, 2], [5, 5, 6, 6])  # an item each
+    assert not choice([1, 1, 2, -1], [5, 5, 6, 6])
+    assert choice([1, 1, 1, 2], [5, 5, 6, 6])  # a label in two groups
+    assert choice([1, 2, 3, 3], [5, 5, 6, 6])  # a group of two labels
+    assert choice([1, 1, 1], [5, 5, -1])  # a sample that stands alone is a group too
+    assert not choice([1, 1, 2, 2], [5, 6, 7, 8])  # there is nothing to leave out
+    assert not choice([1, 1, 1, 2], [5, 5, 6, 6], "never")
+    assert choice([1, 1, 2, 2], [5, 5, 6, 6], "always")
+    assert not choice([], [], "always")
+    with pytest.raises(
+        ValueError, match="leave_group_out is 'no'; expected one of 'auto', 'always', 'never'"
+    ):
+        choice([1], [1], "no")
+
+
+def test_partners_equal_a_loop() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(count: int) -> tuple[Tensor, Tensor]:
+        return (
+            torch.randint(-1, 6, (count,), generator=generator),
+            torch.randint(-1, 4, (count,), generator=generator),
+        )
+
+    for _ in range(30):
+        nodes, groups = draw(9)
+        keys, key_groups = draw(5)
+        for grouped in (True, False):
+            mine = groups if grouped else torch.full_like(groups, -1)
+            theirs = key_groups if grouped else torch.full_like(key_groups, -1)
+
+            def other(i: int, j: int, of: Tensor, mine: Tensor = mine) -> bool:
+                return bool(mine[i] < 0) or bool(of[j] != mine[i])
+
+            among = [
+                bool(nodes[i] >= 0)
+                and any(i != j and nodes[j] == nodes[i] and other(i, j, mine) for j in range(9))
+                for i in range(9)
+            ]
+            within = [
+                bool(nodes[i] >= 0) and any(keys[j] == nodes[i] and other(i, j, theirs) for j in range(5))
+                for i in range(9)
+            ]
+            pair = (groups, keys, key_groups) if grouped else (None, keys, None)
+            assert have_partner(nodes, groups if grouped else None).tolist() == among
+            assert have_partner(nodes, *pair).tolist() == within
+    assert have_partner(torch.empty(0, dtype=torch.int64)).tolist() == []
