@@ -55,13 +55,19 @@ OBJECTIVES: dict[str, Callable[[Batch], Function]] = {
     "ntxent": _labelled(lambda batch: losses.NTXentLoss()),
     "supcon": _labelled(lambda batch: losses.SupConLoss(batch.taxonomy)),
     "outside softmax": _labelled(lambda batch: losses.WeightedSupConLoss(batch.taxonomy)),
-    "hwc": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy)),
-    "hwc, constant ω": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, control="constant_omega")),
-    "hwc, euclidean": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, geometry=Euclidean())),
-    "hwc, poincaré": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, geometry=PoincareBall()), 0.7),
+    "hwc": _labelled(lambda batch: losses.HWCLoss(batch.taxonomy, alpha=0.5)),
+    "hwc, constant ω": _labelled(
+        lambda batch: losses.HWCLoss(batch.taxonomy, alpha=0.5, control="constant_omega")
+    ),
+    "hwc, euclidean": _labelled(
+        lambda batch: losses.HWCLoss(batch.taxonomy, alpha=0.5, geometry=Euclidean())
+    ),
+    "hwc, poincaré": _labelled(
+        lambda batch: losses.HWCLoss(batch.taxonomy, alpha=0.5, geometry=PoincareBall()), 0.7
+    ),
     "himulcon": _labelled(lambda batch: losses.HiMulConLoss(batch.taxonomy)),
-    "hicone": _labelled(lambda batch: losses.HiConELoss(batch.taxonomy)),
-    "himulcone": _labelled(lambda batch: losses.HiMulConELoss(batch.taxonomy)),
+    "hicone": _labelled(lambda batch: losses.HiConELoss(batch.taxonomy, variant="paper")),
+    "himulcone": _labelled(lambda batch: losses.HiMulConELoss(batch.taxonomy, variant="paper")),
     "mlcl": _several_heads,
     "jaccard": _rated,
     "maskcon": _queued(lambda batch: losses.MaskConLoss(batch.taxonomy)),

@@ -31,6 +31,12 @@ from step_parts import PARTS, PartedStep, clock_of
 
 OBJECTIVES = ("supcon", "himulcon", "hicone", "himulcone", "hwc", "hwc+lam", "mlcl", "maskcon")
 BATCH = 256
+# What the committed figures are of, whatever the defaults: every ω and every bound is computed.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "hicone": {"variant": "paper"},
+    "himulcone": {"variant": "paper"},
+    "hwc": {"alpha": 0.5},
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ def trainee_of(objective: str, setting: Setting, source: Source) -> Trainee:
         precision=setting.precision,
         accelerator=accelerator,
         coarsen=2 if objective == "maskcon" else None,
+        options={name: OPTIONS[name] for name in objective.split("+") if name in OPTIONS},
     )
     trainee = prepare(recipe, source)
     queue, nodes = trainee.module.queue, trainee.batches.training.nodes

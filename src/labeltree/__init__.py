@@ -3,7 +3,7 @@
     import labeltree as lt
 
     taxonomy = lt.Taxonomy.from_paths([("animal", "mammal", "dog"), ("animal", "fish", "trout")])
-    loss = lt.losses.HWCLoss(taxonomy, alpha=0.5, gamma=0.5, temperature=0.1)
+    loss = lt.losses.HWCLoss(taxonomy, gamma=0.5, temperature=0.1)
 
 Rooms are loaded when they are first used, so importing the package costs little.
 """

@@ -20,7 +20,7 @@ def shares(trainee: Trainee, batches: int = 5) -> tuple[list[float], float]:
     module, data = trainee.module.eval(), trainee.batches.training
     taxonomy = trainee.source.taxonomy
     temperature = 0.1
-    loss = HiMulConELoss(taxonomy, temperature=temperature)
+    loss = HiMulConELoss(taxonomy, temperature=temperature, variant="paper")
     clamped = torch.zeros(batches, taxonomy.max_depth - 1)
     heaviest = torch.zeros(batches)
     for number, positions in zip(range(batches), trainee.batches.sampler.batches(0), strict=False):

@@ -63,7 +63,7 @@ Z, NODES, INSTANCES = random_batch(TREE, 0)
     ],
 )
 def test_wrong_batches(batch, message):
-    for loss in (SupConLoss(TREE), HiConELoss(TREE)):
+    for loss in (SupConLoss(TREE), HiConELoss(TREE, variant="paper")):
         with pytest.raises(ValueError, match=message):
             loss(*batch)
 
@@ -81,6 +81,7 @@ def test_wrong_batches(batch, message):
         (lambda: SupConLoss(TREE, undecided="drop"), "undecided must be one of ignore, negative; got 'drop'"),
         (lambda: HWCLoss(TREE, -0.1), "alpha and gamma must not be negative; got alpha=-0.1, gamma=0.5"),
         (lambda: HWCLoss(TREE, omega_max=0.5), "omega_max must be at least 1; got 0.5"),
+        (lambda: HWCLoss(TREE, control="outside_softmax"), "does nothing at alpha=0; set alpha"),
         (
             lambda: HWCLoss(TREE, control="omega"),
             "control must be None, 'constant_omega' or 'outside_softmax'",
@@ -89,8 +90,14 @@ def test_wrong_batches(batch, message):
             lambda: HWCLoss(TREE, rho="depth"),
             "rho must be one of max_depth, own_depth, same_one; got 'depth'",
         ),
-        (lambda: HWCLoss(TREE, positives="leaf"), "positives must be 'same' or 'instance'; got 'leaf'"),
-        (lambda: HWCLoss(TREE, control="outside_softmax", omega_max=2.0), "outside_softmax.*no omega_max"),
+        (
+            lambda: HWCLoss(TREE, positives="leaf"),
+            "positives must be 'same' or 'instance'; got 'leaf'",
+        ),
+        (
+            lambda: HWCLoss(TREE, alpha=0.5, control="outside_softmax", omega_max=2.0),
+            "outside_softmax.*no omega_max",
+        ),
         (
             lambda: WeightedSupConLoss(TREE, positives="all"),
             "positives must be 'related' or 'same'; got 'all'",
@@ -101,7 +108,7 @@ def test_wrong_batches(batch, message):
         (lambda: HiMulConLoss(TREE, [1.0, float("nan")]), "weights must be finite and not negative"),
         (lambda: HiMulConLoss(TREE, positives="all"), "positives must be 'nested' or 'exact'; got 'all'"),
         (lambda: HiMulConLoss(TREE, variant="code"), "variant must be 'paper' or 'reference'; got 'code'"),
-        (lambda: HiConELoss(TREE, variant="reference", reduction="all"), "variant='reference' computes what"),
+        (lambda: HiConELoss(TREE, reduction="all"), "variant='reference' computes .* need variant='paper'"),
     ],
 )
 def test_wrong_options(make, message):
@@ -152,11 +159,12 @@ def test_weights_by_name():
 LOSSES = [
     NTXentLoss(0.2),
     SupConLoss(TREE, depth=1),
-    HWCLoss(TREE, rho="own_depth", control="constant_omega"),
+    HWCLoss(TREE, alpha=0.5, rho="own_depth", control="constant_omega"),
     WeightedSupConLoss(TREE, positives="same"),
     HiMulConLoss(TREE, "pow2"),
     HiMulConLoss(TREE, variant="reference"),
-    HiMulConELoss(TREE, positives="exact"),
+    HiMulConELoss(TREE),
+    HiMulConELoss(TREE, positives="exact", variant="paper"),
 ]
 
 

@@ -28,9 +28,9 @@ LOSSES = {
     "himulcon reference": lambda tree, tau, geometry: HiMulConLoss(
         tree, "exp", tau, geometry=geometry, variant="reference"
     ),
-    "hicone": lambda tree, tau, geometry: HiConELoss(tree, tau, geometry=geometry),
+    "hicone": lambda tree, tau, geometry: HiConELoss(tree, tau, geometry=geometry, variant="paper"),
     "himulcone": lambda tree, tau, geometry: HiMulConELoss(
-        tree, "inv", tau, geometry=geometry, positives="exact"
+        tree, "inv", tau, geometry=geometry, positives="exact", variant="paper"
     ),
 }
 

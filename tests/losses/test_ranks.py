@@ -58,19 +58,21 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "himulcon": lambda: HiMulConLoss(TREE),
     "himulcon, exact": lambda: HiMulConLoss(TREE, positives="exact", reduction="pairs"),
     "himulcon, reference": lambda: HiMulConLoss(TREE, variant="reference"),
-    "hicone": lambda: HiConELoss(TREE),
-    "hicone, constant bound": lambda: HiConELoss(TREE, detach_bound=True, reduction="pairs"),
-    "hicone, euclidean": lambda: HiConELoss(TREE, 0.5, geometry=Euclidean()),
-    "hicone, temperature": lambda: learnt_temperature(HiConELoss(TREE)),
+    "hicone": lambda: HiConELoss(TREE, variant="paper"),
+    "hicone, constant bound": lambda: HiConELoss(TREE, detach_bound=True, reduction="pairs", variant="paper"),
+    "hicone, euclidean": lambda: HiConELoss(TREE, 0.5, geometry=Euclidean(), variant="paper"),
+    "hicone, temperature": lambda: learnt_temperature(HiConELoss(TREE, variant="paper")),
     "hicone, reference": lambda: HiConELoss(TREE, variant="reference"),
-    "himulcone": lambda: HiMulConELoss(TREE, undecided="negative"),
+    "himulcone": lambda: HiMulConELoss(TREE, undecided="negative", variant="paper"),
     "himulcone, reference": lambda: HiMulConELoss(TREE, variant="reference", geometry=Euclidean()),
-    "hwc": lambda: HWCLoss(TREE),
-    "hwc, own depth": lambda: HWCLoss(TREE, rho="own_depth", positives="instance"),
-    "hwc, constant ω": lambda: HWCLoss(TREE, control="constant_omega"),
-    "hwc, constant ω, euclidean": lambda: HWCLoss(TREE, control="constant_omega", geometry=Euclidean()),
-    "hwc, outside": lambda: HWCLoss(TREE, control="outside_softmax"),
-    "hwc, temperature": lambda: learnt_temperature(HWCLoss(TREE)),
+    "hwc": lambda: HWCLoss(TREE, alpha=0.5),
+    "hwc, own depth": lambda: HWCLoss(TREE, alpha=0.5, rho="own_depth", positives="instance"),
+    "hwc, constant ω": lambda: HWCLoss(TREE, alpha=0.5, control="constant_omega"),
+    "hwc, constant ω, euclidean": lambda: HWCLoss(
+        TREE, alpha=0.5, control="constant_omega", geometry=Euclidean()
+    ),
+    "hwc, outside": lambda: HWCLoss(TREE, alpha=0.5, control="outside_softmax"),
+    "hwc, temperature": lambda: learnt_temperature(HWCLoss(TREE, alpha=0.5)),
     "weighted": lambda: WeightedSupConLoss(TREE),
     "jaccard": lambda: JaccardSupConLoss(threshold=0.5),
     "jaccard, none": lambda: JaccardSupConLoss(threshold=0.5, reduction="none"),
@@ -78,15 +80,17 @@ LOSSES: dict[str, Callable[[], nn.Module]] = {
     "mlcl, aspects": lambda: MLCLLoss(
         ASPECTS, weights=0.1, global_head=True, threshold=0.5, ce=True, feature_dim=4
     ).double(),
-    "no labels": lambda: HWCLoss(TREE, geometry=Euclidean()),
-    "no instances": lambda: HWCLoss(TREE),
-    "all missing": lambda: HiConELoss(TREE),
+    "no labels": lambda: HWCLoss(TREE, alpha=0.5, geometry=Euclidean()),
+    "no instances": lambda: HWCLoss(TREE, alpha=0.5),
+    "all missing": lambda: HiConELoss(TREE, variant="paper"),
     "no positives": lambda: SupConLoss(TREE, reduction="valid"),
 } | {
     f"supcon, {reduction}": partial(SupConLoss, TREE, reduction=reduction)
     for reduction in ("all", "pairs", "sum", "none")
 } | {
-    f"hicone, {reduction}": partial(HiConELoss, TREE, reduction=reduction, geometry=Euclidean())
+    f"hicone, {reduction}": partial(
+        HiConELoss, TREE, variant="paper", reduction=reduction, geometry=Euclidean()
+    )
     for reduction in ("all", "sum", "none")
 }  # fmt: skip
 
@@ -151,7 +155,7 @@ def _rank(rank: int, ranks: int, folder: str) -> None:
 
 def _evaluating(rows: slice, count: Callable[[], int]) -> tuple[Tensor, int]:
     given, before = batch(), count()
-    value = HWCLoss(TREE).eval()(given["z"][rows], given["nodes"][rows], given["instances"][rows])
+    value = HWCLoss(TREE, alpha=0.5).eval()(given["z"][rows], given["nodes"][rows], given["instances"][rows])
     return value, count() - before
 
 

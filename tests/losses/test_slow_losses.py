@@ -180,9 +180,15 @@ def test_the_three_losses_over_depths(seed, undecided, positives):
         )
 
     same(HiMulConLoss(tree, "pow2", TAU, **options), slow(weights), z, nodes, instances)
-    same(HiMulConELoss(tree, "pow2", TAU, **options), slow(weights, constrained=True), z, nodes, instances)
-    same(HiConELoss(tree, TAU, **options), slow(ones, constrained=True), z, nodes, instances)
-    detached = HiMulConELoss(tree, "pow2", TAU, detach_bound=True, **options)
+    same(
+        HiMulConELoss(tree, "pow2", TAU, **options, variant="paper"),
+        slow(weights, constrained=True),
+        z,
+        nodes,
+        instances,
+    )
+    same(HiConELoss(tree, TAU, **options, variant="paper"), slow(ones, constrained=True), z, nodes, instances)
+    detached = HiMulConELoss(tree, "pow2", TAU, detach_bound=True, **options, variant="paper")
     same(detached, slow(weights, constrained=True, detach=True), z, nodes, instances)
 
 

@@ -43,8 +43,8 @@ def test_one_depth_of_labels_is_supcon(seed):
     supcon = SupConLoss(tree, TAU)
     for loss in (
         HiMulConLoss(tree, 1.0, TAU),
-        HiConELoss(tree, TAU),
-        HiMulConELoss(tree, "one", TAU),
+        HiConELoss(tree, TAU, variant="paper"),
+        HiMulConELoss(tree, "one", TAU, variant="paper"),
         WeightedSupConLoss(tree, TAU),
     ):
         equal(loss, supcon, batch)
@@ -106,7 +106,7 @@ def test_hicone_without_finer_pairs_is_himulcon():
     tree = even_tree(2, 40)
     z, _, _ = random_batch(tree, 0)
     nodes = tree.leaves[torch.arange(len(z)) * 5]  # all leaves differ: only the coarse depth has pairs
-    equal(HiMulConELoss(tree, "inv", TAU), HiMulConLoss(tree, "inv", TAU), (z, nodes, None))
+    equal(HiMulConELoss(tree, "inv", TAU, variant="paper"), HiMulConLoss(tree, "inv", TAU), (z, nodes, None))
 
 
 def test_the_hierarchical_constraint_holds():
@@ -114,7 +114,8 @@ def test_the_hierarchical_constraint_holds():
     tree = even_tree(3, 3)
     z, nodes, instances = random_batch(tree, 0, n=24, leaves=True)
     assert (
-        HiConELoss(tree, TAU)(z, nodes, instances) > HiMulConLoss(tree, "one", TAU)(z, nodes, instances) + 0.1
+        HiConELoss(tree, TAU, variant="paper")(z, nodes, instances)
+        > HiMulConLoss(tree, "one", TAU)(z, nodes, instances) + 0.1
     )
 
 
@@ -156,8 +157,8 @@ def all_losses(tree, geometry, tau):
         WeightedSupConLoss(tree, tau, **how),
         HiMulConLoss(tree, temperature=tau, **how),
         HiMulConLoss(tree, temperature=tau, variant="reference", **how),
-        HiConELoss(tree, tau, **how),
-        HiConELoss(tree, tau, positives="exact", detach_bound=True, **how),
+        HiConELoss(tree, tau, **how, variant="paper"),
+        HiConELoss(tree, tau, positives="exact", detach_bound=True, **how, variant="paper"),
         HiMulConELoss(tree, temperature=tau, variant="reference", **how),
         LevelAwareMarginLoss(tree, 4, **how),
     ]
@@ -207,7 +208,7 @@ def test_the_hierarchical_constraint_does_not_hide_nan(name, tile, detach_bound,
     z[5] = math.nan
     z.requires_grad_()
     with implementation(name, tile=tile):
-        value = HiConELoss(tree, TAU, detach_bound=detach_bound)(z, nodes, instances)
+        value = HiConELoss(tree, TAU, detach_bound=detach_bound, variant="paper")(z, nodes, instances)
     value.backward()
     assert value.isnan()
     assert z.grad.isnan().any()
@@ -242,9 +243,9 @@ def test_an_unlabelled_sample_is_nobodys_negative():
     x = torch.cat([z, torch.randn(1, 4).double()])
     for loss in (
         SupConLoss(tree, TAU),
-        HWCLoss(tree),
+        HWCLoss(tree, alpha=0.5),
         HiMulConLoss(tree),
-        HiMulConELoss(tree),
+        HiMulConELoss(tree, variant="paper"),
         WeightedSupConLoss(tree),
     ):
         assert loss(x, with_stranger) == pytest.approx(float(loss(z, nodes)), rel=1e-12)

@@ -20,7 +20,7 @@ def labels(n=260):
 
 
 def test_value_and_gradient():
-    loss, z, again = HWCLoss(TREE), embeddings(), embeddings()
+    loss, z, again = HWCLoss(TREE, alpha=0.5), embeddings(), embeddings()
     value = 3 * at_once(lambda x: loss(2 * x, *labels()), z)
     expected = 3 * loss(2 * again, *labels())
     value.backward(retain_graph=True)

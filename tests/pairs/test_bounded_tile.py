@@ -57,6 +57,7 @@ def test_value_and_gradient_are_those_of_the_reference(seed, undecided, positive
         undecided=undecided,
         detach_bound=seed % 3 == 1,
         reduction=("valid", "none", "pairs")[seed % 3],
+        variant="paper",
     )
     assert taken(loss, z, nodes, instances)
     for ours, theirs in both(loss, z, nodes, instances):
@@ -65,7 +66,7 @@ def test_value_and_gradient_are_those_of_the_reference(seed, undecided, positive
 
 def test_float32_as_near_as_the_reference():
     tree, z, nodes, instances = batch(2)
-    loss = HiConELoss(tree)
+    loss = HiConELoss(tree, variant="paper")
     (_, _), (_, exact) = both(loss, z, nodes, instances)
     (_, _), (ours, theirs) = both(loss, z.float(), nodes, instances)
     assert float((ours - exact).norm()) <= 2 * float((theirs - exact).norm()) + 1e-6 * float(exact.norm())
@@ -79,7 +80,7 @@ def test_rows_that_are_the_same_vector(seed):
     distinct = torch.randn(6, 3, generator=generator, dtype=torch.float64)
     row = torch.arange(6).repeat(3)
     nodes = tree.encode(["b", "b", "c", "c", "e", "e"])[row]
-    (ours, theirs), gradients = both(HiConELoss(tree), distinct[row], nodes, None)
+    (ours, theirs), gradients = both(HiConELoss(tree, variant="paper"), distinct[row], nodes, None)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     ours, theirs = (torch.zeros_like(distinct).index_add_(0, row, grad) for grad in gradients)
     assert float(theirs.abs().amax(1).min()) > 1e-3
@@ -89,7 +90,7 @@ def test_rows_that_are_the_same_vector(seed):
 def test_the_bound_of_a_batch_without_positives_is_none():
     tree = Taxonomy.from_paths([("a", "b"), ("c", "d")])
     z = torch.eye(2, dtype=torch.float64)
-    for ours, theirs in both(HiConELoss(tree), z, tree.leaves, None):
+    for ours, theirs in both(HiConELoss(tree, variant="paper"), z, tree.leaves, None):
         assert torch.equal(ours, theirs)
         assert not ours.any()
 
@@ -98,7 +99,7 @@ def test_the_same_gradient_twice_of_one_graph():
     tree, z, nodes, instances = batch(5)
     z.requires_grad_()
     with implementation("streaming"):
-        loss = HiConELoss(tree)(z, nodes, instances)
+        loss = HiConELoss(tree, variant="paper")(z, nodes, instances)
         first, second = (torch.autograd.grad(loss, z, retain_graph=True)[0] for _ in range(2))
     assert bool(first.any())
     assert torch.equal(first, second)
@@ -106,8 +107,10 @@ def test_the_same_gradient_twice_of_one_graph():
 
 def test_batches_that_go_another_way():
     tree, z, nodes, instances = batch(2)
-    assert not taken(HiConELoss(tree, 0.001), z.float(), nodes, instances)  # exponentials beyond float32
+    assert not taken(
+        HiConELoss(tree, 0.001, variant="paper"), z.float(), nodes, instances
+    )  # exponentials beyond float32
     whole = batch(2)[1].repeat(10, 1)
-    assert not taken(HiConELoss(tree), whole, nodes.repeat(10), None)  # more than a tile
+    assert not taken(HiConELoss(tree, variant="paper"), whole, nodes.repeat(10), None)  # more than a tile
     with torch.inference_mode():
-        assert taken(HiConELoss(tree), z, nodes, instances)
+        assert taken(HiConELoss(tree, variant="paper"), z, nodes, instances)

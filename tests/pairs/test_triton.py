@@ -224,7 +224,7 @@ def test_contrast_with_a_queue(b, m, d, target, dtype):
     [
         losses.SupConLoss,
         losses.HiMulConLoss,
-        lambda tree: losses.HWCLoss(tree, rho="own_depth"),
+        lambda tree: losses.HWCLoss(tree, alpha=0.5, rho="own_depth"),
         lambda tree: losses.HWCLoss(tree, temperature=0.01, alpha=1.0, gamma=1.0),
         losses.HiConELoss,
     ],

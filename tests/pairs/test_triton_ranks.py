@@ -40,7 +40,7 @@ def constrained(rows, by):
     nodes, instances = random_batch(tree, 2, N)
     z = vectors(N, 6)[rows].clone().requires_grad_()
     with implementation(by, tile=16):
-        value = losses.HiConELoss(tree)(z, nodes[rows], instances[rows])
+        value = losses.HiConELoss(tree, variant="paper")(z, nodes[rows], instances[rows])
         value.backward()
     return value.detach(), z.grad
 

@@ -75,7 +75,7 @@ def test_bounded_sum_is_that_of_the_reference(seed, walk):
     def evaluate():
         x, o, b = (t.clone().requires_grad_() for t in (z, offset, bound))
         value = bounded_sum(x, x, relation(), Sphere(), 0.5, members=members, offset=o, bound=b)
-        loss = HiMulConELoss(tree)(x, nodes, instances)
+        loss = HiMulConELoss(tree, variant="paper")(x, nodes, instances)
         return value, loss, *torch.autograd.grad((value * weight).sum() + loss, (x, o, b))
 
     with implementation("dense"):
@@ -235,7 +235,7 @@ def test_backward_twice_gives_the_same():
     tree, z, nodes, instances, _ = batch(2)
     x = z.clone().requires_grad_()
     with implementation("streaming", tile=6):
-        value = HWCLoss(tree)(x, nodes, instances)
+        value = HWCLoss(tree, alpha=0.5)(x, nodes, instances)
         (first,) = torch.autograd.grad(value, x, retain_graph=True)
         (second,) = torch.autograd.grad(value, x)
     torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-14)

@@ -71,6 +71,13 @@ def test_recipes_differ() -> None:
         seen[settings] = recipe.name
 
 
+@pytest.mark.parametrize("recipe", [*ALL, PaperRecipe(RECIPES / "quickstart" / "hwc-lam.yaml")], ids=name_of)
+def test_defaults_that_are_our_advice_are_not_relied_on(recipe: PaperRecipe) -> None:
+    advice = {"hwc": {"alpha", "gamma"}, "hicone": {"variant"}, "himulcone": {"variant"}}
+    for term in str(recipe.settings["objective"]).split("+"):
+        assert advice.get(term, set()) <= set(recipe.settings.get(term) or {}), term  # type: ignore[call-overload]
+
+
 def rows(paper: str) -> list[str]:
     """The rows of a paper's table."""
     return [

@@ -138,6 +138,15 @@ def test_values_out_of_range(settings: dict[str, float], message: str) -> None:
         Recipe(data="x", **settings)  # type: ignore[arg-type]
 
 
+def test_the_defaults_are_what_our_studies_advise() -> None:
+    """Not the paper's range of alpha, nor the printed bound of every pair, which does not learn."""
+    assert Recipe.objective == "hwc+lam"
+    parsed = RecipeParser("hwc+lam").recipe(["--data", "x"]).options["hwc"]
+    assert (parsed["alpha"], parsed["gamma"]) == (0.0, 0.5)
+    for name in ("hicone", "himulcone"):
+        assert RecipeParser(name).recipe(["--data", "x"]).options[name]["variant"] == "reference", name
+
+
 def test_the_help_is_for_people() -> None:
     assert doctest.testmod(help_text).failed == 0
     text = RecipeParser("hwc+lam+mlcl").format_help()

@@ -68,7 +68,7 @@ class DepthwiseLoss(RelationLoss):
         ):
             raise ValueError(
                 "variant='reference' computes what the published code does: positives='nested', "
-                "reduction='valid', undecided='ignore', detach_bound=False"
+                "reduction='valid', undecided='ignore', detach_bound=False; other values need variant='paper'"
             )
         lambdas = depth_weights(weights, num_depths)
         # Eq. 4, 6, 7 divide by |L|; the published code by its label columns, of which one is the image id
@@ -120,7 +120,8 @@ class DepthwiseLoss(RelationLoss):
     def _reference(self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None) -> Tensor:
         if nodes is None:
             raise ValueError(
-                "variant='reference' needs nodes: the published code has no batch without labels"
+                "variant='reference' needs nodes: the published code has no batch without labels; "
+                "variant='paper' has"
             )
         embeddings, relation, table = self._prepare(embeddings, nodes, instances)
         losses = published_depth_losses(

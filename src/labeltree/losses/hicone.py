@@ -14,26 +14,28 @@ __all__ = ["HiConELoss", "HiMulConELoss"]
 
 
 class HiMulConELoss(DepthwiseLoss):
-    """The combined loss of Use All The Labels (Eq. 7): HiMulCon's sum over depths of constrained pair losses.
+    """The combined loss of Use All The Labels: a sum over depths, none of which loses less than a finer one.
+
+    `variant="reference"`, the default, is the authors' published code. It bounds the *mean* losses of the
+    depths: a running maximum, from finest to coarsest, of the losses of `published_depth_losses` times
+    τ/base_temperature, summed with λ_l and divided by L + 1.
+
+    `variant="paper"` is Eq. 7 as printed, which bounds every *pair*:
 
         L = Σ_{l=1..L} λ_l/L · mean_i 1/|P_l(i)| Σ_{p∈P_l(i)} max( ℓ(i,p), M_{l+1} )
         ℓ(i,p) = −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) ),   M_l = the largest term of depth l,   M_{L+1} = −∞
 
-    from the finest depth to the coarsest, so that no pair of a coarser depth has a smaller loss than any
-    pair of a finer one; `bounded_relation_loss` has the details.
-
-    Known: clamping pair by pair saturates. In random batches nearly every coarse pair lies at its bound,
-        and the
-    gradient of a depth falls on the one pair that set it. The published code bounds the *mean* losses of
-    the depths instead (`variant="reference"`): a running maximum from finest to coarsest of the losses of
-    `published_depth_losses` times τ/base_temperature, summed with λ_l and divided by L + 1.
+    from the finest depth to the coarsest; `bounded_relation_loss` has the details. It saturates: in random
+    batches nearly every coarse pair lies at its bound, and the gradient of a depth falls on the one pair
+    that set it, so that next to nothing is learnt (`docs/objectives/hicone.md` has the figures).
 
     Args:
         taxonomy: the tree of the labels.
         weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
         temperature: τ > 0.
         positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
-        variant: `"paper"` or `"reference"`.
+        variant: `"reference"` or `"paper"`. The former fixes `positives="nested"`, `detach_bound=False`,
+            `reduction="valid"` and `undecided="ignore"`.
         detach_bound: whether the M are constants for the gradient.
         base_temperature: of the reference variant.
         geometry: the space of the embeddings, or its name; None: the sphere.
@@ -51,7 +53,7 @@ class HiMulConELoss(DepthwiseLoss):
         >>> loss = HiMulConELoss(taxonomy, weights=[0.5, 1.0], temperature=0.5)
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(0.7306)
+        tensor(3.1097)
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class HiMulConELoss(DepthwiseLoss):
         temperature: float = 0.1,
         *,
         positives: Positives = "nested",
-        variant: Variant = "paper",
+        variant: Variant = "reference",
         detach_bound: bool = False,
         base_temperature: float = 0.07,
         geometry: Geometry | str | None = None,
@@ -86,7 +88,7 @@ class HiMulConELoss(DepthwiseLoss):
 
 
 class HiConELoss(HiMulConELoss):
-    """The hierarchical constraint enforcing loss (Eq. 6 of Use All The Labels): `HiMulConELoss`, λ_l = 1.
+    """The hierarchical constraint enforcing loss of Use All The Labels (Eq. 6): `HiMulConELoss`, λ_l = 1.
 
     Args:
         taxonomy: the tree of the labels.
@@ -106,7 +108,7 @@ class HiConELoss(HiMulConELoss):
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> HiConELoss(taxonomy, temperature=0.5)(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(1.0258)
+        tensor(4.1463)
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class HiConELoss(HiMulConELoss):
         temperature: float = 0.1,
         *,
         positives: Positives = "nested",
-        variant: Variant = "paper",
+        variant: Variant = "reference",
         detach_bound: bool = False,
         base_temperature: float = 0.07,
         geometry: Geometry | str | None = None,

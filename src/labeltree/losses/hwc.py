@@ -61,7 +61,8 @@ class HWCLoss(RelationLoss):
 
     Args:
         taxonomy: the tree of the labels.
-        alpha: α ≥ 0, emphasis of positives deep in the tree.
+        alpha: α ≥ 0, emphasis of positives deep in the tree. The paper has 0.2 to 1; 0 is what our studies
+            advise (`docs/objectives/hwc.md`).
         gamma: γ ≥ 0, emphasis of negatives far away in the tree.
         temperature: τ > 0.
         similarity: `"cosine"` (cos/τ) or `"distance"` (−d/τ, Eq. 1).
@@ -72,7 +73,7 @@ class HWCLoss(RelationLoss):
         positives: `"same"`, or `"instance"`: only views of one sample, other rows of the leaf compete.
         control: `"constant_omega"` replaces every ω by the batch's mean over the pairs that take part (the
             paper's ω̄, a change of temperature); `"outside_softmax"` multiplies each pair's loss by 1 + αρ
-            and leaves the softmax alone. None: the loss itself.
+            and leaves the softmax alone, so it needs α > 0. None: the loss itself.
         omega_max: ω is clamped to [1, omega_max]; None: no clamp.
         undecided: pairs of which the labels leave open whether they are of one leaf are left out
             (`"ignore"`) or compete (`"negative"`, with the ρ of what they are known to share).
@@ -83,16 +84,16 @@ class HWCLoss(RelationLoss):
     Example:
         >>> from labeltree.taxonomy import Taxonomy
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
-        >>> loss = HWCLoss(taxonomy, alpha=0.5, gamma=0.5, temperature=0.5)
+        >>> loss = HWCLoss(taxonomy, gamma=0.5, temperature=0.5)
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
-        tensor(0.6696)
+        tensor(1.1187)
     """
 
     def __init__(
         self,
         taxonomy: Taxonomy,
-        alpha: float = 0.5,
+        alpha: float = 0.0,
         gamma: float = 0.5,
         temperature: float = 0.1,
         *,
@@ -115,6 +116,11 @@ class HWCLoss(RelationLoss):
         if control == "outside_softmax":
             if positives != "same" or omega_max is not None:
                 raise ValueError("control='outside_softmax' has positives='same' and no omega_max")
+            if alpha == 0:
+                raise ValueError(
+                    "control='outside_softmax' weights pairs by 1 + αρ, which does nothing at alpha=0; "
+                    "set alpha"
+                )
             table = outside_table(space, "same", alpha, rho, undecided)
         else:
             table = hwc_table(
