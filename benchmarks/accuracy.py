@@ -19,7 +19,13 @@ from labeltree.losses import HWCLoss
 from objectives import OBJECTIVES, both_ways, objective, relative_error
 
 D = 128
-SPREADS = {"random": None, "tight clusters": 1e-3}
+SPREADS: dict[str, dict[str, float]] = {  # `noise` and `apart` of `inputs.batch`
+    "random": {},
+    "tight clusters": {"noise": 1e-3},
+    "clusters and queue, noise 0.1": {"noise": 0.1, "apart": 0.1},
+    "clusters and queue, noise 0.01": {"noise": 1e-2, "apart": 1e-2},
+    "clusters and queue, noise 0.001": {"noise": 1e-3, "apart": 1e-3},
+}
 FLOOR = 1e-7  # errors below float32's own grain are not told apart
 
 
@@ -59,10 +65,10 @@ def measure(size: Size, by: str = "streaming") -> Results:
     shapes = choose(size, full=list(SHAPES), short=list(SHAPES), tiny=list(SHAPES)[:2])
     tables, worst, unfinite = [], 0.0, 0
     cold_rows: list[Row] = []
-    for kind, noise in SPREADS.items():
+    for kind, spread in SPREADS.items():
         rows: list[Row] = []
         for shape in shapes:
-            inputs = batch(n, D, shape, noise=noise)
+            inputs = batch(n, D, shape, **spread)
             for name in names:
                 found = errors(name, inputs, by)
                 if found is None:

@@ -114,6 +114,7 @@ def batch(
     *,
     taxonomy: Taxonomy | None = None,
     noise: float | None = None,
+    apart: float = 0.03,
     seed: int = 0,
 ) -> Batch:
     """A batch of n rows in random order of labels, like one that a sampler gives.
@@ -125,6 +126,7 @@ def batch(
         taxonomy: instead of the shape's.
         noise: None: random directions. Else each leaf has a direction of its own, and its rows lie about it
             with Gaussian noise of so much in every coordinate: tight clusters.
+        apart: Gaussian noise in every coordinate between a row and the stored key of its label.
         seed: of everything random.
     """
     build, draw = SHAPES[shape]
@@ -137,6 +139,6 @@ def batch(
         z = centres[nodes] + noise * z
     ratings = torch.randint(1, 6, (n // 2, 5), generator=generator).repeat(2, 1)
     z = normalize(z, dim=1)
-    near = normalize(z + 0.03 * torch.randn(n, d, generator=generator), dim=1)
+    near = normalize(z + apart * torch.randn(n, d, generator=generator), dim=1)
     instances = torch.arange(n // 2).repeat(2)
     return Batch(tree, z, nodes, instances, ratings, z.roll(n // 2, 0), Stored(near, nodes, instances + n))

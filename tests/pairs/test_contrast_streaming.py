@@ -202,6 +202,43 @@ def test_tight_clusters_far_from_each_other_keep_their_gradient(tile):
     assert ours <= 2 * dense
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-3])
+@pytest.mark.parametrize("target_temperature", [0.1, math.inf])
+@pytest.mark.parametrize("per_class", [2, 100])
+def test_classes_as_tight_in_the_queue_as_in_the_batch_keep_their_gradient(
+    noise, target_temperature, per_class
+):
+    """Softmax and target nearly cancel on a query's own class, of few keys of a chunk or of many."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = torch.arange(400) // per_class
+    centres = torch.nn.functional.normalize(torch.randn(200, 64, generator=generator), dim=1)
+    z, k, h = (centres[nodes] + noise * torch.randn(400, 64, generator=generator) for _ in range(3))
+    rows = LabelRows.of(torch.arange(200)[:, None], nodes, None, None)
+    relation = PairRelation(rows, rows, offset=None)
+    sets = torch.ones(2, relation.num_relations, dtype=torch.bool)
+    same = torch.arange(relation.num_relations) > 0
+
+    def gradient(name, dtype):
+        x = z.to(dtype, copy=True).requires_grad_()
+        with implementation(name, tile=256):
+            found = soft_target_contrast(
+                x,
+                k.to(dtype),
+                h.to(dtype),
+                relation,
+                positive=same,
+                members=sets,
+                temperature=0.1,
+                target_temperature=target_temperature,
+            )
+        (found.lse[:, 0] - found.attraction / found.mass).sum().backward()
+        return x.grad.double()
+
+    exact = gradient("dense", torch.float64)
+    dense, ours = ((gradient(name, torch.float32) - exact).norm() for name in ("dense", "streaming"))
+    assert ours <= 3 * dense
+
+
 class Largest(TorchDispatchMode):
     """The greatest number of elements of any tensor that is made."""
 

@@ -1,28 +1,28 @@
 """Contrast with a queue under soft targets, over chunks of the queue.
 
-Only the queries have a gradient, and what it needs of the queue is a vector per query and softmax, the
-softmax's mean key. One walk finds values and gradients; the backward does not see the queue.
-
-What is found for a query is less what its own key has: log-sum-exps less the similarity to it, mean keys as
-differences to it. In a tight cluster they would else agree in all but their last digits, which are what the
-gradient is made of.
+The forward walks over the queue once and keeps a few numbers per query. The backward walks over it again and
+adds up keys by the difference of target and softmax, pair by pair: in a tight cluster the two nearly cancel.
+Found as two mean keys and subtracted at the end, they would agree in all but the last digits of float32,
+which are what the gradient is made of. For the same reason keys count as differences to the query's own key.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
-from labeltree.geometry.precision import answer_dtype
+from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.pairs.implementation import Plan
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.streaming.contrast_chunks import Chunk, Values, queue_chunks
-from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax
+from labeltree.pairs.streaming.contrast_chunks import Chunk, queue_chunks
+from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax, RunningTarget
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.tiles import blocks
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
@@ -31,8 +31,7 @@ __all__ = ["soft_target_contrast"]
 
 _TILE = {"cpu": (256, 1024)}  # queries and stored keys; such a tile stays in the second-level cache
 _LARGE_TILE = (4096, 8192)
-_ROWS = 4096
-_TOGETHER = 4  # tiles of queries in a walk over the queue: what they have met of it is held
+_TOGETHER = 4  # tiles of queries in a walk over the queue
 
 
 def soft_target_contrast(
@@ -50,71 +49,25 @@ def soft_target_contrast(
     """As `labeltree.pairs.soft_target_contrast`."""
     sphere = Sphere()
     dtype = answer_dtype(queries, keys, stored)
-    z, inverse = unit_rows(queries.to(dtype))
-    near = sphere.project(keys.detach().to(dtype))
-    own = torch.linalg.vecdot(z, near) / temperature
-    rows, size = (plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE)
-    lse, mean = z.new_empty(len(z), len(members)), z.new_empty(len(z), len(members), z.shape[1])
-    mass, drawn, entropy = torch.ones_like(own), torch.zeros_like(z), torch.zeros_like(own)
     with torch.no_grad():
-        sharpness, sets = _sharpness(target_temperature, dtype), _sets(members, positive)
-        for many in blocks(len(z), _TOGETHER * rows):
-            walk = [
-                _Block(z[many], near[many], block, sets, 1 / temperature, sharpness)
-                for block in blocks(many.stop - many.start, rows)
-            ]
-            for chunk in queue_chunks(relation, many, sets, size):
-                held = sphere.project(stored.index_select(0, chunk.keys).to(dtype))
-                values = Values.of(held, chunk)
-                for part in walk:
-                    part.add(chunk, held, values)
-            for part in walk:
-                at = slice(many.start + part.block.start, many.start + part.block.stop)
-                lse[at], mean[at] = part.softmaxes(own[at])
-                if positive is not None:
-                    drawn[at], entropy[at] = part.drawn(), part.entropy()
-                    mass[at] += part.target.mass
-    pull = torch.linalg.vecdot(z, drawn) / temperature
-    found: tuple[Tensor, Tensor, Tensor] = _OfQueries.apply(
-        queries, own, lse, pull, (z, inverse, near, mean, drawn), temperature
-    )
+        z, inverse = unit_rows(queries.to(dtype))
+        near = sphere.project(keys.detach().to(dtype))
+        walk = _Walk(
+            z,
+            near,
+            stored,
+            relation,
+            _sets(members, positive),
+            scale=1 / temperature,
+            sharpness=1 / target_temperature if target_temperature >= torch.finfo(dtype).tiny else math.inf,
+            tile=(plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE),
+        )
+        own = torch.linalg.vecdot(z, near) / temperature
+        met = walk.meet(own)
+    found: tuple[Tensor, Tensor, Tensor] = _OfQueries.apply(queries, own, walk, met, inverse)
     own, queue, pull = found
     lse = torch.logaddexp(torch.zeros_like(queue), queue) + own[:, None]
-    return QueueContrast(own, lse, mass, mass * own + pull, entropy)
-
-
-_Known = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-
-
-class _OfQueries(torch.autograd.Function):
-    """Values of queries, and the gradient through them and the normalisation, some rows at a time."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, queries: Tensor, own: Tensor, lse: Tensor, pull: Tensor, known: _Known, temperature: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.save_for_backward(*known)
-        ctx.temperature, ctx.dtype = temperature, queries.dtype
-        return own.view_as(own), lse.view_as(lse), pull.view_as(pull)
-
-    @staticmethod
-    def backward(ctx: Any, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> tuple[Tensor | None, ...]:
-        z, inverse, near, mean, drawn = ctx.saved_tensors
-        with by_hand(z.device):
-            of_z = torch.empty_like(z)
-            for rows in blocks(len(z), _ROWS):
-                here = torch.mul(near[rows], of_own[rows, None], out=of_z[rows])
-                here.addcmul_(drawn[rows], of_pull[rows, None])
-                for term in range(mean.shape[1]):
-                    here.addcmul_(mean[rows, term], of_lse[rows, term, None])
-                here.div_(ctx.temperature)
-            of_queries = take_to_tangent(of_z, z, inverse).to(ctx.dtype)
-        return once(of_queries), None, None, None, None, None
-
-
-def _sharpness(temperature: float, dtype: torch.dtype) -> float:
-    """1/τ of the targets; ∞ where τ is too small for the dtype."""
-    return 1 / temperature if temperature >= torch.finfo(dtype).tiny else math.inf
+    return QueueContrast(own, lse, 1 + met.mass, (1 + met.mass) * own + pull, met.entropy)
 
 
 def _sets(members: Tensor, positive: Tensor | None) -> Tensor:
@@ -124,82 +77,186 @@ def _sets(members: Tensor, positive: Tensor | None) -> Tensor:
     return torch.stack([candidates, common, *(members & ~common)])
 
 
-class _Block:
-    """A block of queries and what they have met of the queue.
+@dataclass(frozen=True, eq=False)
+class _Met:
+    """What b queries have met in the queue.
 
-    Keys that compete in all softmaxes are added up once, keys that compete in some once for each of these.
+    Attributes:
+        top: `(2 + T, b)` the greatest similarity in each of the sets, in units of log 2; −∞ in an empty one.
+        lse: `(b, T)` log Σ_j exp(s_ij − s_i0), float64.
+        mass: `(b,)` Σ_j z'_ij.
+        pull: `(b,)` Σ_j z'_ij·(s_ij − s_i0).
+        entropy: `(b,)` see `QueueContrast`.
+        nearest: `(b, d)` Σ_j z'_ij·h_j, where the nearest candidates alone are targets; else empty.
     """
 
-    def __init__(
-        self, z: Tensor, near: Tensor, block: slice, sets: Tensor, scale: float, sharpness: float
-    ) -> None:
-        self.block = block
-        self._own, self._z = near[block], z[block] * (scale / math.log(2))
-        hard = math.isinf(sharpness)
-        self._near = self._own if hard else self._own * (sharpness / math.log(2))
-        self.target = RunningSoftmax(self._z, hard=hard, spread=True)
-        self._common, *self._further = (RunningSoftmax(self._z) for _ in sets[1:])
-        self._candidates = torch.zeros(len(self._z), dtype=torch.int64, device=z.device)
-        self._tile = z.new_empty(0)
+    top: Tensor
+    lse: Tensor
+    mass: Tensor
+    pull: Tensor
+    entropy: Tensor
+    nearest: Tensor
 
-    def add(self, chunk: Chunk, keys: Tensor, values: Values) -> None:
-        """Meet the keys `(c, d)` of a chunk; `values` are what is added up of them."""
-        if any(chunk.met[1:]):
-            scores = self._product(self._z, keys)
-            for part, softmax in enumerate(self._further, start=2):
-                if chunk.met[part]:
-                    rows = chunk.rows(part, self.block)
-                    here = scores.clone() if rows is None else scores[rows]
-                    self._meet(softmax, here, chunk, part, values, rows)
-            rows = chunk.rows(1, self.block)
-            self._meet(self._common, _of(scores, rows), chunk, 1, values, rows)
-        if chunk.met[0]:
-            rows = chunk.rows(0, self.block)
-            self._meet(self.target, self._product(_of(self._near, rows), keys), chunk, 0, values, rows)
-            self._candidates += chunk.count(0, self.block)
 
-    def softmaxes(self, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Of every softmax over the queue, less what is the own key's, similarity `(r,)` and all.
+class _OfQueries(torch.autograd.Function):
+    """s_i0, and what the queue's log-sum-exps and pulls are beyond it."""
 
-        Returns:
-            The log-sum-exp `(r, T)` and the mean key `(r, T, d)`.
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, own: Tensor, walk: _Walk, met: _Met, inverse: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.walk, ctx.met, ctx.inverse, ctx.own, ctx.dtype = walk, met, inverse, own.detach(), queries.dtype
+        return own.clone(), met.lse.to(own.dtype), met.pull.clone()
+
+    @staticmethod
+    def backward(ctx: Any, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> tuple[Tensor | None, ...]:
+        with by_hand(of_own.device):
+            of_z = ctx.walk.pull_back(ctx.own, ctx.met, of_own, of_lse, of_pull)
+            of_queries = take_to_tangent(of_z, ctx.walk.z, ctx.inverse).to(ctx.dtype)
+        return once(of_queries), None, None, None, None
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The walk of queries over their queue.
+
+    Attributes:
+        z: `(b, d)` unit queries.
+        near: `(b, d)` their unit keys.
+        stored: `(m, d)` the queue.
+        relation: of every query to every stored key.
+        sets: `(2 + T, R)`, see `_sets`.
+        scale: 1/τ0.
+        sharpness: 1/τ of the targets; ∞: the nearest candidates alone.
+        tile: queries and stored keys of a tile.
+    """
+
+    z: Tensor
+    near: Tensor
+    stored: Tensor
+    relation: PairRelation
+    sets: Tensor
+    scale: float
+    sharpness: float
+    tile: tuple[int, int]
+
+    def meet(self, own: Tensor) -> _Met:
+        """Values of all queries, of which `own (b,)` is s_i0."""
+        parts, hard = len(self.sets), math.isinf(self.sharpness)
+        rows = torch.zeros_like(own)
+        top, lse = rows.new_empty(parts, len(rows)), widen(rows.new_empty(len(rows), parts - 2))
+        mass, pull, entropy = (rows.clone() for _ in range(3))
+        nearest = torch.zeros_like(self.z) if hard else rows.new_empty(0)
+        for many in blocks(len(rows), _TOGETHER * self.tile[0]):
+            walk = [(block, *self._states(own[block.rows], hard)) for block in self._blocks(many)]
+            for chunk, keys in self._chunks(many):
+                for block, target, softmaxes in walk:
+                    for part, at, scores, near in block.tiles(chunk, keys):
+                        if part:
+                            softmaxes[part - 1].add(scores, at)
+                        else:
+                            target.add(near, scores, at, keys)
+            for block, target, (common, *further) in walk:
+                here = block.rows
+                top[0, here], mass[here], pull[here] = target.top, target.mass, target.pull
+                entropy[here] = target.entropy
+                for part, softmax in enumerate((common, *further), start=1):
+                    top[part, here] = softmax.top
+                found = torch.stack([common.merged(softmax) for softmax in further], dim=1)
+                lse[here] = found - widen(own[here])[:, None]
+                if hard:
+                    nearest[here] = target.nearest
+        return _Met(top, lse, mass, pull, entropy, nearest)
+
+    def pull_back(self, own: Tensor, met: _Met, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> Tensor:
+        """The gradient of z `(b, d)` from those of what `_OfQueries` returns."""
+        of_parts = self._of_parts(own, met, of_lse, of_pull)
+        reached = torch.where(met.top == -torch.inf, 0.0, met.top)
+        of_z, of_near = torch.zeros_like(self.z), of_own.to(torch.float64, copy=True)
+        for many in blocks(len(self.z), _TOGETHER * self.tile[0]):
+            walk = list(self._blocks(many))
+            for chunk, keys in self._chunks(many):
+                for block in walk:
+                    here, weights = block.rows, None
+                    for part, at, scores, near in block.tiles(chunk, keys):
+                        rows = here if at is None else at + here.start
+                        tile = (scores if part else near).sub_(reached[part, rows, None]).exp2_()
+                        tile.mul_(of_parts[part, rows, None])
+                        if weights is None and at is None:
+                            weights = tile
+                            continue
+                        if weights is None:
+                            weights = tile.new_zeros(here.stop - here.start, len(keys))
+                        weights[slice(None) if at is None else at] += tile
+                    if weights is not None:
+                        of_z[here].addmm_(weights, keys)
+                        of_near[here] -= weights.sum(1)
+        if len(met.nearest):
+            of_z.addcmul_(met.nearest, of_pull[:, None])
+            of_near -= met.mass * of_pull
+        return of_z.addcmul_(self.near, of_near.to(of_z.dtype)[:, None]).mul_(self.scale)
+
+    def _of_parts(self, own: Tensor, met: _Met, of_lse: Tensor, of_pull: Tensor) -> Tensor:
+        """What the exponential of a similarity less its set's `top` weighs in the gradient, `(2 + T, b)`."""
+        lse = (met.lse + widen(own)[:, None]) / math.log(2)
+        share = (met.top[1:, :, None] - lse).exp2()  # the common keys' in each softmax first
+        share = torch.where(met.top[1:, :, None] == -torch.inf, 0.0, share) * of_lse
+        target = torch.zeros_like(of_pull) if len(met.nearest) else of_pull
+        return torch.stack([target, share[0].sum(1), *share[1:].diagonal(dim1=0, dim2=2).T]).to(own.dtype)
+
+    def _states(self, own: Tensor, hard: bool) -> tuple[RunningTarget, list[RunningSoftmax]]:
+        width = self.z.shape[1] if hard else None
+        return RunningTarget(own / math.log(2), width), [RunningSoftmax(own) for _ in self.sets[1:]]
+
+    def _blocks(self, many: slice) -> Iterator[_Block]:
+        sharpness = 1.0 if math.isinf(self.sharpness) else self.sharpness / math.log(2)
+        for block in blocks(many.stop - many.start, self.tile[0]):
+            rows = slice(many.start + block.start, many.start + block.stop)
+            yield _Block(rows, block, self.z[rows] * (self.scale / math.log(2)), self.near[rows] * sharpness)
+
+    def _chunks(self, many: slice) -> Iterator[tuple[Chunk, Tensor]]:
+        for chunk in queue_chunks(self.relation, many, self.sets, self.tile[1]):
+            yield chunk, Sphere().project(self.stored.index_select(0, chunk.keys).to(self.z.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """A block of queries.
+
+    Attributes:
+        rows: which of all queries.
+        within: which of those that walk together.
+        z: `(r, d)` queries over τ0 and log 2.
+        near: `(r, d)` their keys over τ and log 2.
+    """
+
+    rows: slice
+    within: slice
+    z: Tensor
+    near: Tensor
+
+    def tiles(self, chunk: Chunk, keys: Tensor) -> Iterator[tuple[int, Tensor | None, Tensor, Tensor]]:
+        """The tiles in which a set is met: of the targets, of further sets, and of the common one.
+
+        Yields:
+            The set; the rows that meet it, counted within the block, None being all; similarities `(r, c)` of
+            these rows, −∞ where a key is not in the set; for targets they stay as they are, and their keys'
+            similarities, −∞ likewise, come last. All but those of targets may be overwritten.
         """
-        lse, mean = zip(*(self._common.merged(softmax) for softmax in self._further), strict=True)
-        return torch.stack(lse, dim=1) - own[:, None], torch.stack(mean, dim=1) - self._own[:, None]
-
-    def drawn(self) -> Tensor:
-        """The target's sum of keys, each less the own one, `(r, d)`."""
-        return torch.addcmul(self.target.value, self.target.mass[:, None], self._own, value=-1.0)
-
-    def entropy(self) -> Tensor:
-        """The normalised entropy of the target `(r,)`."""
-        total = self.target.mass.clamp(min=1)  # ≥ 1, or 0 without candidates
-        entropy = total.log() + math.log(2) * self.target.depth / total
-        uniform = self._candidates.clamp(min=2).to(total).log()
-        return torch.where(self._candidates > 1, (entropy / uniform).clamp(0, 1), 0.0)
-
-    def _meet(
-        self,
-        softmax: RunningSoftmax,
-        scores: Tensor,
-        chunk: Chunk,
-        part: int,
-        values: Values,
-        rows: Tensor | None,
-    ) -> None:
-        """Add values to a softmax in the rows that meet one; `scores (r, c)` are overwritten."""
-        if len(scores):
+        if not any(chunk.met):
+            return
+        scores = self.z @ keys.T
+        for part in (0, *range(2, len(chunk.met)), 1):
+            if not chunk.met[part]:
+                continue
+            at = chunk.rows(part, self.within)
+            if at is not None and not len(at):
+                continue
+            here = scores if at is None else scores[at]
+            if part == 0:
+                tile = (self.near if at is None else self.near[at]) @ keys.T
+            else:
+                tile = here.clone() if part > 1 and at is None else here
             if chunk.mixed[part]:
-                scores += chunk.barrier(part, self.block, rows, scores.dtype)
-            softmax.add(scores, values, rows)
-
-    def _product(self, rows: Tensor, keys: Tensor) -> Tensor:
-        """Inner products `(r, c)`, in the place of the last ones."""
-        size = len(rows) * len(keys)
-        if self._tile.numel() < size:
-            self._tile = rows.new_empty(size)
-        return torch.mm(rows, keys.T, out=self._tile[:size].view(len(rows), len(keys)))
-
-
-def _of(x: Tensor, rows: Tensor | None) -> Tensor:
-    return x if rows is None else x[rows]
+                tile += chunk.barrier(part, self.within, at, tile.dtype)
+            yield part, at, here if part == 0 else tile, tile

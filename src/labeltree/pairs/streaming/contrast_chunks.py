@@ -4,62 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from labeltree.geometry.precision import widen
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.streaming.tiles import blocks
 
-__all__ = ["Chunk", "Values", "queue_chunks"]
+__all__ = ["Chunk", "queue_chunks"]
 
 _AHEAD = 8  # chunks whose labels are compared at once
+_GOLDEN = (5**0.5 - 1) / 2
 _SINGLE_PAIRS = 1 << 19  # pairs of single queries and keys whose relations are held at once
-_PIECES = 16  # keys of one label that are as large a part of a chunk are a piece of their own
-_NEARER = 1.5  # how much nearer keys of a label are to each other where they are a piece
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """The vectors of a chunk: the sum of some is of their differences to a centre, and of as many centres.
-
-    Attributes:
-        pieces: consecutive parts of the chunk, at most twice `_PIECES` and one.
-        apart: `(c, d)` h_j less the centre of its piece.
-        centres: `(G, d)` of the G pieces, float64.
-    """
-
-    pieces: list[slice]
-    apart: Tensor
-    centres: Tensor
-
-    @classmethod
-    def of(cls, vectors: Tensor, chunk: Chunk) -> Values:
-        """The vectors `(c, d)` of a chunk, cut where labels end if that brings them nearer to centres."""
-        if len(chunk.pieces) == 1 or not _are_clusters(vectors, chunk.pieces):
-            centre = vectors.mean(0, keepdim=True)
-            return cls([slice(0, len(vectors))], vectors - centre, widen(centre))
-        centres = torch.stack([vectors[piece].mean(0) for piece in chunk.pieces])
-        apart = torch.empty_like(vectors)
-        for piece, centre in zip(chunk.pieces, centres, strict=True):
-            torch.sub(vectors[piece], centre, out=apart[piece])
-        return cls(chunk.pieces, apart, widen(centres))
-
-    def masses(self, weights: Tensor) -> Tensor:
-        """Sums `(r, G)` of weights `(r, c)` over the pieces."""
-        if len(self.pieces) == 1:
-            return weights.sum(1, keepdim=True)
-        return torch.stack([weights[:, piece].sum(1) for piece in self.pieces], dim=1)
-
-
-def _are_clusters(vectors: Tensor, pieces: list[slice]) -> bool:
-    """Whether two vectors of a piece are nearer to each other than two of different ones, by a sample."""
-    ends = torch.tensor([(piece.start, piece.stop - 1) for piece in pieces], device=vectors.device)
-    one, other = vectors[ends.T]
-    within, across = one - other, one - other.roll(1, 0)
-    return bool(_NEARER * within.norm() < across.norm())
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +26,6 @@ class Chunk:
 
     Attributes:
         keys: `(c,)` indices of the stored keys.
-        pieces: consecutive parts of them; keys of a label that many have are one.
         member: `(P, g, k)` bool, whether the relation of two groups is in the set.
         of_query: `(b,)` the group of each query.
         of_key: `(c,)` the group of each key.
@@ -80,7 +35,6 @@ class Chunk:
     """
 
     keys: Tensor
-    pieces: list[slice]
     member: Tensor
     of_query: Tensor
     of_key: Tensor
@@ -115,7 +69,7 @@ class Chunk:
 
 
 def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -> Iterator[Chunk]:
-    """All stored keys in chunks of at most `size`, those of one label together.
+    """All stored keys in chunks of at most `size`, those of one label in the same chunks as far as can be.
 
     Keys of which more than the label counts, because a query is a view of the same sample or the key itself,
     come last; their groups are single queries and keys.
@@ -134,26 +88,24 @@ def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -
         index = by_label[ahead]
         keys, key_group = _groups(relation.keys, index)
         member = sets[:, PairRelation(queries, keys, offset=None).codes()]
-        cuts = _cuts(key_group, size // _PIECES)
         for part in blocks(len(index), size):
             here = key_group[part]
             few = slice(int(here[0]), int(here[-1]) + 1)
-            ends = [part.start, *(cut for cut in cuts if part.start < cut < part.stop), part.stop]
-            pieces = [slice(start - part.start, end - part.start) for start, end in pairwise(ends)]
-            yield Chunk(index[part], pieces, member[:, :, few], query_group, here - few.start)
+            mixed = _interleaved(len(here), here.device)
+            yield Chunk(index[part][mixed], member[:, :, few], query_group, (here - few.start)[mixed])
     few = max(_SINGLE_PAIRS // max(rows.stop - rows.start, 1), 1)
     for part in blocks(len(by_pair), min(size, few)):
         index = by_pair[part]
         member = sets[:, relation.codes(rows, index)]
-        whole = [slice(0, len(index))]
-        yield Chunk(index, whole, member, of_query, torch.arange(len(index), device=index.device))
+        yield Chunk(index, member, of_query, torch.arange(len(index), device=index.device))
 
 
-def _cuts(labels: Tensor, many: int) -> list[int]:
-    """Where, in sorted labels `(c,)`, one that `many` have begins or ends."""
-    count = torch.unique_consecutive(labels, return_counts=True)[1]
-    end, large = count.cumsum(0), count >= many
-    return sorted({*(end - count)[large].tolist(), *end[large].tolist()})
+def _interleaved(count: int, device: torch.device) -> Tensor:
+    """An order of `count` keys that puts neighbours far apart.
+
+    Keys of one label in a row are nearly equal terms of a sum in a row, which all round the same way.
+    """
+    return (torch.arange(count, dtype=torch.float64) * _GOLDEN).frac().argsort().to(device)
 
 
 def _split(relation: PairRelation, rows: slice) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The state of softmaxes over keys that arrive in chunks."""
+"""The state of softmaxes and of targets over keys that arrive in chunks."""
 
 from __future__ import annotations
 
@@ -8,113 +8,114 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import widen
-from labeltree.pairs.streaming.contrast_chunks import Values
 
-__all__ = ["RunningSoftmax"]
+__all__ = ["RunningSoftmax", "RunningTarget"]
 
 _NOTHING = -2000.0  # 2 to this power is 0 in every floating-point format, and times 0 it is 0
-_PENDING = 32  # chunks whose centres are still to be added up
 
 
 class RunningSoftmax:
-    """For every row i: max a_ij, and sums weighted by w_ij = exp(a_ij − max a_i), over all keys j so far.
-
-    Where a row has met no key its maximum is −∞ and its sums are 0. Vectors are added up as differences to
-    centres, and centres in float64: in tight clusters the mean keys of two softmaxes agree in all but the
-    last digits of float32, which are what the gradient is made of.
+    """max_j a_ij and Σ_j exp(a_ij − max a_i) of every row i, over all keys j so far.
 
     Attributes:
-        top: `(b,)` the maximum, in units of log 2.
-        depth: `(b,)` Σ_j w_ij·(max a_i − a_ij), in units of log 2.
+        top: `(b,)` the maximum, in units of log 2; −∞ where a row has met no key.
 
     Args:
-        rows: `(b, d)`, a tensor of that shape, dtype and device.
-        hard: whether w_ij is 1 where a_ij is the maximum and 0 elsewhere, the limit of low temperatures.
-        spread: whether `depth` is wanted; else it stays 0.
+        rows: `(b,)`, a tensor of that length, dtype and device.
     """
 
-    def __init__(self, rows: Tensor, *, hard: bool = False, spread: bool = False) -> None:
-        self.top = rows.new_full((len(rows),), -torch.inf)
-        self.depth, self._mass = torch.zeros_like(self.top), torch.zeros_like(self.top)
-        self._apart = torch.zeros_like(rows)
-        self._pending: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._sums_top, self._sums = self.top, widen(rows.new_zeros(len(rows), 1 + rows.shape[1]))
-        self._hard, self._spread = hard, spread
+    def __init__(self, rows: Tensor) -> None:
+        self.top = torch.full_like(rows, -torch.inf)
+        self._mass = widen(torch.zeros_like(rows))
 
-    def add(self, scores: Tensor, values: Values, rows: Tensor | None) -> None:
+    def add(self, scores: Tensor, at: Tensor | None) -> None:
+        """Take in the scores `(r, c)` of c ≥ 1 further keys.
+
+        Args:
+            scores: a_ij over log 2, −∞ where a key does not count; overwritten.
+            at: `(r,)` the rows of the scores; None: all.
+        """
+        old, mass = (x if at is None else x[at] for x in (self.top, self._mass))
+        top = torch.maximum(old, scores.amax(1))
+        reached = _finite(top)
+        mass = mass * widen(old - reached).exp2_() + scores.sub_(reached[:, None]).exp2_().sum(1)
+        if at is None:
+            self.top, self._mass = top, mass
+        else:
+            self.top[at], self._mass[at] = top, mass
+
+    def merged(self, other: RunningSoftmax) -> Tensor:
+        """log Σ_j exp(a_ij) `(b,)` over the keys of both, float64."""
+        top = _finite(torch.maximum(self.top, other.top))
+        ours, theirs = (part._mass * widen(part.top - top).exp2_() for part in (self, other))
+        return ((ours + theirs).log2() + top) * math.log(2)
+
+
+class RunningTarget:
+    """The targets z'_ij = exp(a_ij − max a_i) of every row i, over all candidates j so far.
+
+    Attributes:
+        top: `(b,)` the maximum, in units of log 2; −∞ where a row has met no candidate.
+        mass: `(b,)` Σ_j z'_ij.
+        nearest: `(b, d)` Σ_j z'_ij·h_j, where the nearest candidates alone are targets.
+
+    Args:
+        own: `(b,)` similarity to the own key, in units of log 2.
+        width: d, if z'_ij is 1 at the maximum and 0 elsewhere, the limit of low temperatures; else None.
+    """
+
+    def __init__(self, own: Tensor, width: int | None) -> None:
+        self._own, self._hard = own, width is not None
+        self.top, self.mass = torch.full_like(own, -torch.inf), torch.zeros_like(own)
+        self._depth, self._pull, self._count = (torch.zeros_like(own) for _ in range(3))
+        self.nearest = own.new_zeros(len(own), width or 0)
+
+    def add(self, near: Tensor, scores: Tensor, at: Tensor | None, keys: Tensor) -> None:
         """Take in c ≥ 1 further keys.
 
         Args:
-            scores: `(r, c)` a_ij over log 2, −∞ where a key does not count; overwritten.
-            values: the h_j.
-            rows: `(r,)` the rows of the scores; None: all.
+            near: `(r, c)` a_ij over log 2, −∞ where a key is no candidate; overwritten.
+            scores: `(r, c)` the queries' own similarities s_ij over log 2.
+            at: `(r,)` the rows; None: all.
+            keys: `(c, d)` h_j.
         """
-        state = (self.top, self.depth, self._mass, self._apart)
-        old, depth, mass, apart = state if rows is None else tuple(x[rows] for x in state)
-        top = torch.maximum(old, scores.amax(1))
-        reached = torch.where(top == -torch.inf, 0.0, top)
+        state = (self.top, self.mass, self._depth, self._pull, self._count, self.nearest, self._own)
+        old, mass, depth, pull, count, nearest, own = (x if at is None else x[at] for x in state)
+        top = torch.maximum(old, near.amax(1))
+        reached = _finite(top)
+        count = count + (near > -torch.inf).sum(1)
         if self._hard:
-            shrink = (old == top).to(scores.dtype)
-            weights = (scores == reached[:, None]).to(scores.dtype)
+            shrink = (old == top).to(near.dtype)
+            weights = (near == reached[:, None]).to(near.dtype)
+            nearest = shrink[:, None] * nearest + weights @ keys
         else:
-            drop = torch.where(old == -torch.inf, -torch.inf, old - reached)
+            drop = old - reached
             shrink = drop.exp2()
-            behind = scores.sub_(reached[:, None])
-            if self._spread:
-                behind.clamp_(min=_NOTHING)
-                depth = shrink * (depth - drop.clamp(min=_NOTHING) * mass)
-                weights = behind.exp2()
-                depth -= torch.linalg.vecdot(weights, behind)
-            else:
-                weights = torch.exp2(behind, out=behind)
-        masses = values.masses(weights)
-        if self._spread:
-            mass = (mass * shrink).add_(masses.sum(1))
-        apart = apart.mul_(shrink[:, None]).addmm_(weights, values.apart)
-        if rows is None:
-            self.top, self.depth, self._mass, self._apart = top, depth, mass, apart
+            behind = near.sub_(reached[:, None]).clamp_(min=_NOTHING)
+            weights = behind.exp2()
+            depth = shrink * (depth - drop.clamp_(min=_NOTHING) * mass) - torch.linalg.vecdot(weights, behind)
+        mass = shrink * mass + weights.sum(1)
+        pull = shrink * pull + torch.linalg.vecdot(weights, scores - own[:, None])
+        found = (top, mass, depth, pull, count, nearest)
+        if at is None:
+            self.top, self.mass, self._depth, self._pull, self._count, self.nearest = found
         else:
-            self.top = self.top.index_copy(0, rows, top)  # what is pending keeps its own
-            for whole, part in zip(state[1:], (depth, mass, apart), strict=True):
-                whole[rows] = part
-            masses = masses.new_zeros(len(self.top), masses.shape[1]).index_copy_(0, rows, masses)
-        self._pending.append((self.top, masses, values.centres))
-        if len(self._pending) == _PENDING:
-            self._add_pending()
+            for whole, part in zip(state, found, strict=False):
+                whole[at] = part
 
     @property
-    def mass(self) -> Tensor:
-        """`(b,)` Σ_j w_ij, float64."""
-        self._add_pending()
-        return self._sums[:, 0]
+    def pull(self) -> Tensor:
+        """`(b,)` Σ_j z'_ij·(s_ij − s_i0)."""
+        return self._pull * math.log(2)
 
     @property
-    def value(self) -> Tensor:
-        """`(b, d)` Σ_j w_ij·h_j, float64."""
-        self._add_pending()
-        return self._sums[:, 1:] + self._apart
+    def entropy(self) -> Tensor:
+        """`(b,)` normalised entropy of the targets of the queue, see `QueueContrast`."""
+        total = self.mass.clamp(min=1)  # ≥ 1, or 0 without candidates
+        entropy = total.log() + math.log(2) * self._depth / total
+        uniform = self._count.clamp(min=2).log()
+        return torch.where(self._count > 1, (entropy / uniform).clamp(0, 1), 0.0)
 
-    def merged(self, other: RunningSoftmax) -> tuple[Tensor, Tensor]:
-        """Of the keys of both: log Σ_j exp(a_ij) `(b,)`, and the softmax's mean key `(b, d)`; float64."""
-        top = torch.maximum(self.top, other.top)
-        reached = torch.where(top == -torch.inf, 0.0, top)
-        ours, theirs = (widen(part.top - reached).exp2() for part in (self, other))
-        mass = ours * self.mass + theirs * other.mass
-        value = ours[:, None] * self.value + theirs[:, None] * other.value
-        mean = value / torch.where(mass > 0, mass, 1.0)[:, None]
-        return (mass.log2() + top) * math.log(2), mean
 
-    def _add_pending(self) -> None:
-        """Add up the pending masses, and the centres they belong to."""
-        if not self._pending:
-            return
-        tops, masses, centres = zip(*self._pending, strict=True)
-        old = torch.stack([self._sums_top, *tops], dim=1)
-        behind = torch.where(old == -torch.inf, -torch.inf, old - self.top[:, None])
-        share = widen(behind == 0) if self._hard else widen(behind).exp2_()
-        sizes = torch.tensor([x.shape[1] for x in masses], device=old.device)
-        shares = share[:, 1:].repeat_interleave(sizes, dim=1).mul_(torch.cat(masses, dim=1))
-        self._sums *= share[:, :1]
-        self._sums[:, 0] += shares.sum(1)
-        self._sums[:, 1:].addmm_(shares, torch.cat(centres))
-        self._sums_top, self._pending = self.top, []
+def _finite(top: Tensor) -> Tensor:
+    return torch.where(top == -torch.inf, 0.0, top)
