@@ -22,7 +22,7 @@ from labeltree.pairs.implementation import Plan
 from labeltree.pairs.queue_contrast import QueueContrast
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.streaming.contrast_chunks import Chunk, queue_chunks
-from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax, RunningTarget
+from labeltree.pairs.streaming.contrast_softmax import RunningSoftmax, RunningTarget, finite
 from labeltree.pairs.streaming.once import by_hand, once
 from labeltree.pairs.streaming.tiles import blocks
 from labeltree.pairs.streaming.unit import take_to_tangent, unit_rows
@@ -61,6 +61,7 @@ def soft_target_contrast(
             scale=1 / temperature,
             sharpness=1 / target_temperature if target_temperature >= torch.finfo(dtype).tiny else math.inf,
             tile=(plan.tile, plan.tile) if plan.tile else _TILE.get(z.device.type, _LARGE_TILE),
+            keep=plan.keep if queries.requires_grad else 0,
         )
         own = torch.linalg.vecdot(z, near) / temperature
         met = walk.meet(own)
@@ -88,6 +89,7 @@ class _Met:
         pull: `(b,)` Σ_j z'_ij·(s_ij − s_i0).
         entropy: `(b,)` see `QueueContrast`.
         nearest: `(b, d)` Σ_j z'_ij·h_j, where the nearest candidates alone are targets; else empty.
+        tiles: the first of them, as many as are kept for the backward.
     """
 
     top: Tensor
@@ -96,6 +98,26 @@ class _Met:
     pull: Tensor
     entropy: Tensor
     nearest: Tensor
+    tiles: list[_Tile]
+
+
+@dataclass(frozen=True, eq=False)
+class _Tile:
+    """Some queries and a chunk of stored keys.
+
+    Attributes:
+        rows: the r queries.
+        parts: of every set that is met: its number; the rows that meet it, counted within the r, None being
+            all; exponentials `(r, c)` of similarities less `top`, 0 for keys that are not in it; `top (r,)`.
+    """
+
+    rows: slice
+    parts: list[tuple[int, Tensor | None, Tensor, Tensor]]
+
+    @property
+    def bytes(self) -> int:
+        """What it holds, without indices."""
+        return sum(exponentials.nbytes for _, _, exponentials, _ in self.parts)
 
 
 class _OfQueries(torch.autograd.Function):
@@ -129,6 +151,7 @@ class _Walk:
         scale: 1/τ0.
         sharpness: 1/τ of the targets; ∞: the nearest candidates alone.
         tile: queries and stored keys of a tile.
+        keep: bytes of tiles that are kept for the backward.
     """
 
     z: Tensor
@@ -139,6 +162,7 @@ class _Walk:
     scale: float
     sharpness: float
     tile: tuple[int, int]
+    keep: int
 
     def meet(self, own: Tensor) -> _Met:
         """Values of all queries, of which `own (b,)` is s_i0."""
@@ -147,50 +171,54 @@ class _Walk:
         top, lse = rows.new_empty(parts, len(rows)), widen(rows.new_empty(len(rows), parts - 2))
         mass, pull, entropy = (rows.clone() for _ in range(3))
         nearest = torch.zeros_like(self.z) if hard else rows.new_empty(0)
+        tiles: list[_Tile] = []
+        room = self.keep
         for many in blocks(len(rows), _TOGETHER * self.tile[0]):
             walk = [(block, *self._states(own[block.rows], hard)) for block in self._blocks(many)]
             for chunk, keys in self._chunks(many):
                 for block, target, softmaxes in walk:
+                    found = _Tile(block.rows, [])
                     for part, at, scores, near in block.tiles(chunk, keys):
                         if part:
-                            softmaxes[part - 1].add(scores, at)
+                            found.parts.append((part, at, *softmaxes[part - 1].add(scores, at)))
                         else:
-                            target.add(near, scores, at, keys)
+                            found.parts.append((part, at, *target.add(near, scores, at, keys)))
+                    room -= found.bytes
+                    if room >= 0:
+                        tiles.append(found)
             for block, target, (common, *further) in walk:
                 here = block.rows
                 top[0, here], mass[here], pull[here] = target.top, target.mass, target.pull
                 entropy[here] = target.entropy
                 for part, softmax in enumerate((common, *further), start=1):
                     top[part, here] = softmax.top
-                found = torch.stack([common.merged(softmax) for softmax in further], dim=1)
-                lse[here] = found - widen(own[here])[:, None]
+                merged = torch.stack([common.merged(softmax) for softmax in further], dim=1)
+                lse[here] = merged - widen(own[here])[:, None]
                 if hard:
                     nearest[here] = target.nearest
-        return _Met(top, lse, mass, pull, entropy, nearest)
+        return _Met(top, lse, mass, pull, entropy, nearest, tiles)
 
     def pull_back(self, own: Tensor, met: _Met, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> Tensor:
         """The gradient of z `(b, d)` from those of what `_OfQueries` returns."""
         of_parts = self._of_parts(own, met, of_lse, of_pull)
-        reached = torch.where(met.top == -torch.inf, 0.0, met.top)
         of_z, of_near = torch.zeros_like(self.z), of_own.to(torch.float64, copy=True)
-        for many in blocks(len(self.z), _TOGETHER * self.tile[0]):
-            walk = list(self._blocks(many))
-            for chunk, keys in self._chunks(many):
-                for block in walk:
-                    here, weights = block.rows, None
-                    for part, at, scores, near in block.tiles(chunk, keys):
-                        rows = here if at is None else at + here.start
-                        tile = (scores if part else near).sub_(reached[part, rows, None]).exp2_()
-                        tile.mul_(of_parts[part, rows, None])
-                        if weights is None and at is None:
-                            weights = tile
-                            continue
-                        if weights is None:
-                            weights = tile.new_zeros(here.stop - here.start, len(keys))
-                        weights[slice(None) if at is None else at] += tile
-                    if weights is not None:
-                        of_z[here].addmm_(weights, keys)
-                        of_near[here] -= weights.sum(1)
+        for tile, keys in self._tiles(met):
+            weights = None
+            for part, at, exponentials, top in tile.parts:
+                if part == 0 and len(met.nearest):
+                    continue
+                rows = tile.rows if at is None else at + tile.rows.start
+                slope = of_parts[part, rows] * (finite(top) - finite(met.top[part, rows])).exp2()
+                if weights is None and at is None:
+                    weights = exponentials * slope[:, None]
+                    continue
+                if weights is None:
+                    size = tile.rows.stop - tile.rows.start, exponentials.shape[1]
+                    weights = exponentials.new_zeros(size)
+                weights[slice(None) if at is None else at] += exponentials * slope[:, None]
+            if weights is not None:
+                of_z[tile.rows].addmm_(weights, keys)
+                of_near[tile.rows] -= weights.sum(1)
         if len(met.nearest):
             of_z.addcmul_(met.nearest, of_pull[:, None])
             of_near -= met.mass * of_pull
@@ -217,6 +245,28 @@ class _Walk:
     def _chunks(self, many: slice) -> Iterator[tuple[Chunk, Tensor]]:
         for chunk in queue_chunks(self.relation, many, self.sets, self.tile[1]):
             yield chunk, Sphere().project(self.stored.index_select(0, chunk.keys).to(self.z.dtype))
+
+    def _tiles(self, met: _Met) -> Iterator[tuple[_Tile, Tensor]]:
+        """All tiles and their keys `(c, d)`: what was kept, and the others computed anew."""
+        number = 0
+        for many in blocks(len(self.z), _TOGETHER * self.tile[0]):
+            walk = list(self._blocks(many))
+            for chunk, keys in self._chunks(many):
+                for block in walk:
+                    if number < len(met.tiles):
+                        yield met.tiles[number], keys
+                    else:
+                        yield self._tile_again(block, chunk, keys, met.top), keys
+                    number += 1
+
+    @staticmethod
+    def _tile_again(block: _Block, chunk: Chunk, keys: Tensor, top: Tensor) -> _Tile:
+        found = _Tile(block.rows, [])
+        for part, at, scores, near in block.tiles(chunk, keys):
+            here = top[part, block.rows] if at is None else top[part, at + block.rows.start]
+            exponentials = (scores if part else near).sub_(finite(here)[:, None]).exp2_()
+            found.parts.append((part, at, exponentials, here))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

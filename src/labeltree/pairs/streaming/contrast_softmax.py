@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.geometry.precision import widen
 
-__all__ = ["RunningSoftmax", "RunningTarget"]
+__all__ = ["RunningSoftmax", "RunningTarget", "finite"]
 
 _NOTHING = -2000.0  # 2 to this power is 0 in every floating-point format, and times 0 it is 0
 
@@ -28,25 +28,31 @@ class RunningSoftmax:
         self.top = torch.full_like(rows, -torch.inf)
         self._mass = widen(torch.zeros_like(rows))
 
-    def add(self, scores: Tensor, at: Tensor | None) -> None:
+    def add(self, scores: Tensor, at: Tensor | None) -> tuple[Tensor, Tensor]:
         """Take in the scores `(r, c)` of c ≥ 1 further keys.
 
         Args:
             scores: a_ij over log 2, −∞ where a key does not count; overwritten.
             at: `(r,)` the rows of the scores; None: all.
+
+        Returns:
+            Exponentials `(r, c)` less the maximum of their row so far, and that maximum `(r,)`.
         """
         old, mass = (x if at is None else x[at] for x in (self.top, self._mass))
         top = torch.maximum(old, scores.amax(1))
-        reached = _finite(top)
-        mass = mass * widen(old - reached).exp2_() + scores.sub_(reached[:, None]).exp2_().sum(1)
+        reached = finite(top)
+        weights = scores.sub_(reached[:, None]).exp2_()
+        mass = mass * widen(old - reached).exp2_() + weights.sum(1)
         if at is None:
             self.top, self._mass = top, mass
         else:
-            self.top[at], self._mass[at] = top, mass
+            self.top = self.top.index_copy(0, at, top)  # who was given the old one keeps it
+            self._mass[at] = mass
+        return weights, top
 
     def merged(self, other: RunningSoftmax) -> Tensor:
         """log Σ_j exp(a_ij) `(b,)` over the keys of both, float64."""
-        top = _finite(torch.maximum(self.top, other.top))
+        top = finite(torch.maximum(self.top, other.top))
         ours, theirs = (part._mass * widen(part.top - top).exp2_() for part in (self, other))
         return ((ours + theirs).log2() + top) * math.log(2)
 
@@ -70,7 +76,7 @@ class RunningTarget:
         self._depth, self._pull, self._count = (torch.zeros_like(own) for _ in range(3))
         self.nearest = own.new_zeros(len(own), width or 0)
 
-    def add(self, near: Tensor, scores: Tensor, at: Tensor | None, keys: Tensor) -> None:
+    def add(self, near: Tensor, scores: Tensor, at: Tensor | None, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Take in c ≥ 1 further keys.
 
         Args:
@@ -78,11 +84,14 @@ class RunningTarget:
             scores: `(r, c)` the queries' own similarities s_ij over log 2.
             at: `(r,)` the rows; None: all.
             keys: `(c, d)` h_j.
+
+        Returns:
+            Targets `(r, c)` less the maximum of their row so far, and that maximum `(r,)`.
         """
         state = (self.top, self.mass, self._depth, self._pull, self._count, self.nearest, self._own)
         old, mass, depth, pull, count, nearest, own = (x if at is None else x[at] for x in state)
         top = torch.maximum(old, near.amax(1))
-        reached = _finite(top)
+        reached = finite(top)
         count = count + (near > -torch.inf).sum(1)
         if self._hard:
             shrink = (old == top).to(near.dtype)
@@ -100,8 +109,10 @@ class RunningTarget:
         if at is None:
             self.top, self.mass, self._depth, self._pull, self._count, self.nearest = found
         else:
-            for whole, part in zip(state, found, strict=False):
+            self.top = self.top.index_copy(0, at, top)
+            for whole, part in zip(state[1:], found[1:], strict=False):
                 whole[at] = part
+        return weights, top
 
     @property
     def pull(self) -> Tensor:
@@ -117,5 +128,6 @@ class RunningTarget:
         return torch.where(self._count > 1, (entropy / uniform).clamp(0, 1), 0.0)
 
 
-def _finite(top: Tensor) -> Tensor:
+def finite(top: Tensor) -> Tensor:
+    """What to subtract where nothing was met: 0 instead of −∞."""
     return torch.where(top == -torch.inf, 0.0, top)
