@@ -52,20 +52,23 @@ class _PairwiseDistance(torch.autograd.Function):
     ) -> Tensor:
         wide_x, wide_y = widen(x), widen(y)
         y_square = (wide_y * wide_y).sum(1)
+        # |x − y|² ≤ 2|x|² + 2|y|², which may be beyond the answer's type where |x − y| is not
+        far = len(x) > 0 < len(y) and bool(
+            4 * torch.maximum((wide_x * wide_x).sum(1).amax(), y_square.amax()) > torch.finfo(dtype).max
+        )
         distance = torch.empty(len(x), len(y), dtype=dtype, device=x.device)
         differentiable = any(ctx.needs_input_grad)
         slope = torch.empty_like(distance) if differentiable else None
         share = torch.empty_like(distance) if differentiable and x_factor is not None else None
         for rows in _blocks(x, y):
             square = _squared_distances(wide_x[rows], wide_y, y_square, _CLOSE[dtype])
-            # only |x − y|² cancels digits: from here on the answer's precision is enough
-            z = square.to(dtype)
             if x_factor is None or y_factor is None:
-                root = z.sqrt_()
+                root = square.sqrt_().to(dtype) if far else square.to(dtype).sqrt_()
                 if slope is not None:
                     torch.mul(root.reciprocal(), 0.5, out=slope[rows])
                 distance[rows] = root
             else:
+                z = square.to(dtype)  # only |x − y|² cancels digits: from here on the answer's type is enough
                 factors = x_factor[rows].to(dtype)[:, None] * y_factor.to(dtype)
                 z *= factors
                 root = (z + 1.0).sqrt_() * z.sqrt()  # √(z(1 + z)), which could overflow

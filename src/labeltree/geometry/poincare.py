@@ -11,7 +11,7 @@ from torch import Tensor
 from labeltree.geometry.base import Geometry, group_average, group_weights
 from labeltree.geometry.pairwise import pairwise_distance
 from labeltree.geometry.precision import answer_dtype, exact, widen
-from labeltree.geometry.smooth import asinhc, safe_sqrt, squared_norm, tanhc
+from labeltree.geometry.smooth import asinhc, safe_sqrt, squared_norm, tanhc, to_safe_length
 
 __all__ = ["PoincareBall"]
 
@@ -62,6 +62,10 @@ class PoincareBall(Geometry):
         """1 − c|x|² (..., 1), the room up to the boundary; a point outside counts as just inside."""
         return (1.0 - self._c * squared_norm(x)).clamp_min(4 * torch.finfo(x.dtype).eps)
 
+    def _inside(self, x: Tensor) -> Tensor:
+        """`x` (..., d) widened, a point outside the ball moved to its rim."""
+        return _clip_norm(widen(x), 1.0 / math.sqrt(self._c))
+
     def _rescale(self, distance: Tensor) -> Tensor:
         """Scale a distance in the ball of radius 1 to this ball's."""
         return distance / math.sqrt(self._c) if self.scaled else distance
@@ -69,14 +73,14 @@ class PoincareBall(Geometry):
     @exact
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
         """Geodesic distance; the arcosh of Eq. 2 in the form 2·asinh(√z), exact for close points."""
-        u, v = widen(x), widen(y)
+        u, v = self._inside(x), self._inside(y)
         z = self._c * squared_norm(u - v) / (self._room(u) * self._room(v))
         return self._rescale(2.0 * safe_sqrt(z).asinh())[..., 0].to(answer_dtype(x, y))
 
     @exact
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
         root = math.sqrt(self._c)
-        u, v = widen(x), widen(y)
+        u, v = self._inside(x), self._inside(y)
         distance = pairwise_distance(
             root * u, root * v, 1.0 / self._room(u)[:, 0], 1.0 / self._room(v)[:, 0], answer_dtype(x, y)
         )
@@ -171,6 +175,7 @@ class PoincareBall(Geometry):
 
 def _clip_norm(x: Tensor, limit: float) -> Tensor:
     """`x` (..., d) with every longer vector shortened to norm `limit`."""
+    x = x * to_safe_length(x)  # a vector of another factor than 1 is longer than any limit
     square = squared_norm(x)
     long = square > limit * limit
     scale = limit * torch.where(long, square, torch.ones_like(square)).rsqrt()

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["asinhc", "cosine", "safe_sqrt", "sinc", "squared_norm", "tanhc", "unit"]
+__all__ = ["asinhc", "cosine", "safe_sqrt", "sinc", "squared_norm", "tanhc", "to_safe_length", "unit"]
 
 _SERIES_BELOW = 1e-3
+# Entries up to the first have squares that can be summed; the second brings all others there.
+_SAFE = {torch.float32: (2.0**48, 2.0**-72), torch.float64: (2.0**480, 2.0**-560)}
 
 
 def _even(q: Tensor, formula: Callable[[Tensor], Tensor], series: tuple[float, ...]) -> Tensor:
@@ -60,8 +62,18 @@ def squared_norm(x: Tensor) -> Tensor:
     return (x * x).sum(dim=-1, keepdim=True)
 
 
+def to_safe_length(x: Tensor) -> Tensor:
+    """Factors (..., 1) for vectors (..., d) whose squared norm would overflow: a power of 2; 1 for others."""
+    if not x.shape[-1]:
+        return x.new_ones((*x.shape[:-1], 1))
+    limit, factor = _SAFE[x.dtype]
+    largest = x.detach().abs().amax(dim=-1, keepdim=True)  # far faster on a CPU than the norm that it is
+    return torch.where(largest > limit, factor, 1.0).to(x.dtype)
+
+
 def unit(x: Tensor, least: float = 1e-12) -> Tensor:
-    """x/|x|; a vector shorter than `least` becomes 0 with zero gradient."""
+    """x/|x|, of any finite length; a vector shorter than `least` becomes 0 with zero gradient."""
+    x = x * to_safe_length(x)
     square = squared_norm(x)
     zero = square <= least * least
     scale = torch.where(zero, torch.ones_like(square), square).rsqrt()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.losses.reduction import Reduction, reduce_terms
+from labeltree.losses.reduction import Reduction, hide_nothing, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import PairRelation, Similarity, bounded_sum, bounded_terms, denominators, weigh
 
@@ -69,7 +69,8 @@ def bounded_relation_loss(
         detach_bound=detach_bound,
     )
     if small is not None:
-        return reduce_terms(*small, table.term_weight, reduction, relation.shard)
+        loss = reduce_terms(*small, table.term_weight, reduction, relation.shard)
+        return hide_nothing(loss, embeddings, shard=relation.shard)
     count, denominator, statistics = denominators(
         embeddings, relation, geometry, temperature, table.member, want={"least"}, similarity=similarity
     )
@@ -88,7 +89,8 @@ def bounded_relation_loss(
         bound=bound.detach() if detach_bound else bound,
         similarity=similarity,
     )
-    return reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    loss = reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    return hide_nothing(loss, embeddings, shard=relation.shard)
 
 
 def term_bounds(largest: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.losses.classifier import ClassifierLoss
+from labeltree.losses.reduction import hide_nothing
 from labeltree.pairs import gather_rows
 from labeltree.taxonomy import Taxonomy
 
@@ -21,7 +22,7 @@ class CenterLoss(ClassifierLoss):
     The centres are buffers that follow the rule in training, after the loss of a step was taken, and start at
     the origin; no gradient passes through them. With `torch.distributed` they follow the samples of all ranks
     and are the same on each. An inner-node label is as likely as its leaves together and has no centre: it is
-    drawn nowhere and moves none.
+    drawn nowhere and moves none. A centre that would not be finite stays where it is.
 
     Args:
         taxonomy: the tree of the labels.
@@ -82,6 +83,7 @@ class CenterLoss(ClassifierLoss):
         whole = (end - first == 1) & (nodes >= 0)  # labels that are one class
         distance = (features - self.centres[first].to(features.dtype)).square().sum(1)
         loss = self.mean(rows + self.weight / 2 * distance.masked_fill(~whole, 0.0), nodes)
+        loss = hide_nothing(loss, features)
         if self.training:
             self._follow(gather_rows(features[whole]), gather_rows(first[whole]))
         return loss
@@ -91,4 +93,5 @@ class CenterLoss(ClassifierLoss):
         centres = self.centres.to(features.dtype)
         pull = torch.zeros_like(centres).index_add(0, classes, centres[classes] - features)
         count = torch.bincount(classes, minlength=len(centres)).to(features.dtype)
-        self.centres.copy_(centres - self.alpha * pull / (1 + count)[:, None])
+        moved = centres - self.alpha * pull / (1 + count)[:, None]
+        self.centres.copy_(torch.where(moved.isfinite().all(1, keepdim=True), moved, centres))

@@ -11,7 +11,7 @@ from labeltree.geometry import Geometry
 from labeltree.losses.bounded_loss import bounded_relation_loss
 from labeltree.losses.depth_weights import DepthWeights, depth_weights
 from labeltree.losses.published import published_depth_losses
-from labeltree.losses.reduction import Reduction
+from labeltree.losses.reduction import Reduction, hide_nothing
 from labeltree.losses.relation_loss import RelationLoss, relation_loss
 from labeltree.losses.table import Undecided, depth_table
 from labeltree.pairs import Similarity, relation_space
@@ -136,7 +136,7 @@ class DepthwiseLoss(RelationLoss):
         losses = losses * (self.temperature / self.base_temperature)
         if self.constrained:
             losses = _running_max(losses)
-        return (losses * table.term_weight).sum()
+        return hide_nothing((losses * table.term_weight).sum(), embeddings)
 
 
 def _running_max(losses: Tensor) -> Tensor:

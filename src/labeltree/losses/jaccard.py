@@ -8,7 +8,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.ratings import RatingRelation, check_ratings
-from labeltree.losses.reduction import Reduction, reduce_terms
+from labeltree.losses.reduction import Reduction, hide_nothing, reduce_terms
 from labeltree.losses.relation_loss import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
 from labeltree.pairs import Similarity, masked_logsumexp, pair_statistics, relation_space, union_batch, weigh
@@ -112,4 +112,5 @@ class JaccardSupConLoss(RelationLoss):
         denominator = masked_logsumexp(statistics.lse[:, None, :], table.member)
         row = statistics.weight[:, None] * denominator - statistics.weighted_sum[:, None]
         share = weigh(statistics.count, table.share)
-        return reduce_terms(row, share, table.term_weight, self.reduction, relation.shard)
+        loss = reduce_terms(row, share, table.term_weight, self.reduction, relation.shard)
+        return hide_nothing(loss, embeddings, shard=relation.shard)

@@ -12,13 +12,16 @@ __all__ = ["labelled_mean"]
 def labelled_mean(rows: Tensor, labelled: Tensor, *, over_ranks: bool = False) -> Tensor:
     """The mean over labelled rows; exactly 0, connected to the graph, where there is none.
 
+    NaN where any row is NaN or infinite, labelled or not.
+
     Args:
         rows: `(n,)` losses of the rows.
         labelled: `(n,)` bool.
         over_ranks: the value is that of the union of all ranks' rows, and the gradient is scaled so that the
             mean over ranks, which DDP takes, is the union's. All ranks must then call this.
     """
-    total, count = rows.masked_fill(~labelled, 0.0).sum(), labelled.sum()
+    hidden = (rows.detach().masked_fill(labelled, 0.0) * 0).sum()
+    total, count = rows.masked_fill(~labelled, 0.0).sum() + hidden, labelled.sum()
     ranks = num_ranks() if over_ranks else 1
     if ranks == 1:
         return total / count.clamp(min=1)

@@ -13,6 +13,7 @@ from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
+from labeltree.losses.reduction import hide_nothing
 from labeltree.pairs import (
     Similarity,
     gather_rows,
@@ -127,7 +128,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         with torch.autocast(embeddings.device.type, enabled=False):
             points = self._points(embeddings)
             if not self.training:
-                return self._loss(points, nodes, ranks=1)
+                return hide_nothing(self._loss(points, nodes, ranks=1), points)
             placed = self.geometry.project(embeddings.detach())
             everywhere, all_nodes = gather_rows(placed), gather_rows(nodes)
             started = self.start(everywhere, all_nodes)
@@ -136,7 +137,7 @@ class LevelAwareMarginLoss(NodePrototypes):
             loss = self._loss(points, nodes, ranks=num_ranks())
             if self.update == "after":
                 self.follow(everywhere, all_nodes, but=started)
-        return loss
+        return hide_nothing(loss, points)
 
     def _points(self, embeddings: Tensor) -> Tensor:
         """What distances are taken of: points of the geometry, or embeddings where directions alone count."""

@@ -19,7 +19,8 @@ _ROWS = 4096  # that are looked at together
 class NodePrototypes(nn.Module):
     """One point per inner node of depth 1 … L − 1, moved towards the mean of its samples at every step.
 
-    The base of losses that measure against such points; it has no `forward` of its own.
+    The base of losses that measure against such points; it has no `forward` of its own. A prototype whose
+    samples hold NaN or infinity in a step stays where it is, or unseen.
 
     Args:
         taxonomy: the tree; prototypes are kept for its inner nodes, the root excluded.
@@ -113,8 +114,7 @@ class NodePrototypes(nn.Module):
         """
         new = torch.zeros_like(self.seen)
         for rows, present, index in self._groups(nodes, but=self.seen):
-            self._write(present, self._space.group_means(points[rows], index, len(present)))
-            new[present] = True
+            new[present] = self._write(present, self._space.group_means(points[rows], index, len(present)))
         self.seen |= new
         return new
 
@@ -149,7 +149,11 @@ class NodePrototypes(nn.Module):
                 present, index = torch.unique(groups[wanted], return_inverse=True)
                 yield wanted.nonzero()[:, 0], present, index
 
-    def _write(self, nodes: Tensor, points: Tensor) -> None:
+    def _write(self, nodes: Tensor, points: Tensor) -> Tensor:
+        """Move prototypes to points, those that are finite; whether each is, `(m,)`."""
         if self.renormalise:
             points = self.geometry.project(points)
-        self.prototypes[nodes] = points.to(self.prototypes.dtype)
+        points = points.to(self.prototypes.dtype)
+        finite = points.isfinite().all(1)
+        self.prototypes[nodes] = torch.where(finite[:, None], points, self.prototypes[nodes])
+        return finite

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.pairs import own_rows
 
-__all__ = ["Reduction", "check_reduction", "reduce_terms"]
+__all__ = ["Reduction", "check_reduction", "hide_nothing", "reduce_terms"]
 
 Reduction = Literal["valid", "all", "pairs", "sum", "none"]
 
@@ -64,3 +64,21 @@ def reduce_terms(
     elif reduction == "all":
         per_term = per_term / max(len(row), 1)
     return (per_term * term_weight).sum()
+
+
+def hide_nothing(loss: Tensor, *given: Tensor, shard: slice | None = None) -> Tensor:
+    """The loss, NaN where what was given holds NaN or infinity, also in rows that the loss does not use.
+
+    Args:
+        loss: a scalar, or `(n,)`, a loss for each row, of which only those of such rows become NaN.
+        given: tensors `(n, d)`.
+        shard: the rows of `given` that the losses `(n,)` are of; None: all.
+    """
+    for x in given:
+        nothing = x.detach() * 0
+        if loss.dim():
+            nothing = nothing.sum(1) if shard is None else nothing[shard].sum(1)
+        else:
+            nothing = nothing.sum()
+        loss = loss + nothing.to(loss.dtype)
+    return loss

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import check_batch, follow_device
-from labeltree.losses.reduction import Reduction, check_reduction, reduce_terms
+from labeltree.losses.reduction import Reduction, check_reduction, hide_nothing, reduce_terms
 from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
@@ -65,7 +65,8 @@ def relation_loss(
         scale=table.scale,
         similarity=similarity,
     )
-    return reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    loss = reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    return hide_nothing(loss, embeddings, shard=relation.shard)
 
 
 class RelationLoss(nn.Module):

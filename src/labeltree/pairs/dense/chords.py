@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from labeltree.geometry.precision import answer_dtype, widen
-from labeltree.geometry.smooth import squared_norm, unit
+from labeltree.geometry.smooth import squared_norm, to_safe_length, unit
 from labeltree.pairs.streaming.once import by_hand
 
 __all__ = ["nearest_chords"]
@@ -41,9 +41,12 @@ class _Chords(torch.autograd.Function):
     def forward(ctx: Any, points: Tensor, prototypes: Tensor, groups: list[slice], own: Tensor) -> Tensor:
         dtype = answer_dtype(points, prototypes)
         x, c = widen(points), unit(widen(prototypes))
+        factor = to_safe_length(x)
+        x = x * factor
         length = squared_norm(x)
         inverse = length.masked_fill_(length <= _LEAST_NORM**2, torch.inf).rsqrt_()
-        x = x * inverse  # bit by bit what `unit` gives: of equal vectors the chord is 0
+        x = x.mul_(inverse)  # bit by bit what `unit` gives: of equal vectors the chord is 0
+        inverse = inverse * factor
         square = torch.addmm((x * x).sum(1)[:, None] + (c * c).sum(1), x, c.T, alpha=-2.0)
         others = square.scatter(1, own, torch.inf)
         column = torch.cat([own, *(others[:, g].argmin(1, True).add_(g.start) for g in groups)], 1)

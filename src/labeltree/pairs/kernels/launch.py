@@ -10,6 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from labeltree.geometry.smooth import to_safe_length
 from labeltree.pairs.kernels.layout import Side
 from labeltree.pairs.precision import HALVES
 
@@ -98,6 +99,7 @@ def vectors(given: Tensor, unit: Tensor, side: Side, how: Settings) -> Vectors:
         rows = unit.float()
         inverse = torch.ones_like(rows[:, 0])
     else:
+        given = given * to_safe_length(given.float()).to(given.dtype)  # a power of 2, so that it is exact
         rows = given.to(how.dtype)
         if interpreted():  # cannot multiply bfloat16
             rows = rows.float()

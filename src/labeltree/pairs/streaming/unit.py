@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from labeltree.geometry.smooth import to_safe_length
 from labeltree.pairs.streaming.tiles import blocks
 
 __all__ = ["take_to_tangent", "unit_rows", "working_dtype"]
@@ -22,9 +23,11 @@ def unit_rows(z: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """z/|z| `(n, d)` and 1/|z| `(n, 1)`, the rows in the given order; without graph."""
     u = z.detach() if order is None else z.detach()[order]
     u = u.to(working_dtype(z))
+    factor = to_safe_length(u)
+    u = u * factor if order is None else u.mul_(factor)
     norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)
     inverse = norm.masked_fill_(norm <= _LEAST_NORM, torch.inf).reciprocal_()
-    return u * inverse if order is None else u.mul_(inverse), inverse
+    return u.mul_(inverse), inverse * factor
 
 
 def take_to_tangent(of_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
