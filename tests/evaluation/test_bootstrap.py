@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm, t
 
-from labeltree.evaluation.statistics import Bootstrap, GroupSums, draw_counts, number_groups
+from labeltree.evaluation.statistics import (
+    Bootstrap,
+    GroupSums,
+    Partition,
+    RatioColumns,
+    Resampling,
+    agreement_intervals,
+    draw_counts,
+    number_groups,
+)
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -183,3 +192,65 @@ def test_only_groups_drawn_as_a_whole_cover_correlated_samples(count: int, size:
     groups = np.repeat(np.arange(count), size)
     assert 0.92 <= _coverage(values, 0.0, groups) <= 0.98
     assert _coverage(values, 0.0) < 0.75, "the simulation must show what ignoring groups does"
+
+
+def ends_around(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> int:
+    """Check that intervals are whole and hold their estimates, and count them."""
+    known = ~np.isnan(low)
+    assert (known == ~np.isnan(high)).all()
+    assert not np.isnan(value[known]).any()
+    assert (low[known] <= value[known]).all()
+    assert (value[known] <= high[known]).all()
+    return int(known.sum())
+
+
+def test_an_estimate_beyond_the_draws_is_held() -> None:
+    """Four groups, some of which do not count in a run: the estimate is the largest of all draws."""
+    nan = np.nan
+    values = np.array([[nan, 0.412], [0.553, 0.753], [0.22, 0.32], [0.709, nan]])[..., None]
+    weights = np.array([[0.0, 0.0], [30.0, 1.0], [30.0, 5.0], [1.0, 30.0]])[..., None]
+    for seed in range(40):
+        bootstrap = Bootstrap(GroupSums.of(values, None, weights), resamples=20, seed=seed)
+        found = bootstrap.interval([1.0, -1.0], method="percentile")
+        assert ends_around(found.value, found.low, found.high) == 1
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_one_group_that_agrees_has_no_interval(right: float) -> None:
+    """Half of one was given: an end from the exact binomial, and none from the draws."""
+    found = Bootstrap(GroupSums.of(np.full((9, 1, 1), right), np.zeros(9, dtype=np.int64))).interval()
+    assert found.value.tolist() == [right]
+    assert np.isnan([found.low, found.high, found.error]).all()
+
+
+def test_every_interval_holds_its_estimate() -> None:
+    """Small tables of many kinds: few groups, shares near 0 and 1, much missing, uneven weights."""
+    rng = np.random.default_rng(0)
+    held = 0
+    for number in range(250):
+        n = int(rng.integers(2, 20))
+        shape = (n, 2, 6)
+        values = (rng.random(shape) < rng.choice([0.02, 0.5, 0.98])).astype(float)
+        if number % 3 == 1:
+            values = rng.random(shape)
+        elif number % 3 == 2:
+            values = np.round(rng.standard_cauchy(shape), 1)
+        values[rng.random(shape) < rng.choice([0.0, 0.3, 0.8])] = np.nan
+        groups = None if number % 2 else rng.integers(-1, int(rng.integers(1, 6)), n)
+        weights = None if number % 5 else rng.choice([0.0, 1.0, 30.0], shape)
+        confidence = float(rng.choice([0.5, 0.8, 0.95, 0.99]))
+        bootstrap = Bootstrap(GroupSums.of(values, groups, weights), resamples=40, seed=number)
+        for contrast, method in (([1.0, 0.0], "bca"), ([1.0, -1.0], "percentile"), ([0.5, 0.5], "bca")):
+            found = bootstrap.interval(contrast, confidence=confidence, method=method)
+            held += ends_around(found.value, found.low, found.high)
+        resampling = Resampling(40, confidence=confidence, seed=number)
+        columns, size = rng.integers(0, 4, n), int(rng.integers(1, 6))
+        group = rng.integers(0, size, n)
+        shares = np.clip(np.nan_to_num(values[:, 0, 0]), 0, 1)
+        ratios = RatioColumns.of(columns, group, shares, np.ones(n), (4, size), [(np.arange(4), np.ones(4))])
+        for value, ends in zip(ratios.values, ratios.ends(resampling, np.ones(4, dtype=bool)), strict=True):
+            held += ends_around(value, ends[0], ends[1])
+        partition = Partition.of(columns, rng.integers(0, 3, n), group, size)
+        _, agreed = agreement_intervals([partition, partition], [[0, 1]], resampling)
+        held += ends_around(agreed.value, agreed.low, agreed.high)
+    assert held > 3000

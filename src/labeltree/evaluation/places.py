@@ -12,6 +12,9 @@ from labeltree.evaluation.protocol_result import ProtocolResult
 __all__ = ["Place", "write_intervals"]
 
 
+_ROUNDING = 1e-9
+
+
 class Place(NamedTuple):
     """Where a number stands in a `ProtocolResult`.
 
@@ -27,11 +30,16 @@ class Place(NamedTuple):
 
 
 def write_intervals(result: ProtocolResult, found: Mapping[Place, Bounds]) -> ProtocolResult:
-    """Put intervals into a result, those that are defined of numbers that it has, and return it."""
+    """Put intervals into a result, those that are defined of numbers that it has, and return it.
+
+    A number and the estimate of its interval may be added up in another order: the ends make room for it.
+    """
     for place, ends in found.items():
         number = _number(result, place)
         if number is None or math.isnan(number) or math.isnan(sum(ends)):
             continue
+        if abs(number - min(max(number, ends[0]), ends[1])) <= _ROUNDING:
+            ends = (min(ends[0], number), max(ends[1], number))
         kind, name, at = place
         if kind == "scores":
             result.intervals[name] = ends

@@ -52,6 +52,9 @@ def interval_ends(
 ) -> Interval:
     """The intervals of `Bootstrap.interval`, which says whose they are, from draws of any kind.
 
+    Every interval holds its estimate. That of a few groups, or of a ratio that loses its denominator in some
+    draws, may be the last of the draws or beyond: then the end moves there, which only widens the interval.
+
     Args:
         draws: ``(R, m)`` the metrics of each draw, NaN where one is not defined.
         value: ``(m,)`` the metrics of the samples.
@@ -71,12 +74,12 @@ def interval_ends(
         skew = np.zeros_like(value) if acceleration is None else acceleration
         ends = [_quantiles(draws, _adjusted(bias, skew, side * reach)) for side in (-1.0, 1.0)]
         error = widening * _deviation(draws)
-    low, high = ends
-    unsure = np.isnan(value) | (groups < 2)
-    low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
+    low, high = np.minimum(ends[0], value), np.maximum(ends[1], value)
     if np.any(share):
         exact = _of_one_mind(value, low, high, draws, groups if agreeing is None else agreeing, tail)
         low, high = (np.where(share, *pair) for pair in zip(exact, (low, high), strict=True))
+    unsure = np.isnan(value) | (groups < 2)
+    low, high, error = (np.where(unsure, np.nan, part) for part in (low, high, error))
     return Interval(value, low, high, error)
 
 
