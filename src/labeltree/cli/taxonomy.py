@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from labeltree.cli.taxonomy_from_wordnet import add_from_wordnet, from_wordnet
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from labeltree.taxonomy import AnyTaxonomy
     from labeltree.taxonomy.projection import ProjectionRule
 
@@ -18,25 +20,25 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
-        "column per depth, a text file with one a/b/c path a line, Newick, nested folders, or a data set's "
-        "name. Edges may give a child several parents: such a DAG can be shown, checked, evaluated on, and "
-        "projected to a tree to train on.",
+        "column per depth, a text file with one a/b/c path a line, Newick, nested folders, a table of images "
+        "or texts with labels, or a data set's name. Edges may give a child several parents: such a DAG can "
+        "be shown, checked, evaluated on, and projected to a tree to train on.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
         "show", help="draw it as an indented tree", description="Draw a taxonomy as a tree."
     )
-    show.add_argument("taxonomy", help="a file, a folder or the name of a data set")
+    show.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
     show.add_argument("--depth", type=int, help="draw only this deep")
     show.add_argument(
         "--children", type=int, default=20, help="draw at most so many children of a node (default 20)"
     )
     check = actions.add_parser("check", help="say what is unusual about it", description="Check a taxonomy.")
-    check.add_argument("taxonomy", help="a file, a folder or the name of a data set")
+    check.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
     convert = actions.add_parser(
         "convert", help="write it in another form", description="Convert a taxonomy."
     )
-    convert.add_argument("taxonomy", help="a file, a folder or the name of a data set")
+    convert.add_argument("taxonomy", help="a file, a folder, a table or the name of a data set")
     convert.add_argument("out", help="the file to write: .json, .csv, or for a tree also .yaml, .txt, .nwk")
     project = actions.add_parser(
         "project",
@@ -58,12 +60,15 @@ def run(arguments: list[str]) -> None:
     if options.action == "from-wordnet":
         from_wordnet(options)
         return
-    taxonomy = _open(options.taxonomy)
+    from labeltree.taxonomy import Taxonomy
+
+    taxonomy, nodes = _open(options.taxonomy)
     if options.action == "show":
         print(taxonomy.render(max_depth=options.depth, max_children=options.children))
     elif options.action == "check":
         print(repr(taxonomy))
-        print("\n".join(f"- {line}" for line in taxonomy.check()) or "nothing unusual")
+        found = taxonomy.check(nodes) if isinstance(taxonomy, Taxonomy) else taxonomy.check()
+        print("\n".join(f"- {line}" for line in found) or "nothing unusual")
     elif options.action == "project":
         _project(taxonomy, options.rule, options.out)
     else:
@@ -86,13 +91,17 @@ def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
         print(f"{lost} {'node' if lost == 1 else 'nodes'} on no chosen path fell out")
 
 
-def _open(name: str) -> AnyTaxonomy:
-    from labeltree.data import folder_taxonomy, list_datasets, open_source
+def _open(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
+    """The taxonomy, and the labels of the samples where there are samples."""
+    from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
     from labeltree.taxonomy import load_taxonomy
 
     path = Path(name)
     if path.is_dir():
-        return folder_taxonomy(path)
+        return folder_labels(path)
     if not path.exists() and name in list_datasets():
-        return open_source(name).taxonomy
-    return load_taxonomy(path)
+        source = open_source(name)
+        return source.taxonomy, source.nodes
+    if is_data_table(path):
+        return table_labels(path)
+    return load_taxonomy(path), None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from labeltree.data import DataSummary
     from labeltree.training.recipe import Recipe
 
 USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config FILE] [settings]"
@@ -61,7 +63,9 @@ def run(arguments: list[str]) -> None:
     recipe = _with_whole_paths(parser.recipe(settings))
     path = Path(recipe.data)
     out = Path(options.out) if options.out else Path("runs") / (path.name if path.is_dir() else path.stem)
-    folder = train(recipe, out, progress_bar=not options.quiet)
+    folder = train(
+        recipe, out, progress_bar=not options.quiet, on_data=_tell_warnings if options.quiet else _tell
+    )
     if not is_first_rank():
         return
     history = folder.read_history()
@@ -72,6 +76,15 @@ def run(arguments: list[str]) -> None:
         f"{best[f'val_{recipe.monitor}']:.4f}\n"
         f"run folder: {folder.path}\nnext: labeltree evaluate {folder.path}"
     )
+
+
+def _tell(summary: DataSummary) -> None:
+    print(f"{summary}\n", flush=True)
+
+
+def _tell_warnings(summary: DataSummary) -> None:
+    for warning in summary.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _with_whole_paths(recipe: Recipe) -> Recipe:

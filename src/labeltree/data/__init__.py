@@ -42,7 +42,7 @@ from labeltree.data.fetching.word_vectors import glove_file
 from labeltree.data.fetching.wordnet import fetch_wordnet, wordnet_folder
 from labeltree.data.folds import hold_out_fold, make_folds
 from labeltree.data.layout import Inventory, check_layout
-from labeltree.data.opening import open_source
+from labeltree.data.opening import open_source, with_missing_labels
 from labeltree.data.progress import ProgressLine
 from labeltree.data.registry import (
     DatasetEntry,
@@ -56,16 +56,19 @@ from labeltree.data.registry import (
 )
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.sources.adapters import from_dataset
-from labeltree.data.sources.folders import folder_taxonomy
+from labeltree.data.sources.folders import folder_labels, folder_taxonomy
 from labeltree.data.sources.listed import open_listed
+from labeltree.data.sources.tables import column_names, is_data_table, table_labels
 from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics
 from labeltree.data.stores import ArrayStore, MappedStore
+from labeltree.data.summary import DataSummary, SplitSummary, summarize
 from labeltree.data.tokens import TokenStore
 from labeltree.data.views import TextViews, ViewGenerator
 
 __all__ = [
     "ArrayStore",
+    "DataSummary",
     "DatasetEntry",
     "ImageStore",
     "Inventory",
@@ -75,6 +78,7 @@ __all__ = [
     "ProgressLine",
     "Published",
     "Source",
+    "SplitSummary",
     "TextViews",
     "TokenStore",
     "ViewGenerator",
@@ -86,6 +90,7 @@ __all__ = [
     "cifar_100_deep_taxonomy",
     "cifar_100_taxonomy",
     "cifar_toy_taxonomy",
+    "column_names",
     "cub_taxonomy",
     "data_home",
     "debtags_taxonomy",
@@ -94,6 +99,7 @@ __all__ = [
     "fetch_emoji",
     "fetch_weights",
     "fetch_wordnet",
+    "folder_labels",
     "folder_taxonomy",
     "from_dataset",
     "get_dataset",
@@ -103,6 +109,7 @@ __all__ = [
     "imagenet_32_taxonomy",
     "imagenet_graph",
     "imagenet_taxonomy",
+    "is_data_table",
     "list_datasets",
     "make_folds",
     "make_splits",
@@ -130,5 +137,8 @@ __all__ = [
     "register_download",
     "register_reader",
     "split_by_group",
+    "summarize",
+    "table_labels",
+    "with_missing_labels",
     "wordnet_folder",
 ]

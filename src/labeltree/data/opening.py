@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from labeltree.data.images.files import OnError
 from labeltree.data.layout import require_files
@@ -16,8 +19,9 @@ from labeltree.data.sources.folders import open_folder
 from labeltree.data.sources.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["open_source"]
+__all__ = ["open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -27,6 +31,7 @@ def open_source(
     channels: int | None = None,
     taxonomy: Taxonomy | str | Path | None = None,
     data_path: str | Path | None = None,
+    missing_labels: Sequence[str] | str | None = None,
     on_error: OnError = "raise",
     cache: bool | None = None,
     image_column: Sequence[str] | str | None = None,
@@ -46,6 +51,8 @@ def open_source(
         channels: 1 or 3; None = as the data set has them.
         taxonomy: A taxonomy, or its file, for folders and tables.
         data_path: Where a named data set lies; None = in the cache folder.
+        missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
+            their samples have the label above, or none.
         on_error: ``raise`` or ``skip`` unreadable images. Skipping is decided when opening: it never
             changes which samples an epoch sees.
         cache: Keep decoded images in the cache folder; None = if there is room.
@@ -85,38 +92,66 @@ def open_source(
     if name in list_datasets():
         if taxonomy is not None:
             raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
-        return _open_named(name, data_path, image_size, channels, on_error, cache, progress)
+        named = _open_named(name, data_path, image_size, channels, on_error, cache, progress)
+        return with_missing_labels(named, missing_labels or ())
     if data_path is not None:
         raise DataError(
             f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or take "
             "a name of 'labeltree data list'"
         )
+    settings: dict[str, Any] = {
+        "image_size": image_size,
+        "channels": channels,
+        "taxonomy": taxonomy,
+        "missing_labels": missing_labels or (),
+        "on_error": on_error,
+        "cache": cache,
+        "progress": progress,
+    }
     if path.is_dir():
-        return open_folder(
-            path,
-            image_size=image_size,
-            channels=channels,
-            taxonomy=taxonomy,
-            on_error=on_error,
-            cache=cache,
-            progress=progress,
-        )
+        return with_missing_labels(open_folder(path, **settings), missing_labels or ())
     if path.suffix.lower() in TABLE_SUFFIXES:
-        return open_table(
-            path,
-            image_size=image_size,
-            channels=channels,
-            taxonomy=taxonomy,
-            on_error=on_error,
-            cache=cache,
-            progress=progress,
-            **{column: value for column, value in columns.items() if value is not None},
-        )
+        chosen = {column: value for column, value in columns.items() if value is not None}
+        return with_missing_labels(open_table(path, **settings, **chosen), missing_labels or ())
     if path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
     near = difflib.get_close_matches(name, list_datasets(), 1)
     hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
     raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
+
+
+def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
+    """The same samples without the classes of these names, whose labels become missing.
+
+    Args:
+        source: The samples.
+        names: Of classes at any depth, in upper or lower case (``unknown``), or paths (``mammal/other``) of
+            single ones. The label of their samples becomes the node above, or missing.
+
+    Raises:
+        TaxonomyError: If no class is left.
+    """
+    missing = MissingNames(names)
+    tree, mapping, why = missing.without(source.taxonomy)
+    for name in (why[node] for node in source.nodes.tolist() if node > 0):
+        if name is not None:
+            missing.found[name] += 1
+    known = {name: source.missing_labels.get(name, 0) + count for name, count in missing.found.items()}
+    aspects, trees = source.aspects, []
+    for number, taxonomy in enumerate(source.aspect_taxonomies):
+        kept, moved, _ = missing.without(taxonomy)
+        trees.append(kept)
+        if aspects is not None:
+            column = torch.where(aspects[:, number] > 0, moved[aspects[:, number]], aspects[:, number])
+            aspects = torch.cat([aspects[:, :number], column[:, None], aspects[:, number + 1 :]], dim=1)
+    return dataclasses.replace(
+        source,
+        taxonomy=tree,
+        nodes=torch.where(source.nodes > 0, mapping[source.nodes], source.nodes),
+        aspect_taxonomies=tuple(trees),
+        aspects=aspects,
+        missing_labels={**source.missing_labels, **known},
+    )
 
 
 def _open_named(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -58,6 +58,11 @@ class Source:
             is hidden from training; None where nothing is decided.
         files: File of each row of the store, where there are files.
         texts: Text of each row; None where there are none. A source has images, texts or both.
+        columns: Of a table: which of its columns were taken as ``images``, ``texts``, ``labels``, ``groups``,
+            ``split`` and ``aspects``.
+        missing_labels: Names of classes that stand for missing labels, and how many samples each took its
+            label, or the finer part of it.
+        notes: What was decided when the data were read, and what else would be possible, in sentences.
         aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
         aspects: Those labels ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing; None where
             there are no aspects.
@@ -78,6 +83,9 @@ class Source:
     aspects: Tensor | None = None
     ratings: Tensor | None = None
     texts: Sequence[str] | None = None
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing_labels: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.nodes)

@@ -55,6 +55,11 @@ class RunFolder:
         return self.path / "training_taxonomy.json"
 
     @property
+    def data(self) -> Path:
+        """What the data hold: samples, classes and groups of each split, columns, warnings (JSON)."""
+        return self.path / "data.json"
+
+    @property
     def samples(self) -> Path:
         """Which sample is in which split: the instances, nodes and splits that the run used."""
         return self.path / "samples.npz"

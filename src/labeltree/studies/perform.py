@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labeltree.data import Source
+from labeltree.data import DataSummary, Source
 from labeltree.errors import OtherSettingsError
 from labeltree.evaluation import evaluate
 from labeltree.lock import LOCK, lock_folder
@@ -36,14 +36,18 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
     """
     recipe = study.recipe(task.method, task.settings, task.seed)
     try:
-        folder = train(recipe, runs / task.name, progress_bar=progress_bar)
+        folder = train(recipe, runs / task.name, progress_bar=progress_bar, on_data=_keep)
     except OtherSettingsError:
         _set_aside(runs / task.name)
-        folder = train(recipe, runs / task.name, progress_bar=progress_bar)
+        folder = train(recipe, runs / task.name, progress_bar=progress_bar, on_data=_keep)
     with folder.locked():
         if task.measured:
             _measure_run(study, folder, task.digest(study))
         _let_go(folder)
+
+
+def _keep(_: DataSummary) -> None:
+    """Every run of a study has the same data, and keeps what was said of them."""
 
 
 def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from labeltree.taxonomy.placeholders import placeholder_sentences
 from labeltree.taxonomy.review import count_of, leaf_count, places, ragged, repeated
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def review_graph(dag: TaxonomyDAG) -> list[str]:
         leaf_count(dag), _several_parents(dag), _needless_edges(dag), _single_children(dag), ragged(dag),
         repeated(dag),
     )  # fmt: skip
-    return [sentence for sentence in findings if sentence]
+    return [*(sentence for sentence in findings if sentence), *placeholder_sentences(dag)]
 
 
 def _several_parents(dag: TaxonomyDAG) -> str:

@@ -4,8 +4,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import placeholder_sentences
 
 if TYPE_CHECKING:
     from labeltree.taxonomy.graph import TaxonomyDAG
@@ -14,10 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["count_of", "leaf_count", "places", "ragged", "repeated", "review"]
 
 
-def review(tree: "Taxonomy") -> list[str]:
+def review(tree: "Taxonomy", nodes: Tensor | None = None) -> list[str]:
     """All warnings, one sentence per kind of finding; see `Taxonomy.check`."""
     findings = (leaf_count, _flat, _single_root_child, _single_children, ragged, repeated, _look_alikes)
-    return [sentence for finding in findings if (sentence := finding(tree))]
+    sentences = [sentence for finding in findings if (sentence := finding(tree))]
+    return [*sentences, *placeholder_sentences(tree, nodes)]
 
 
 def leaf_count(tree: "Taxonomy | TaxonomyDAG") -> str:

@@ -83,13 +83,16 @@ class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
         parents = [-1, *mapping[self.parent[stays][1:]].tolist()]
         return type(self)([self.names[node] for node in kept], parents), mapping
 
-    def check(self) -> list[str]:
+    def check(self, nodes: Tensor | None = None) -> list[str]:
         """Warnings about what may be unintended, one sentence each.
 
         Among them: nodes with a single child, leaves at different depths, names that occur more than once,
-        siblings whose names look alike, a single leaf.
+        siblings whose names look alike, a single leaf, classes called ``unknown`` and the like.
+
+        Args:
+            nodes: labels of samples ``(n,)``, to say how many are of a class called ``unknown``.
         """
-        return review(self)
+        return review(self, nodes)
 
     def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
         """The tree as indented text, one line a node; what is left out is counted.

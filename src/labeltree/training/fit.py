@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
-from labeltree.data import ProgressLine
+from labeltree.data import DataSummary, ProgressLine, summarize
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.models import check_encoder, misfits, normalises_by_batch
 from labeltree.processes import Terminated, end_with_parent
@@ -35,6 +36,7 @@ from labeltree.training.version_record import VersionRecord
 __all__ = ["is_first_rank", "train"]
 
 _FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
+_log = logging.getLogger("labeltree.data")
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
@@ -45,6 +47,7 @@ def train(
     callbacks: list[Callback] | None = None,
     progress_bar: bool = True,
     every_n_steps: int | None = None,
+    on_data: Callable[[DataSummary], object] | None = None,
 ) -> RunFolder:
     """Train what the recipe says into a run folder, or continue the run that is there.
 
@@ -57,6 +60,8 @@ def train(
         callbacks: further Lightning callbacks.
         progress_bar: show one.
         every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
+        on_data: is given what the data hold and what cannot be measured on them, before training begins; None
+            = warnings are logged.
 
     Raises:
         RunError: if the folder holds a run with another recipe or on other samples.
@@ -69,7 +74,9 @@ def train(
         _end_with_first_rank()
     writes = is_first_rank() and not folder.encoder.is_file()  # a finished run is only looked at
     with folder.locked() if writes else nullcontext():
-        return _train(recipe, folder, list(callbacks or []), progress_bar, every_n_steps)
+        return _train(
+            recipe, folder, list(callbacks or []), progress_bar, every_n_steps, on_data or _log_warnings
+        )
 
 
 def _train(
@@ -78,6 +85,7 @@ def _train(
     hooks: list[Callback],
     progress_bar: bool,
     every_n_steps: int | None,
+    on_data: Callable[[DataSummary], object],
 ) -> RunFolder:
     known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
     _check_settings(folder, known.differences(recipe, but=LEFT_OPEN))
@@ -91,6 +99,9 @@ def _train(
     _check_settings(folder, settle(known, source).differences(settle(recipe, source)))
     if folder.encoder.is_file():
         return folder
+    summary = summarize(source)
+    if is_first_rank():
+        on_data(summary)
     trainee = prepare(recipe, source)
     use_known_features(trainee, progress)
     _tell_of_chunks(trainee.module)
@@ -106,7 +117,7 @@ def _train(
         compile_encoders(trainee.module, trainer.strategy.root_device)
     begun = False
     if is_first_rank():
-        begun = begin_run(folder, recipe, trainee.source, trainee.labels)
+        begun = begin_run(folder, recipe, trainee.source, trainee.labels, summary)
     last = folder.last_checkpoint
     if last.is_file():
         _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
@@ -174,6 +185,11 @@ def _end_with_first_rank() -> None:
     first = os.environ.get(_FIRST_RANK)
     if first is not None:
         end_with_parent(int(first))
+
+
+def _log_warnings(summary: DataSummary) -> None:
+    for warning in summary.warnings:
+        _log.warning("%s: %s", summary.name, warning)
 
 
 def _tell_of_chunks(module: RepresentationModule) -> None:

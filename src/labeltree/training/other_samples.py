@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from labeltree.data import Source, get_dataset, list_datasets, open_source
+from labeltree.data import Source, column_names, get_dataset, list_datasets, open_source
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.training.recipe import Recipe
 from labeltree.training.trainee import Trainee
@@ -61,8 +61,13 @@ def open_other(
             **shape,
             data_path=_folder_of(recipe, spec) if data_path is None else data_path,
             taxonomy=None if named or own_labels or (unlabelled and _has_folders(spec)) else taxonomy,
+            missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
             on_error="skip",
-            **({} if named or own_labels or Path(spec).is_dir() else _columns(recipe, unlabelled)),
+            **(
+                {}
+                if named or own_labels or Path(spec).is_dir()
+                else _columns(trainee, Path(spec), unlabelled)
+            ),
         )
     except TaxonomyError as error:
         if unlabelled:
@@ -84,10 +89,15 @@ def open_other(
     return source if alike else _without_aspects(source)
 
 
-def _columns(recipe: Recipe, unlabelled: bool) -> dict[str, Any]:
+def _columns(trainee: Trainee, path: Path, unlabelled: bool) -> dict[str, Any]:
     """The columns of a table to be embedded: it need not have those that only training reads."""
-    columns = recipe.table.columns | {"aspect_columns": None, "group_column": None}
-    return columns | ({"label_columns": []} if unlabelled else {})
+    columns = trainee.module.recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    if unlabelled:
+        return columns | {"label_columns": []}
+    depths = trainee.source.columns.get("labels", ())
+    if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
+        columns["label_columns"] = list(depths)  # those that training found to nest
+    return columns
 
 
 def _without_aspects(source: Source) -> Source:

@@ -28,6 +28,8 @@ class Recipe:
         data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, where the data do not bring their own.
         table: which columns are what, where the data are a table.
+        missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth:
+            their samples have the label above, or none.
         coarsen: training sees labels down to this depth only; validation and test keep the finest.
         train_taxonomy: a taxonomy file to train on instead of the data's own, which stays that of validation
             and test; labels are matched by name.
@@ -115,6 +117,7 @@ class Recipe:
     data_path: str | None = None
     taxonomy: str | None = None
     table: TableRecipe = field(default_factory=TableRecipe)
+    missing_labels: list[str] | str | None = None
     coarsen: int | None = None
     train_taxonomy: str | None = None
     taxonomy_noise: float = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.data import Source
+from labeltree.data import DataSummary, Source
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -18,8 +18,11 @@ from labeltree.training.recipe import Recipe
 __all__ = ["abandon_run", "begin_run", "check_labels", "check_samples"]
 
 
-def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: TrainingLabels) -> bool:
-    """Write the taxonomies, which sample is in which split, and last the recipe: from then on it is a run.
+def begin_run(
+    folder: RunFolder, recipe: Recipe, source: Source, labels: TrainingLabels, summary: DataSummary
+) -> bool:
+    """Write the taxonomies, what the data hold, which sample is in which split, and last the recipe: from
+    then on it is a run.
 
     A run that has begun is checked instead.
 
@@ -34,6 +37,7 @@ def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: Trainin
     source.taxonomy.save(folder.taxonomy)
     if recipe.train_taxonomy is not None or recipe.taxonomy_noise:
         labels.taxonomy.save(folder.training_taxonomy)
+    folder.write_json(folder.data, summary.to_dict())
     with atomic_write(folder.samples) as temporary:
         np.savez(temporary, allow_pickle=False, **_samples(source))
     recipe.save(folder.recipe)
@@ -42,7 +46,14 @@ def begin_run(folder: RunFolder, recipe: Recipe, source: Source, labels: Trainin
 
 def abandon_run(folder: RunFolder) -> None:
     """Take back what `begin_run` has written."""
-    for file in (folder.recipe, folder.samples, folder.training_taxonomy, folder.taxonomy, folder.versions):
+    for file in (
+        folder.recipe,
+        folder.samples,
+        folder.data,
+        folder.training_taxonomy,
+        folder.taxonomy,
+        folder.versions,
+    ):
         file.unlink(missing_ok=True)
 
 

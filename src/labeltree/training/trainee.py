@@ -9,6 +9,7 @@ import torch
 
 from labeltree.data import Source, hold_out_fold, make_splits, open_source
 from labeltree.data.progress import Progress
+from labeltree.errors import DataError
 from labeltree.models import (
     AdaptedEncoder,
     Encoder,
@@ -54,10 +55,16 @@ def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Sour
         image_size=recipe.image_size,
         taxonomy=recipe.taxonomy,
         channels=recipe.channels,
+        missing_labels=recipe.missing_labels,
         on_error=recipe.on_error,
         progress=progress,
         **recipe.table.columns,
     )
+    if recipe.missing_labels and not any(source.missing_labels.values()):
+        names = " or ".join(repr(name) for name in source.missing_labels)
+        raise DataError(
+            f"no label of '{recipe.data}' is called {names}; leave missing_labels out, or correct it"
+        )
     if recipe.fold is not None:
         source = hold_out_fold(source, recipe.fold, recipe.seed)
     return make_splits(

@@ -16,9 +16,11 @@ from labeltree.data.progress import Progress, silent
 from labeltree.data.source import SPLITS, Source
 from labeltree.data.sources.foreign import ForeignItems, class_names, foreign_items
 from labeltree.data.sources.foreign_images import ForeignImages, open_foreign_images
+from labeltree.data.sources.table_labels import cut_label
 from labeltree.data.sources.tables import SPLIT_NAMES
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["from_dataset"]
 
@@ -33,6 +35,7 @@ def from_dataset(
     group: Any = None,
     split: str | None = None,
     classes: Sequence[str] | None = None,
+    missing_labels: Sequence[str] | str = (),
     name: str = "dataset",
     image_size: int | None = None,
     channels: int | None = None,
@@ -57,6 +60,8 @@ def from_dataset(
         group: Column of what may not part between splits.
         split: Of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
         classes: Names of the numbers that are labels; None = those that the data set has.
+        missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is
+            missing anyway.
         name: Of the source.
         image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
         channels: 1 or 3; None = 1 if all are gray, else 3.
@@ -101,7 +106,8 @@ def from_dataset(
         for column in (*label_columns, image_column, text_column, group):
             if column is not None and column not in items.columns:
                 raise DataError(f"there is no column {column!r} in {_listed(items)}")
-    taxonomy, nodes = _label(parts, label_columns, taxonomy, classes)
+    missing = MissingNames(missing_labels)
+    taxonomy, nodes = _label(parts, label_columns, taxonomy, classes, missing)
     n = len(nodes)
     store, readable = None, torch.arange(n)
     if image_column is not None:
@@ -121,6 +127,7 @@ def from_dataset(
         else grouped([v for items in parts.values() for v in items.values(group)]),
         split=splits if any(split_of.values()) else None,
         texts=None if text_column is None else _texts(parts, text_column),
+        missing_labels=missing.found,
     )
     return everything.subset(readable)
 
@@ -154,24 +161,25 @@ def _label(
     columns: Sequence[Any],
     taxonomy: Taxonomy | None,
     classes: Sequence[str] | None,
+    missing: MissingNames,
 ) -> tuple[Taxonomy, Tensor]:
     """The taxonomy, made of the labels if there is none, and the node of every sample."""
     names = [
         [
-            name
+            name if name is not None and name.strip() else None
             for items in parts.values()
             for name in class_names(items.values(c), classes or items.classes(c))
         ]
         for c in columns
     ]
     if len(columns) == 1 and taxonomy is not None:
-        return taxonomy, taxonomy.encode(names[0])
+        return taxonomy, taxonomy.encode([name and cut_label(name, missing) for name in names[0]])
     paths: list[tuple[str, ...] | None] = []
     for row, path in enumerate(zip(*names, strict=True)):
         given = [part for part in path if part is not None]
         if None in path[: len(given)]:
             raise DataError(f"item {row} has a gap in its labels, {path}; only the finest may be missing")
-        paths.append(tuple(given) or None)
+        paths.append(missing.cut(given) or None)
     made = taxonomy or Taxonomy.from_paths(sorted({path for path in paths if path}))
     return made, made.encode(paths)
 

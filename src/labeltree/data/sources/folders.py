@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import OnError
@@ -17,8 +20,9 @@ from labeltree.data.source import Source, printable
 from labeltree.data.sources.listed import open_listed
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["folder_taxonomy", "open_folder"]
+__all__ = ["folder_labels", "folder_taxonomy", "open_folder"]
 
 _SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val"}
 _SPLIT_NAMES |= {"test": "test", "testing": "test"}
@@ -42,6 +46,7 @@ def open_folder(
     image_size: int | None = None,
     channels: int | None = None,
     taxonomy: Taxonomy | None = None,
+    missing_labels: Sequence[str] | str = (),
     on_error: OnError = "raise",
     cache: bool | None = None,
     progress: Progress | None = None,
@@ -58,6 +63,8 @@ def open_folder(
         image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
         channels: 1 or 3; None = 1 if all are gray, else 3.
         taxonomy: If given, folders are looked up in it: by their path, or by their own name.
+        missing_labels: Names of folders that are no classes, such as ``unknown``: the label of their images
+            is the folder above, or missing.
         on_error: ``raise`` or ``skip`` unreadable images.
         cache: Keep decoded images in the cache folder; None = if there is room.
         progress: Is told how decoding proceeds.
@@ -68,10 +75,12 @@ def open_folder(
     """
     top = Path(os.path.abspath(root))
     found, folders, split = _images_and_folders(top)
+    missing = MissingNames(missing_labels)
+    found = [_Found(image.path, missing.cut(image.folders)) for image in found]
     if taxonomy is None:
-        taxonomy = _taxonomy(folders, root)
+        taxonomy = _taxonomy(folders, root, missing)
     by_folder = {path: _node(taxonomy, path, top) for path in {image.folders for image in found}}
-    return open_listed(
+    source = open_listed(
         printable(top.name),
         top,
         [os.path.relpath(image.path, top) for image in found],
@@ -84,18 +93,29 @@ def open_folder(
         cache=cache,
         progress=progress,
     )
+    return dataclasses.replace(source, missing_labels=missing.found)
 
 
 def folder_taxonomy(root: str | Path) -> Taxonomy:
     """The taxonomy that `open_folder` gives a folder of images; no image is read."""
-    _, folders, _ = _images_and_folders(Path(os.path.abspath(root)))
-    return _taxonomy(folders, root)
+    return folder_labels(root)[0]
 
 
-def _taxonomy(folders: list[tuple[str, ...]], root: str | Path) -> Taxonomy:
+def folder_labels(root: str | Path) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels ``(n,)`` that `open_folder` gives a folder of images; no image is read."""
+    top = Path(os.path.abspath(root))
+    found, folders, _ = _images_and_folders(top)
+    taxonomy = _taxonomy(folders, root, MissingNames(()))
+    return taxonomy, torch.tensor([_node(taxonomy, image.folders, top) for image in found])
+
+
+def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: MissingNames) -> Taxonomy:
     if not folders:
         raise DataError(f"the images of '{root}' lie in no folders below it; folders are the labels")
-    return Taxonomy.from_paths(folders)
+    labels = dict.fromkeys(path[: missing.place(path)[0]] for path in folders)
+    if not any(labels):
+        raise DataError(f"all folders of '{root}' are among missing_labels: no class is left")
+    return Taxonomy.from_paths(label for label in labels if label)
 
 
 def _images_and_folders(

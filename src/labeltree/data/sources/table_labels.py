@@ -16,14 +16,13 @@ from labeltree.data.sources.columns import cells_of, find_column
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import split_path
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, MissingNames, plain_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TableAspects", "find_label_columns", "label_nodes", "table_aspects"]
+__all__ = ["TableAspects", "cut_label", "label_nodes", "table_aspects"]
 
-_LABEL_COLUMNS = ("label", "class", "category", "node")
-_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often written with 4.0 for 4
 
 
@@ -42,28 +41,16 @@ class TableAspects:
     ratings: Tensor | None = None
 
 
-def find_label_columns(table: pa.Table, path: Path, chosen: Sequence[str] | str | None) -> list[str]:
-    """The columns of the labels, coarse to fine: the chosen ones, or those with a usual name."""
-    if isinstance(chosen, str):
-        chosen = [chosen]
-    if chosen is not None:
-        if not chosen:
-            raise DataError("label_columns is empty; it must name one column, or one per depth")
-        return [find_column(table, path, column, (), "labels", "label_columns") for column in chosen]
-    numbered = {
-        int(match[1]): column
-        for column in table.column_names
-        if (match := _PER_DEPTH.fullmatch(column)) is not None
-    }
-    if numbered:
-        return [numbered[depth] for depth in sorted(numbered)]
-    return [find_column(table, path, None, _LABEL_COLUMNS, "labels", "label_columns")]
-
-
 def label_nodes(
-    table: pa.Table, path: Path, columns: Sequence[str], taxonomy: Taxonomy | None
+    table: pa.Table,
+    path: Path,
+    columns: Sequence[str],
+    taxonomy: Taxonomy | None,
+    missing: MissingNames | None = None,
 ) -> tuple[Taxonomy, Tensor]:
     """The taxonomy of the labels in the columns, unless it is given, and the node of every row ``(n,)``.
+
+    Labels end before a name that is among the missing ones, which count the rows.
 
     Raises:
         DataError: If a row has a gap, or there are no labels.
@@ -75,11 +62,15 @@ def label_nodes(
     else:
         cells = cells_of(table, path, columns[0])
         codes = cells.codes
-        labels = cells.texts if taxonomy is not None else [split_path(text) for text in cells.texts]
+        labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
+    if missing is not None and missing.names:
+        rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
+        labels = [cut_label(label, missing, count) for label, count in zip(labels, rows, strict=True)]
     try:
         if taxonomy is None:
             if not any(labels):
-                raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is empty")
+                what = "empty or among missing_labels" if missing is not None and missing.names else "empty"
+                raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is {what}")
             taxonomy = Taxonomy.from_paths(dict.fromkeys(label for label in labels if label))
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
@@ -87,7 +78,24 @@ def label_nodes(
     return taxonomy, torch.cat([nodes, nodes.new_full((1,), -1)])[torch.from_numpy(codes)]
 
 
-def table_aspects(table: pa.Table, path: Path, columns: Sequence[str] | str | None) -> TableAspects:
+def _path(text: str) -> tuple[str, ...]:
+    """The names of a path; ``n/a`` is one name."""
+    return (text,) if plain_name(text) in PLACEHOLDERS else split_path(text)
+
+
+def cut_label(label: Any, missing: MissingNames, rows: int = 1) -> Any:
+    """What is left of a label, a name or a path of names; None if nothing is."""
+    path = _path(label) if isinstance(label, str) else label
+    left = missing.cut(path, rows)
+    return label if len(left) == len(path) else left or None
+
+
+def table_aspects(
+    table: pa.Table,
+    path: Path,
+    columns: Sequence[str] | str | None,
+    missing: MissingNames | None = None,
+) -> TableAspects:
     """A taxonomy and labels from each of the columns, and ratings where they are numbers.
 
     A cell is a name or a path ``a/b``, or empty. A column in which all finest names are whole numbers, as in
@@ -102,12 +110,12 @@ def table_aspects(table: pa.Table, path: Path, columns: Sequence[str] | str | No
     if not columns:
         return TableAspects()
     found = [find_column(table, path, column, (), "an aspect", "aspect_columns") for column in columns]
-    labelled = [label_nodes(table, path, [column], None) for column in found]
+    labelled = [label_nodes(table, path, [column], None, missing) for column in found]
     taxonomies = tuple(taxonomy for taxonomy, _ in labelled)
     nodes = torch.stack([column for _, column in labelled], dim=1)
     numbers = [_ratings(taxonomy, column) for taxonomy, column in labelled]
-    missing = torch.full((table.num_rows,), -1)
-    ratings = [missing if column is None else column for column in numbers]
+    absent = torch.full((table.num_rows,), -1)
+    ratings = [absent if column is None else column for column in numbers]
     some = any(column is not None for column in numbers)
     return TableAspects(taxonomies, nodes, torch.stack(ratings, dim=1) if some else None)
 

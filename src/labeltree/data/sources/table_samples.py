@@ -19,7 +19,7 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TableSamples", "joined", "table_samples"]
+__all__ = ["TableSamples", "joined", "sample_columns", "table_samples"]
 
 Array = np.ndarray[Any, Any]
 _IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path")
@@ -39,6 +39,9 @@ class TableSamples:
         files: Absolute path of each sample's image; None where there are no images.
         texts: Text of each sample; None where there are no texts.
         alike: Equal for samples of the same image, or of the same text where there are no images ``(n,)``.
+        image_columns: That were taken.
+        text_column: That was taken.
+        notes: Which others might have been, in sentences.
     """
 
     rows: Array
@@ -46,6 +49,9 @@ class TableSamples:
     files: list[str] | None
     texts: list[str] | None
     alike: Array
+    image_columns: tuple[str, ...] = ()
+    text_column: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def table_samples(
@@ -61,7 +67,7 @@ def table_samples(
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
-    images, text = _columns(table, path, image_column, text_column)
+    images, text = sample_columns(table, path, image_column, text_column)
     cells = [cells_of(table, path, column) for column in images]
     words = None if text is None else cells_of(table, path, text)
     there = np.ones(table.num_rows, bool)
@@ -83,7 +89,24 @@ def table_samples(
     elif words is not None:
         alike = words.codes[rows]
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
-    return TableSamples(rows, instances, files, texts, alike)
+    notes = [] if image_column or text_column else _also_possible(table, images, text)
+    return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes))
+
+
+def _also_possible(table: pa.Table, images: list[str], text: str | None) -> list[str]:
+    """Columns with a usual name that were not taken."""
+    notes = []
+    for usual, taken, option in (
+        (_IMAGE_COLUMNS, images, "image_column"),
+        (_TEXT_COLUMNS, [text] if text else [], "text_column"),
+    ):
+        others = [c for c in table.column_names if c.lower() in usual and c not in taken]
+        for other in others:
+            and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
+            notes.append(
+                f"the column '{other}' is not read; to read it, set --table.{option} {other}{and_images}"
+            )
+    return notes
 
 
 def joined(*keys: Array) -> Array | None:
@@ -121,7 +144,7 @@ def joined(*keys: Array) -> Array | None:
     return place[code]
 
 
-def _columns(
+def sample_columns(
     table: pa.Table, path: Path, image_column: Sequence[str] | str | None, text_column: str | None
 ) -> tuple[list[str], str | None]:
     """The columns of the images, and that of the texts: those named, else one with a usual name."""

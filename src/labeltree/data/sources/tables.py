@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,18 @@ from labeltree.data.images.files import OnError
 from labeltree.data.progress import Progress
 from labeltree.data.source import SPLITS, Source
 from labeltree.data.sources.columns import cells_of, find_column, read_table
+from labeltree.data.sources.label_columns import LabelColumns, find_label_columns
 from labeltree.data.sources.listed import open_listed
-from labeltree.data.sources.table_labels import find_label_columns, label_nodes, table_aspects
-from labeltree.data.sources.table_samples import TableSamples, joined, table_samples
-from labeltree.errors import DataError
+from labeltree.data.sources.table_labels import label_nodes, table_aspects
+from labeltree.data.sources.table_samples import TableSamples, joined, sample_columns, table_samples
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.placeholders import MissingNames
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SPLIT_NAMES", "TABLE_SUFFIXES", "open_table"]
+__all__ = ["SPLIT_NAMES", "TABLE_SUFFIXES", "column_names", "is_data_table", "open_table", "table_labels"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
@@ -41,6 +44,7 @@ def open_table(
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
+    missing_labels: Sequence[str] | str = (),
     on_error: OnError = "raise",
     cache: bool | None = None,
     progress: Progress | None = None,
@@ -60,9 +64,10 @@ def open_table(
             path, file, filename, … Of several columns, each image of a row is a sample with the row's
             label; a row needs one image, its other cells may be empty.
         text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
-        label_columns: One column, or one per depth, coarse to fine; None = label (or class, category,
-            node), or depth1, depth2, … An empty cell is a missing label, empty finer cells make it an inner
-            node. With a ``taxonomy``, an empty list leaves all labels out.
+        label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
+            class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
+            `find_label_columns`. An empty cell is a missing label, empty finer cells make it an inner node.
+            With a ``taxonomy``, an empty list leaves all labels out.
         aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
             or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
             ratings too.
@@ -70,6 +75,8 @@ def open_table(
             Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
             of their own, rows with the same text.
         split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
+            label ends before them, so that it is missing or the node above.
         on_error: ``raise`` or ``skip`` unreadable images and rows without an image or a text.
         cache: Keep decoded images in the cache folder; None = if there is room.
         progress: Is told how decoding proceeds.
@@ -83,28 +90,41 @@ def open_table(
     if not table.num_rows:
         raise DataError(f"the table '{where}' has no rows")
     samples = table_samples(table, where, image_column, text_column, on_error)
+    missing = MissingNames(missing_labels)
+    taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
+    labels = LabelColumns([])
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         nodes = torch.full((table.num_rows,), -1)
     else:
-        labels = find_label_columns(table, where, label_columns)
-        taxonomy, nodes = label_nodes(table, where, labels, taxonomy)
-    aspects = table_aspects(table, where, aspect_columns)
-    split = _split(table, where, split_column)
+        others = {column for columns in taken.values() for column in columns}
+        labels = find_label_columns(
+            table, where, label_columns, others, taken["groups"], nest=taxonomy is None
+        )
+        taxonomy, nodes = label_nodes(table, where, labels.columns, taxonomy, missing)
+    aspects = table_aspects(table, where, taken["aspects"], missing)
+    split = _split(table, where, taken["split"])
     rows = torch.from_numpy(samples.rows)
     columns: dict[str, Any] = {
         "nodes": nodes[rows],
         "taxonomy": taxonomy,
         "instances": torch.from_numpy(samples.instances),
-        "groups": _groups(table, where, group_column, samples, split is not None),
+        "groups": _groups(table, where, taken["groups"], samples, split is not None),
         "split": None if split is None else split[samples.rows],
         "aspect_taxonomies": aspects.taxonomies,
         "aspects": None if aspects.nodes is None else aspects.nodes[rows],
         "ratings": None if aspects.ratings is None else aspects.ratings[rows],
         "texts": samples.texts,
     }
+    found: dict[str, Any] = {
+        "columns": {
+            kind: names for kind, names in {**taken, "labels": tuple(labels.columns)}.items() if names
+        },
+        "missing_labels": missing.found,
+        "notes": (*samples.notes, *labels.notes),
+    }
     if samples.files is None:
-        return Source(name=where.stem, store=None, rows=torch.arange(len(rows)), **columns)
-    return open_listed(
+        return Source(name=where.stem, store=None, rows=torch.arange(len(rows)), **columns, **found)
+    source = open_listed(
         where.stem,
         where.parent,
         samples.files,
@@ -115,29 +135,86 @@ def open_table(
         progress=progress,
         **columns,
     )
+    return dataclasses.replace(source, **found)
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of a table's columns; [] for a file that is none."""
+    return read_table(path).column_names if path.suffix.lower() in TABLE_SUFFIXES and path.is_file() else []
+
+
+def is_data_table(path: Path) -> bool:
+    """Whether a file is a table of images or texts with labels, and not one of a taxonomy."""
+    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
+        return False
+    table = read_table(path)
+    if {"child", "parent"} <= {name.lower() for name in table.column_names}:
+        return False
+    try:
+        table_labels(path)
+    except (DataError, TaxonomyError):
+        return False
+    return True
+
+
+def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels of the rows ``(n,)`` that `open_table` gives a table; no image is read.
+
+    Raises:
+        DataError: If there is no column of images or texts, or of labels.
+        TaxonomyError: If they form no tree.
+    """
+    table = read_table(path)
+    images, text = sample_columns(table, path, None, None)
+    taken = {*images, *([] if text is None else [text])}
+    return label_nodes(table, path, find_label_columns(table, path, None, taken).columns, None)
+
+
+def _taken(
+    table: pa.Table,
+    path: Path,
+    samples: TableSamples,
+    aspects: Sequence[str] | str | None,
+    group: str | None,
+    split: str | None,
+) -> dict[str, tuple[str, ...]]:
+    """The columns of everything but the labels."""
+
+    def named(column: str | None, usual: str, what: str, option: str) -> tuple[str, ...]:
+        if column is None and usual not in table.column_names:
+            return ()
+        return (find_column(table, path, column or usual, (), what, option),)
+
+    chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
+    return {
+        "images": samples.image_columns,
+        "texts": () if samples.text_column is None else (samples.text_column,),
+        "groups": named(group, "group", "groups", "group_column"),
+        "split": named(split, "split", "splits", "split_column"),
+        "aspects": tuple(
+            find_column(table, path, column, (), "an aspect", "aspect_columns") for column in chosen
+        ),
+    }
 
 
 def _groups(
-    table: pa.Table, path: Path, column: str | None, samples: TableSamples, has_splits: bool
+    table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
 ) -> Tensor | None:
     """What never parts: rows of a group, images of a row, and samples that are the same image or text."""
     keys = [samples.rows]
     # A short text may well stand on both sides of a split that somebody made; a file should not.
     if samples.files is not None or not has_splits:
         keys.append(samples.alike)
-    if column is not None or "group" in table.column_names:
-        column = find_column(table, path, column or "group", (), "groups", "group_column")
-        keys.append(cells_of(table, path, column).codes[samples.rows])
+    keys += [cells_of(table, path, column).codes[samples.rows] for column in columns]
     groups = joined(*keys)
     return None if groups is None else torch.from_numpy(groups)
 
 
-def _split(table: pa.Table, path: Path, column: str | None) -> np.ndarray[Any, Any] | None:
+def _split(table: pa.Table, path: Path, columns: Sequence[str]) -> np.ndarray[Any, Any] | None:
     """The split of every row."""
-    if column is None and "split" not in table.column_names:
+    if not columns:
         return None
-    column = find_column(table, path, column or "split", (), "splits", "split_column")
-    cells = cells_of(table, path, column)
+    cells = cells_of(table, path, columns[0])
     splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
     for split, text in zip(splits, cells.texts, strict=True):
         if split not in SPLITS:

@@ -1,0 +1,266 @@
+"""Which columns of a table are its labels: those named, those numbered, or a usual name and what nests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.data.images.decode import EXTENSIONS
+from labeltree.data.sources.columns import Cells, cells_of, find_column, usual_column
+from labeltree.errors import DataError
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, plain_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LabelColumns", "find_label_columns"]
+
+Array = np.ndarray[Any, Any]
+_USUAL = ("label", "class", "category", "node")
+_PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
+_MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
+_FLAGS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
+# Columns with such a word in their name say where a sample comes from, not what it is.
+_ORIGIN = re.compile(
+    "id|ids|uid|uuid|guid|key|index|number|patient|subject|person|lesion|user|author|customer|session|visit|"
+    "encounter|slide|scan|study|series|camera|photographer|device|site|hospital|cent(re|er)|source|url|link|"
+    "file|filename|path|date|time|year|month|day|sku|ean|barcode|lot|batch|fold|split|set|subset|partition|"
+    "sex|gender|age|group"
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
+_LONG = 60  # characters; longer cells are texts
+_NEARLY = 0.9
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """The columns of the labels, coarse to fine, and what else would be possible, in sentences."""
+
+    columns: list[str]
+    notes: tuple[str, ...] = ()
+
+
+def find_label_columns(
+    table: pa.Table,
+    path: Path,
+    chosen: Sequence[str] | str | None,
+    taken: Collection[str] = (),
+    groups: Collection[str] = (),
+    nest: bool = True,
+) -> LabelColumns:
+    """The columns of the labels: the chosen ones, or those with a usual name.
+
+    Columns that are numbered (``depth1``, ``depth2``) are a label together. Otherwise the label is the first
+    column with a usual name, and the columns that nest with it are further depths: each value of the finer
+    column occurs with one value of the coarser one. Numbers, dates, yes and no, long texts, values that
+    hardly ever occur twice, and columns whose name says where a sample comes from (``patient_id``) are no
+    labels unless they are chosen, nor is what is finer than a column ``label``.
+
+    Args:
+        table: The table.
+        path: Of the table, for errors.
+        chosen: By the user, coarse to fine; None = find them.
+        taken: Columns that are something else.
+        groups: Those of them that are groups; they may be labels, too, if they are chosen.
+        nest: Look for columns that nest; else the one with the usual name is all.
+
+    Raises:
+        DataError: If there is none.
+    """
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if chosen is not None:
+        if not chosen:
+            raise DataError("label_columns is empty; it must name one column, or one per depth")
+        return LabelColumns(
+            [find_column(table, path, column, (), "labels", "label_columns") for column in chosen]
+        )
+    numbered = {
+        int(match[1]): column
+        for column in table.column_names
+        if (match := _PER_DEPTH.fullmatch(column)) is not None and column not in taken
+    }
+    if numbered:
+        return LabelColumns([numbered[depth] for depth in sorted(numbered)])
+    base = usual_column(table, _USUAL)
+    if base is None:
+        raise _no_label(table, path, taken)
+    return _nested(table, path, base, taken, groups) if nest else LabelColumns([base])
+
+
+class _Column:
+    """A column as a candidate for labels."""
+
+    def __init__(self, name: str, cells: Cells) -> None:
+        self.name = name
+        self.texts = cells.texts
+        self.codes = cells.codes
+        plain = [plain_name(text) for text in cells.texts]
+        vague = np.array([text in PLACEHOLDERS or text in REMAINDERS for text in plain] + [True])
+        self.known = ~vague[cells.codes]
+        """Rows with a name that can lie in one place only: ``other`` lies below every parent."""
+
+    @cached_property
+    def is_label(self) -> bool:
+        """Whether its values may be classes."""
+        texts = self.texts
+        counts = np.bincount(self.codes[self.codes >= 0], minlength=1)
+        return (
+            len(texts) > 1
+            and 2 * counts[counts > 1].sum() >= counts.sum()
+            and not all(_MEASURED.fullmatch(text) for text in texts)
+            and not {text.lower() for text in texts} <= _FLAGS
+            and sum(map(len, texts)) <= _LONG * len(texts)
+            and not any(Path(text).suffix.lower() in EXTENSIONS for text in texts[:20])
+        )
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether its name says where a sample comes from."""
+        return any(_ORIGIN.fullmatch(word.lower()) for word in _WORD.findall(self.name))
+
+
+def _strays(finer: _Column, coarser: _Column) -> tuple[int, list[str]]:
+    """How many values the finer column has where both have one, and those with several coarser values."""
+    rows = finer.known & coarser.known
+    pairs = np.unique(np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1)
+    values, counts = np.unique(pairs[0], return_counts=True)
+    return len(values), [finer.texts[code] for code in values[counts > 1].tolist()]
+
+
+def _lies_in(finer: _Column, coarser: _Column) -> bool:
+    """Whether each value of one column lies in one value of the other, which has fewer, without gaps."""
+    values, strays = _strays(finer, coarser)
+    rows = finer.known & coarser.known
+    fewer = len(np.unique(coarser.codes[rows]))
+    gaps = (finer.codes >= 0) & (coarser.codes < 0)
+    return not strays and 1 < fewer < values < rows.sum() and not gaps.any()
+
+
+def _candidates(table: pa.Table, path: Path, taken: Collection[str]) -> list[_Column]:
+    found = []
+    for name in table.column_names:
+        if name in taken:
+            continue
+        try:
+            found.append(_Column(name, cells_of(table, path, name)))
+        except DataError:  # lists and bytes are no labels
+            continue
+    return found
+
+
+def _nested(
+    table: pa.Table, path: Path, base_name: str, taken: Collection[str], groups: Collection[str]
+) -> LabelColumns:
+    columns = _candidates(table, path, {*taken} - {base_name})
+    base = next((column for column in columns if column.name == base_name), None)
+    if base is None:  # it cannot be read: the error comes where its labels are
+        return LabelColumns([base_name])
+    able = [column for column in columns if column is not base and column.is_label and not column.is_origin]
+    coarser = [column for column in able if _lies_in(base, column)]
+    finer = [column for column in able if _lies_in(column, base)]
+    may_be_finer = [] if base_name.lower() == "label" else finer
+    chain = [*_longest(coarser), base, *_longest(may_be_finer)]
+    names = [column.name for column in chain]
+    notes = []
+    if len(chain) > 1:
+        notes.append(
+            f"the columns {' > '.join(names)} nest: each value of one lies in one value of the column before "
+            f"it, so they are the depths of the labels; for others, set {_setting([base_name])}"
+        )
+    left = [column for column in [*coarser, *finer] if column not in chain]
+    for column in left:
+        other = [*_longest([c for c in coarser if c is column or _lies_in(c, column) or _lies_in(column, c)])]
+        other += [
+            base,
+            *_longest([c for c in finer if c is column or _lies_in(c, column) or _lies_in(column, c)]),
+        ]
+        notes.append(
+            f"the column '{column.name}' nests with '{base_name}', too, but was not taken; to take it, set "
+            f"{_setting([c.name for c in other])}"
+        )
+    for column in _candidates(table, path, set(table.column_names) - set(groups)):
+        if _lies_in(column, chain[-1]) and not column.is_origin:
+            notes.append(
+                f"each value of '{column.name}', the column of groups, has one label; if its values are "
+                f"classes, too, set {_setting([*names, column.name])}"
+            )
+    notes += _nearly_nested(base, [c for c in able if c not in coarser and c not in finer])
+    notes += _like_groups(base, columns)
+    return LabelColumns(names, tuple(notes))
+
+
+def _longest(columns: list[_Column]) -> list[_Column]:
+    """The longest chain of columns that lie in each other, coarse to fine; then that of the most values."""
+    best: dict[str, list[_Column]] = {}
+    ordered = sorted(columns, key=lambda column: len(column.texts))
+    for column in ordered:
+        above = [best[c.name] for c in ordered if c.name in best and _lies_in(column, c)]
+        best[column.name] = [*max(above, key=_size, default=[]), column]
+    return max(best.values(), key=_size, default=[])
+
+
+def _size(chain: list[_Column]) -> tuple[int, int]:
+    return len(chain), sum(len(column.texts) for column in chain)
+
+
+def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
+    """Of columns that would nest but for a few values or empty cells."""
+    notes = []
+    for column in columns:
+        for finer, coarser in ((base, column), (column, base)):
+            values, strays = _strays(finer, coarser)
+            fewer = len(np.unique(coarser.codes[finer.known & coarser.known]))
+            if not 1 < fewer < values or len(strays) > (1 - _NEARLY) * values:
+                continue
+            gaps = int(((finer.codes >= 0) & (coarser.codes < 0)).sum())
+            why = (
+                f"{some(strays, 3)} lie{'s' * (len(strays) == 1)} in several of its values" if strays else ""
+            )
+            if gaps:
+                why = f"'{coarser.name}' is empty in {gaps:,} rows where '{finer.name}' is not"
+            if why:
+                notes.append(
+                    f"the column '{column.name}' was not taken as labels: '{finer.name}' nearly nests in "
+                    f"'{coarser.name}', but {why}; to take it, set {_setting([coarser.name, finer.name])}"
+                )
+    return notes
+
+
+def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
+    """Of columns such as ``patient_id``, whose rows have one label and may show one thing."""
+    notes = []
+    for column in columns:
+        counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
+        repeated = 2 * counts[counts > 1].sum() >= counts.sum() and len(column.texts) > len(base.texts)
+        if column is not base and column.is_origin and repeated:
+            notes.append(
+                f"if rows with equal '{column.name}' show one thing, keep them together with "
+                f"--table.group_column {shlex.quote(column.name)}"
+            )
+    return notes
+
+
+def _setting(columns: list[str]) -> str:
+    return f"--table.label_columns {shlex.quote(json.dumps(columns, ensure_ascii=False))}"
+
+
+def _no_label(table: pa.Table, path: Path, taken: Collection[str]) -> DataError:
+    able = [c for c in _candidates(table, path, taken) if c.is_label and not c.is_origin]
+    chain = [column.name for column in _longest(able)]
+    advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
+    if len(chain) > 1:
+        advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
+    return DataError(
+        f"the table '{path}' has no column for labels that is known by its name ({', '.join(_USUAL)}); "
+        f"it has {', '.join(table.column_names)}: {advice}"
+    )

@@ -1,0 +1,263 @@
+"""What a source holds: samples, classes and groups of each split, and what cannot be measured on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.source import SPLITS, UNSEEN, Source
+from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.placeholders import placeholder_sentences
+
+__all__ = ["DataSummary", "SplitSummary", "summarize"]
+
+FEW = 100
+"""Test samples below which the summary says how little they tell."""
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """The samples of one split.
+
+    Attributes:
+        samples: How many there are.
+        groups: Of how many groups, a sample without one being its own; None where there are no groups.
+        classes: Different finest labels: those that no sample divides further.
+        by_depth: Different labels at each depth, coarse to fine; a leaf counts at its own depth alone.
+        single: Classes with one sample.
+        unseen: Classes without a training sample.
+        inner: Samples whose label is coarser than a class.
+        missing: Samples without a label.
+    """
+
+    samples: int
+    groups: int | None
+    classes: int
+    by_depth: tuple[int, ...]
+    single: int
+    unseen: int
+    inner: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What a source with splits holds.
+
+    Attributes:
+        name: Of the source.
+        modalities: ``image``, ``text`` or both.
+        classes: Nodes of the taxonomy at each depth, coarse to fine.
+        columns: Of a table: which columns were taken as what.
+        splits: By name, in the order train, val, test, unseen.
+        missing_labels: Samples that lost their label, or its finer part, to each of the names in the setting.
+        notes: What was decided when the data were read, and what else would be possible.
+        warnings: What cannot be measured or learned, and what looks unintended.
+    """
+
+    name: str
+    modalities: tuple[str, ...]
+    classes: tuple[int, ...]
+    columns: Mapping[str, tuple[str, ...]]
+    splits: Mapping[str, SplitSummary]
+    missing_labels: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, as a run keeps it."""
+        return dataclasses.asdict(self)
+
+    def __str__(self) -> str:
+        total = sum(split.samples for split in self.splits.values())
+        what = " and ".join(f"{kind}s" for kind in self.modalities)
+        lines = [f"data: {self.name}, {total:,} samples ({what})"]
+        if self.columns:
+            taken = (f"{kind} = {' > '.join(names)}" for kind, names in self.columns.items())
+            lines.append(f"columns: {'; '.join(taken)}")
+        lines += [
+            f"classes: {_numbers(self.classes)} at depth {_numbers(range(1, len(self.classes) + 1))}",
+            "",
+        ]
+        lines += [*_table(self.splits), ""]
+        cut = [f"'{name}' {count:,}" for name, count in self.missing_labels.items()]
+        if cut:
+            lines.append(f"missing labels: {', '.join(cut)} samples")
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines).rstrip()
+
+
+def _numbers(numbers: Any) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)
+
+
+def _table(splits: Mapping[str, SplitSummary]) -> list[str]:
+    grouped = any(split.groups is not None for split in splits.values())
+    depths = max((len(split.by_depth) for split in splits.values()), default=0)
+    head = ["split", "samples", *(["groups"] if grouped else []), "classes", "not in train"]
+    head += [*(f"depth {depth}" for depth in range(1, depths + 1)), "inner label", "no label"]
+    rows = [head]
+    for name, split in splits.items():
+        figures = [split.samples, *([split.groups or 0] if grouped else []), split.classes, split.unseen]
+        figures += [*split.by_depth, *[0] * (depths - len(split.by_depth)), split.inner, split.missing]
+        rows.append([name, *(f"{figure:,}" for figure in figures)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def summarize(source: Source) -> DataSummary:
+    """Count what a source with splits holds, and say what cannot be measured on it.
+
+    Args:
+        source: The samples, with their splits decided, see `make_splits`.
+
+    Raises:
+        DataError: If no split is decided.
+    """
+    tree = source.taxonomy
+    present = [name for name in (*SPLITS, UNSEEN) if len(source.of_split(name))]
+    finest = finest_labels(source.nodes, tree)
+    learned = _classes(source.of_split("train").nodes, finest)
+    names = [*SPLITS, *([UNSEEN] if UNSEEN in present else [])]
+    splits = {name: _split(source.of_split(name), finest, learned) for name in names}
+    depth = tree.depth[tree.depth > 0].bincount()[1:]
+    return DataSummary(
+        source.name,
+        source.modalities,
+        tuple(depth.tolist()),
+        dict(source.columns),
+        splits,
+        dict(source.missing_labels),
+        source.notes,
+        (*_warnings(source, splits, finest, learned), *placeholder_sentences(tree, source.nodes)),
+    )
+
+
+def _distinct(nodes: Tensor) -> Tensor:
+    found: Tensor = torch.unique(nodes[nodes >= 0])
+    return found
+
+
+def _classes(nodes: Tensor, finest: Tensor) -> Tensor:
+    """The different classes among labels, ascending."""
+    return _distinct(nodes[(nodes > 0) & finest[nodes.clamp_min(0)]])
+
+
+def _split(part: Source, finest: Tensor, learned: Tensor) -> SplitSummary:
+    nodes, tree, groups = part.nodes, part.taxonomy, part.groups
+    is_class = (nodes > 0) & finest[nodes.clamp_min(0)]
+    classes, counts = torch.unique(nodes[is_class], return_counts=True)
+    above = tree.ancestors[_distinct(nodes), 1:]
+    return SplitSummary(
+        samples=len(part),
+        groups=None if groups is None else len(_distinct(groups)) + int((groups < 0).sum()),
+        classes=len(classes),
+        by_depth=tuple(len(_distinct(column)) for column in above.T),
+        single=int((counts == 1).sum()),
+        unseen=int((~torch.isin(classes, learned)).sum()),
+        inner=int(((nodes >= 0) & ~is_class).sum()),
+        missing=int((nodes < 0).sum()),
+    )
+
+
+def _warnings(
+    source: Source, splits: Mapping[str, SplitSummary], finest: Tensor, learned: Tensor
+) -> list[str]:
+    train, val, test = (splits[name] for name in SPLITS)
+    found = []
+    if train.classes == 1:
+        name = source.taxonomy.path_name(int(learned[0]))
+        found.append(f"training has a single class, '{name}': there is nothing to tell apart")
+    if not train.classes:
+        found.append("no training sample has a label of a class")
+    if not val.samples:
+        found.append("there is no validation split: nothing can choose the best epoch")
+    if not test.samples:
+        found.append("there is no test split: nothing can be measured on samples that were not trained on")
+    found += _unseen(source, "test", test, finest, learned)
+    found += _unseen(source, "val", val, finest, learned)
+    if 2 * test.single > test.classes:
+        what = f"{test.single:,} of {test.classes:,} classes of the test split have a single sample"
+        if test.single == test.classes:
+            what = "no class of the test split has two samples"
+        found.append(f"{what}: a search among the test samples alone finds none of their class")
+    found += _agreed(source)
+    if 0 < test.samples < FEW:
+        margin = 98 / math.sqrt(test.samples)
+        found.append(
+            f"the test split has {test.samples} samples: a share measured on them, such as top-1, is known "
+            f"to ± {margin:.0f} percentage points (95 %, near one half)"
+        )
+    return found
+
+
+def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, learned: Tensor) -> list[str]:
+    """That classes of a held-out split are not in training, why, and at which depths all are."""
+    tree = source.taxonomy
+    nodes = source.of_split(name).nodes
+    nodes = nodes[nodes > 0]
+    hidden = source.nodes[torch.from_numpy(np.asarray(source.split) == UNSEEN)]  # they are meant to be
+    unseen = nodes[finest[nodes] & ~torch.isin(nodes, torch.cat([learned, hidden]))]
+    classes = _distinct(unseen)
+    if not len(classes):
+        return []
+    trained = _distinct(tree.ancestors[_distinct(source.of_split("train").nodes)])
+    at_depths = [tree.ancestors[nodes, depth] for depth in range(tree.max_depth + 1)]
+    depths = [d for d, at in enumerate(at_depths) if d and bool(torch.isin(at[at >= 0], trained).all())]
+    count = f"{len(classes):,} of {split.classes:,} classes of the {name} split"
+    if len(classes) == split.classes:
+        count = f"all {split.classes:,} classes of the {name} split" if split.classes > 1 else count
+    what = f"{count} ({len(unseen):,} samples) have no training sample{_why(source, classes)}"
+    if name == "val":
+        return [f"{what}: the best epoch is chosen by a search among classes that training has not seen"]
+    rest = f"accuracy at depth {_numbers(depths)} and retrieval" if depths else "retrieval"
+    if len(classes) == split.classes:
+        return [
+            f"{what}: top-1, accuracy at the finest depth and the model's own answers there cannot be "
+            f"measured; {rest} can"
+        ]
+    return [
+        f"{what}: no classifier can name them, and they count as errors of top-1 and of the model's own "
+        f"answers; {rest} can be measured"
+    ]
+
+
+def _why(source: Source, classes: Tensor) -> str:
+    """In brackets, that each of the classes is one group or one sample, if so."""
+    mine = torch.isin(source.nodes, classes)
+    groups = torch.arange(len(source)) if source.groups is None else source.groups
+    alone = int(groups.max()) + 1 + torch.arange(len(source))
+    nodes, groups = source.nodes[mine], torch.where(groups < 0, alone, groups)[mine]
+    if len(torch.unique(torch.stack([nodes, groups]), dim=1).T) != len(classes):
+        return ""
+    single = "sample" if len(nodes) == len(classes) else "group, and no group is parted"
+    return f" (each is one {single})"
+
+
+def _agreed(source: Source) -> list[str]:
+    """Depths at which all labels agree, where they differ at others."""
+    tree = source.taxonomy
+    used = _distinct(source.nodes[source.nodes > 0])
+    at_depths = [_distinct(tree.ancestors[used, depth]) for depth in range(tree.max_depth + 1)]
+    agreed = [depth for depth, at in enumerate(at_depths) if depth and len(at) == 1]
+    if not agreed or len(used) == 1:
+        return []
+    names = [tree.path_name(int(at_depths[depth][0])) for depth in agreed]
+    return [
+        f"all labels agree at depth {_numbers(agreed)} ({some(names)}): there is nothing to measure there"
+    ]

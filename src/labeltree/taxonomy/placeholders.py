@@ -1,0 +1,195 @@
+"""Names that stand for a missing label, such as ``unknown``: finding them, and taking them out of a tree."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.naming import split_path
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy.graph import TaxonomyDAG
+    from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = [
+    "PLACEHOLDERS",
+    "REMAINDERS",
+    "MissingNames",
+    "placeholder_nodes",
+    "placeholder_sentences",
+    "plain_name",
+]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split("|"))
+
+
+PLACEHOLDERS = _names(
+    "unknown|unk|unknwn|not known|unidentified|undetermined|undefined|unspecified|not specified|unlabeled|"
+    "unlabelled|unannotated|unassigned|uncategorized|uncategorised|unclassified|no label|no class|"
+    "no category|not available|not applicable|n/a|n/k|n.a.|na|nan|none|null|nil|missing|tbd|todo|?|??|???|"
+    "-|--|---|.|...|_|#n/a|<na>|(none)|(unknown)"
+)
+"""Names that hardly are classes, in lower case."""
+
+REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainder|etc|blank|empty")
+"""Names of what is left over: a class, or samples that have nothing in common."""
+
+
+def plain_name(name: str) -> str:
+    """A name as it is compared: in lower case, with single spaces, ``_`` being one.
+
+    Example:
+        >>> plain_name(" Not_Known ")
+        'not known'
+    """
+    return " ".join(name.casefold().replace("_", " ").split()) or name.strip()
+
+
+def placeholder_nodes(tree: Taxonomy | TaxonomyDAG, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
+    """The nodes with one of these names; ``n/a`` that was read as a path is the node ``n`` above ``a``.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> tree = Taxonomy.from_paths(["mammal/dog", "mammal/Unknown", "n/a"])
+        >>> [tree.path_name(node) for node in placeholder_nodes(tree)]
+        ['mammal/Unknown', 'n']
+    """
+    return [node for node in range(1, len(tree.names)) if _text(tree, node) in known]
+
+
+def _text(tree: Taxonomy | TaxonomyDAG, node: int) -> str:
+    """The name of a node as it is compared; of one letter above another, both."""
+    name = plain_name(tree.names[node])
+    children = tree.children(node) if len(name) == 1 else []
+    return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
+
+
+def placeholder_sentences(tree: Taxonomy | TaxonomyDAG, nodes: Tensor | None = None) -> list[str]:
+    """What may be said of classes that are called as a missing label would be.
+
+    Args:
+        tree: The taxonomy.
+        nodes: Labels of samples ``(n,)``, -1 where missing, to count those of each class; None = there are
+            none. Only for a tree.
+    """
+    sentences = []
+    for known, text in (
+        (PLACEHOLDERS, "if that means that the label is missing, it should be no class: say so with"),
+        (
+            REMAINDERS,
+            "their samples may have nothing in common; if their labels are missing, say so with",
+        ),
+    ):
+        found = placeholder_nodes(tree, known)
+        counted = [(node, _samples(tree, node, nodes)) for node in found]
+        counted = [(node, count) for node, count in counted if count is None or count]
+        if not counted:
+            continue
+        several = len(counted) > 1
+        names = dict.fromkeys(_text(tree, node) for node, _ in counted)
+        shown = [
+            repr(tree.path_name(node).replace("\\/", "/"))
+            + ("" if count is None else f" ({count:,} sample{'s' * (count != 1)})")
+            for node, count in counted
+        ]
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        setting = f"--missing_labels {shlex.quote(json.dumps(list(names), ensure_ascii=False))}"
+        what = "classes are" if several else "a class is"
+        sentences.append(f"{what} called {', '.join(shown[:5])}{more}; {text} {setting}")
+    return sentences
+
+
+def _samples(tree: Taxonomy | TaxonomyDAG, node: int, nodes: Tensor | None) -> int | None:
+    from labeltree.taxonomy.tree import Taxonomy
+
+    if nodes is None or not isinstance(tree, Taxonomy):
+        return None
+    return int(((nodes >= node) & (nodes < tree.subtree_end[node])).sum())
+
+
+class MissingNames:
+    """Names of classes that stand for missing labels: what is left of a label above them.
+
+    Args:
+        names: Names of classes at any depth, in upper or lower case (``unknown``, ``n/a``), or paths
+            (``mammal/other``) of single ones.
+
+    Raises:
+        TaxonomyError: If a name is empty.
+
+    Example:
+        >>> missing = MissingNames(["unknown"])
+        >>> missing.cut(("mammal", "Unknown")), missing.cut(("mammal", "dog"))
+        (('mammal',), ('mammal', 'dog'))
+        >>> missing.found
+        {'unknown': 1}
+    """
+
+    def __init__(self, names: Sequence[str] | str) -> None:
+        self.names = [names] if isinstance(names, str) else list(names)
+        self.found = dict.fromkeys(self.names, 0)
+        self._single: dict[str, str] = {}
+        self._paths: dict[tuple[str, ...], str] = {}
+        for name in self.names:
+            if not isinstance(name, str) or not name.strip():
+                raise TaxonomyError(
+                    f"missing_labels names {name!r}, which is no name; an empty label is missing anyway"
+                )
+            plain, path = plain_name(name), split_path(name)
+            if len(path) > 1 and plain not in PLACEHOLDERS:
+                self._paths[tuple(map(plain_name, path))] = name
+            else:
+                self._single[plain] = name
+
+    def place(self, path: Sequence[str]) -> tuple[int, str | None]:
+        """How many names of a path are left, coarse to fine, and the missing name that follows them."""
+        plain = [plain_name(part) for part in path]
+        for depth, part in enumerate(plain):
+            name = self._single.get(part) or self._single.get("/".join(plain[depth : depth + 2]))
+            name = name or self._paths.get(tuple(plain[: depth + 1]))
+            if name is not None:
+                return depth, name
+        return len(plain), None
+
+    def cut(self, path: Sequence[str], samples: int = 1) -> tuple[str, ...]:
+        """What is left of a label; ``found`` counts the samples that have it."""
+        depth, name = self.place(path)
+        if name is not None:
+            self.found[name] += samples
+        return tuple(path[:depth])
+
+    def without(self, tree: Taxonomy) -> tuple[Taxonomy, Tensor, list[str | None]]:
+        """The tree without the classes of these names and all below them.
+
+        Returns:
+            The tree; for each node of the old one ``(N,)`` the node in it that is left of it, -1 where none
+            is; and the missing name that it has in its path, None where it stays.
+
+        Raises:
+            TaxonomyError: If no class is left.
+        """
+        places = [self.place(tree.path(node)) for node in range(tree.num_nodes)]
+        stays = torch.tensor([name is None for _, name in places])
+        if bool(stays.all()):
+            return tree, torch.arange(tree.num_nodes), [None] * tree.num_nodes
+        kept = stays.nonzero()[:, 0].tolist()
+        if len(kept) < 2:
+            raise TaxonomyError(
+                f"missing_labels names {', '.join(map(repr, self.names))}: no class is left beside them"
+            )
+        number = {node: place for place, node in enumerate(kept)}
+        parents = [-1, *(number[int(tree.parent[node])] for node in kept[1:])]
+        left = type(tree)([tree.names[node] for node in kept], parents)
+        mapping = [
+            number[node] if name is None else number[int(tree.ancestors[node, depth])] or -1
+            for node, (depth, name) in enumerate(places)
+        ]
+        return left, torch.tensor(mapping), [name for _, name in places]

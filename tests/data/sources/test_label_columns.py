@@ -1,0 +1,165 @@
+"""Which columns of a table become its labels, and what is said about the others."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeltree.cli.main import main
+from labeltree.data import Source, open_source
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+
+def write(path: Path, columns: dict[str, list[Any]]) -> Path:
+    file = path / "table.csv"
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    file.write_text("\n".join([",".join(columns), *rows]), "utf-8")
+    return file
+
+
+def shop() -> dict[str, list[Any]]:
+    """48 products, three texts of each, below 12 subcategories, 6 categories and 2 departments."""
+    draw = random.Random(0)
+    product = [n // 3 for n in range(144)]
+    return {
+        "text": [f"a thing, the {n}th"[:12].replace(",", "") + str(n) for n in range(144)],
+        "colour": [draw.choice(["red", "blue"]) for _ in product],
+        "product": [f"p{p}" for p in product],
+        "category": [f"c{p % 6}" for p in product],
+        "department": [f"d{p % 2}" for p in product],
+        "subcategory": [f"s{p % 12}" if p % 12 else "other" for p in product],
+        "price": [p * 1.5 for p in product],
+        "sku": [f"x{n:05d}" for n in range(144)],
+        "seller_id": [f"seller{p // 2}" for p in product],
+        "offer": ["yes" if p % 6 == 0 else "no" for p in product],
+        "since": [f"2024-01-{1 + p % 6:02d}" for p in product],
+        "currency": ["EUR" for _ in product],
+    }
+
+
+def labels(source: Source) -> tuple[str, ...]:
+    return source.columns["labels"]
+
+
+def test_columns_that_nest_are_the_taxonomy(tmp_path: Path) -> None:
+    """Whatever their order. Numbers, flags, dates, ids and colours are no labels."""
+    source = open_source(write(tmp_path, shop()))
+    assert labels(source) == ("department", "category", "subcategory", "product")
+    tree = source.taxonomy
+    assert tree.depth.bincount().tolist() == [1, 2, 6, 12, 48]
+    assert source.columns["texts"] == ("text",)
+    assert set(source.columns) == {"texts", "labels"}
+    said = " ".join(source.notes)
+    assert "department > category > subcategory > product nest" in said
+    assert "--table.label_columns '[\"category\"]'" in said
+    assert "--table.group_column seller_id" in said
+
+
+def test_explicit_columns_override(tmp_path: Path) -> None:
+    file = write(tmp_path, shop())
+    assert open_source(file, label_columns="category").taxonomy.num_leaves == 6
+    assert open_source(file, label_columns=["category", "product"]).taxonomy.max_depth == 2
+    source = open_source(file, taxonomy=Taxonomy.from_paths([("all", f"c{i}") for i in range(6)]))
+    assert labels(source) == ("category",)
+
+
+def test_a_group_is_no_label_but_may_be(tmp_path: Path) -> None:
+    file = write(tmp_path, shop())
+    source = open_source(file, group_column="product")
+    assert labels(source) == ("department", "category", "subcategory")
+    assert source.columns["groups"] == ("product",)
+    assert any("'product', the column of groups" in note for note in source.notes)
+    both = [*labels(source), "product"]
+    assert labels(open_source(file, group_column="product", label_columns=both)) == tuple(both)
+
+
+def test_what_is_finer_than_a_label_is_only_mentioned(tmp_path: Path) -> None:
+    columns = shop()
+    columns["label"] = columns.pop("category")
+    source = open_source(write(tmp_path, columns))
+    assert labels(source) == ("department", "label")
+    note = next(note for note in source.notes if "'product'" in note)
+    assert '--table.label_columns \'["department", "label", "subcategory", "product"]\'' in note
+
+
+def test_of_two_coarser_aspects_one_is_taken_and_the_other_named(tmp_path: Path) -> None:
+    """Edible or not does not lie above or below the family."""
+    species = [n // 4 for n in range(48)]
+    file = write(
+        tmp_path,
+        {
+            "text": [f"cap {n}" for n in range(48)],
+            "use": ["food" if s % 2 else "poison" for s in species],
+            "family": [f"f{s % 5}" for s in species],
+            "class": [f"s{s}" for s in species],
+        },
+    )
+    source = open_source(file)
+    assert labels(source) == ("family", "class")
+    note = next(note for note in source.notes if "'use'" in note)
+    assert '--table.label_columns \'["use", "class"]\'' in note
+
+
+def test_columns_that_nearly_nest_are_named(tmp_path: Path) -> None:
+    columns = shop()
+    columns["department"][0] = "d1"  # one row of category c0, whose others are of d0
+    columns["text"] = columns["text"]
+    columns["category"] = [
+        f"{c}{p[1:]}" if c != "c0" else c
+        for c, p in zip(columns["category"], columns["product"], strict=True)
+    ]
+    source = open_source(write(tmp_path, columns))
+    assert "department" not in labels(source)
+    assert any("nearly nests in 'department', but 'c0' lies in several" in note for note in source.notes)
+
+
+def test_columns_with_gaps_are_named(tmp_path: Path) -> None:
+    columns = shop()
+    columns["department"][:3] = [""] * 3
+    columns["product"][-3:] = [""] * 3  # finer labels may be missing
+    source = open_source(write(tmp_path, columns))
+    assert labels(source) == ("category", "subcategory", "product")
+    assert (source.taxonomy.depth[source.nodes[-3:]] == 2).all()
+    assert any("'department' is empty in 3 rows" in note for note in source.notes)
+
+
+def test_placeholders_lie_anywhere(tmp_path: Path) -> None:
+    columns = shop()
+    for row in (0, 50, 100):
+        columns["category"][row] = "Unknown"
+        columns["subcategory"][row] = "n/a"
+    source = open_source(write(tmp_path, columns))
+    assert labels(source)[:3] == ("department", "category", "subcategory")
+
+
+def test_one_sample_a_class_proves_no_nesting(tmp_path: Path) -> None:
+    columns = {k: v[:12] for k, v in shop().items() if k in ("text", "department")}
+    columns["class"] = [f"k{n}" for n in range(12)]
+    assert labels(open_source(write(tmp_path, columns))) == ("class",)
+
+
+def test_without_a_usual_name_the_columns_that_nest_are_proposed(tmp_path: Path) -> None:
+    columns = {k: v for k, v in shop().items() if k not in ("category", "product")}
+    with pytest.raises(
+        DataError, match=r"department > subcategory nest: if they are the labels, set --table"
+    ):
+        open_source(write(tmp_path, columns))
+
+
+def test_other_texts_are_mentioned(tmp_path: Path) -> None:
+    columns = shop() | {"Description": ["x"] * 144}
+    source = open_source(write(tmp_path, columns))
+    assert any(
+        "'Description' is not read; to read it, set --table.text_column Description" in n
+        for n in source.notes
+    )
+
+
+def test_taxonomy_commands_read_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, shop())
+    assert main(["taxonomy", "show", str(file), "--depth", "1"]) == 0
+    assert "d0" in capsys.readouterr().out
+    assert main(["taxonomy", "check", str(file)]) == 0
+    assert "'d0/c0/other' (12 samples)" in capsys.readouterr().out

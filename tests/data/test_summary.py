@@ -1,0 +1,109 @@
+"""What is said of data before training: counts of every split, and what cannot be measured."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.data import ArrayStore, Source, make_splits, summarize
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("top", f"b{i // 4}", f"c{i}") for i in range(12)])
+SPLITS = ("train", "val", "test")
+
+
+def source(
+    nodes: torch.Tensor,
+    split: Sequence[str] | None = None,
+    groups: torch.Tensor | None = None,
+    tree: Taxonomy = TREE,
+) -> Source:
+    rows = torch.arange(len(nodes))
+    images = ArrayStore(np.zeros((len(nodes), 1, 1), np.uint8))
+    made = Source("made", tree, nodes, rows, images, rows, groups=groups)
+    return make_splits(made) if split is None else made.with_split(split)
+
+
+def warned(made: Source, *parts: str) -> bool:
+    return any(all(part in warning for part in parts) for warning in summarize(made).warnings)
+
+
+def test_counts_of_every_split() -> None:
+    nodes = torch.cat([TREE.leaves.repeat(30), torch.tensor([2, 2, -1])])  # b0 is an inner node
+    groups = torch.cat([torch.arange(360) // 12, torch.tensor([-1, -1, -1])])
+    split = ["train"] * 288 + ["val"] * 36 + ["test"] * 36 + ["train", "test", "test"]
+    summary = summarize(source(nodes, split, groups))
+    train, val, test = summary.splits.values()
+    assert list(summary.splits) == ["train", "val", "test"]
+    assert (train.samples, train.groups, train.classes, train.inner, train.missing) == (289, 25, 12, 1, 0)
+    assert (test.samples, test.groups, test.classes, test.inner, test.missing) == (38, 5, 12, 1, 1)
+    assert train.by_depth == val.by_depth == (1, 3, 12)
+    assert (test.single, test.unseen) == (0, 0)
+    assert summary.classes == (1, 3, 12)
+    assert json.loads(json.dumps(summary.to_dict()))["splits"]["test"]["missing"] == 1
+    lines = str(summary).splitlines()
+    assert "split  samples  groups  classes  not in train" in "\n".join(lines)
+    assert any(line.startswith("test") and line.split()[1:4] == ["38", "5", "12"] for line in lines)
+    with pytest.raises(DataError, match="no splits yet"):
+        summarize(
+            Source(
+                "made",
+                TREE,
+                nodes,
+                torch.arange(363),
+                ArrayStore(np.zeros((363, 1, 1), np.uint8)),
+                torch.arange(363),
+            )
+        )
+
+
+def test_a_sound_source_gives_no_warning() -> None:
+    tree = Taxonomy.from_paths([(f"b{i // 4}", f"c{i}") for i in range(12)])
+    assert summarize(source(tree.leaves.repeat(60), tree=tree)).warnings == ()
+
+
+def test_classes_that_training_has_not_seen_and_why() -> None:
+    products = torch.arange(12).repeat_interleave(40)
+    held_out = source(TREE.leaves[products], groups=products)
+    assert len(held_out.of_split("test").nodes.unique()) == 3  # one of each branch
+    unseen = "all 3 classes of the test split (120 samples) have no training sample"
+    what = "top-1, accuracy at the finest depth and the model's own answers there cannot be measured"
+    assert warned(held_out, unseen, "(each is one group, and no group is parted)", what)
+    assert warned(held_out, what, "accuracy at depth 1, 2 and retrieval can")
+    assert warned(held_out, "of the val split", "the best epoch is chosen by a search among classes")
+    some = ["train" if n < 400 else "test" for n in range(480)]
+    some[0:10] = ["test"] * 10
+    assert warned(
+        source(TREE.leaves[products], some),
+        "2 of 3 classes of the test split",
+        "they count as errors of top-1",
+    )
+    meant = source(TREE.leaves[products], ["unseen" if n >= 440 else SPLITS[n % 3] for n in range(480)])
+    assert not warned(meant, "no training sample")  # classes that were hidden on purpose are no surprise
+    assert summarize(meant).splits["unseen"].unseen == 1
+
+
+def test_what_cannot_be_measured() -> None:
+    nodes = TREE.leaves.repeat(30)
+    every = [SPLITS[n % 3] for n in range(360)]
+    assert warned(source(nodes, every), "all labels agree at depth 1 ('top')")
+    assert warned(source(nodes, ["train", "test"] * 180), "no validation split")
+    assert warned(source(nodes, ["train", "val"] * 180), "no test split")
+    single = ["test" if n < 12 else "train" for n in range(360)]
+    assert warned(source(nodes, single), "no class of the test split has two samples")
+    assert warned(source(nodes, single), "the test split has 12 samples", "± 28 percentage points")
+    half = ["test" if n < 14 else "train" for n in range(360)]
+    assert warned(source(nodes, half), "10 of 12 classes of the test split have a single sample")
+    one = torch.full((360,), int(TREE.leaves[0]))
+    assert warned(source(one, every), "training has a single class, 'top/b0/c0'")
+    assert warned(source(torch.full((360,), -1), every), "no training sample has a label of a class")
+
+
+def test_names_that_may_mean_missing_are_counted() -> None:
+    tree = Taxonomy.from_paths([("a", "x"), ("a", "unknown"), ("b", "y"), ("b", "other")])
+    made = source(tree.leaves.repeat(20), tree=tree)
+    assert warned(made, "'a/unknown' (20 samples)", "--missing_labels '[\"unknown\"]'")
+    assert warned(made, "'b/other' (20 samples)", "may have nothing in common")
