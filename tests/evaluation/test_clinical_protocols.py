@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -216,13 +217,69 @@ def test_per_group_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) ->
     assert result.counts == {"test samples": len(test), "groups": 40}
 
 
-def test_groups_with_contradictory_labels_are_an_error(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
-    nodes, test = clinic.nodes.clone(), of_split(clinic, "test")
-    nodes[test[0]] = taxonomy.find("plant/moss")
+@pytest.mark.parametrize("conflicts", ["drop", "all", "majority"])
+def test_a_patient_with_two_diagnoses(clinic: EmbeddingTable, taxonomy: Taxonomy, conflicts: str) -> None:
+    """One patient has one sample of another label, a second one as many of either."""
     assert clinic.groups is not None
-    name = int(clinic.groups[test[0]])
-    with pytest.raises(DataError, match=f"protocol 'per-group': group {name} has samples labelled"):
-        run("per-group", replace(clinic, nodes=nodes), taxonomy)
+    nodes, test = clinic.nodes.clone(), of_split(clinic, "test")
+    patients = clinic.groups[test]
+    larger = [int(p) for p in patients.unique() if int((patients == p).sum()) >= 3]
+    odd, even = larger[0], larger[1]
+    moss = taxonomy.find("plant/moss")
+    for patient in (odd, even):
+        assert int(nodes[test[patients == patient][0]]) != moss
+    own = test[patients == odd]
+    nodes[own[0]] = moss
+    own = test[patients == even]
+    nodes[own[: len(own) // 2]] = moss
+    nodes[own[2 * (len(own) // 2) :]] = -1  # an odd one out says nothing
+    names = np.array([f"P{patient:03}" for patient in clinic.groups.tolist()])
+    table = replace(clinic, nodes=nodes, group_names=names)
+    result = run("per-group", table, taxonomy, conflicts=conflicts)
+    assert result.counts["groups"] == {"drop": 38, "all": 42, "majority": 39}[conflicts]
+    assert result.counts["groups with labels that contradict each other"] == 2
+    note = next(note for note in result.notes if "contradict" in note)
+    assert f"2 groups have samples whose labels contradict each other, such as 'P{odd:03}' with" in note
+    assert "'plant/moss'" in note
+    assert f"(conflicts={conflicts})" in note
+    plain = run("per-group", replace(table, group_names=None), taxonomy, conflicts=conflicts)
+    assert any(f"such as '{odd}' with" in note for note in plain.notes)
+    # what each group is answered with, and judged by
+    rows = of_split(table, "test")
+    rows = rows[nodes[rows] > 0]
+    probe = probe_probabilities(
+        table.embeddings[of_split(table, "train")],
+        nodes[of_split(table, "train")],
+        table.embeddings[rows],
+        EvaluationSettings(),
+    )
+    right = []
+    for patient in clinic.groups[rows].unique().tolist():
+        mine = clinic.groups[rows] == patient
+        labels = nodes[rows][mine].tolist()
+        ranked = [label for label, _ in Counter(labels).most_common()]
+        parts = [(mine, ranked[0])]
+        if len(ranked) > 1 and conflicts == "all":
+            parts = [(mine & (nodes[rows] == label), label) for label in ranked]
+        elif len(ranked) > 1 and (conflicts == "drop" or patient == even):
+            parts = []
+        for part, label in parts:
+            right.append(int(probe.classes[probe.values[part].mean(0).argmax()]) == label)
+    assert result.scores["mean.top1"] == pytest.approx(statistics.fmean(right))
+    low, high = result.intervals["mean.top1"]
+    assert low <= result.scores["mean.top1"] <= high
+
+
+def test_where_no_group_has_one_label_none_is_judged(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    one = replace(clinic, groups=torch.zeros(len(clinic), dtype=torch.int64))
+    with pytest.raises(DataError, match=r"no group has one label: 1 group has samples .* such as '0'"):
+        run("per-group", one, taxonomy)
+    with pytest.raises(ValueError, match="conflicts is 'both', expected drop, all, majority"):
+        run("per-group", one, taxonomy, conflicts="both")
+
+
+def test_coarser_labels_are_no_contradiction(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    test = of_split(clinic, "test")
     coarse = clinic.nodes.clone()
     coarse[test[0]] = taxonomy.parent[coarse[test[0]]]  # coarser than the others is no contradiction
     assert run("per-group", replace(clinic, nodes=coarse), taxonomy).counts["groups"] == 40

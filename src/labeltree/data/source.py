@@ -54,6 +54,8 @@ class Source:
         rows: Row of each sample in the store, and in the texts, ``(n,)`` int64.
         groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
             its own.
+        group_names: What the data call the group of each sample (a patient's number), ``(n,)`` str, empty
+            where it has none; None where they give no names.
         split: ``train``, ``val`` or ``test`` of each sample, or an empty string; ``unseen`` where its class
             is hidden from training; None where nothing is decided.
         files: File of each row of the store, where there are files.
@@ -86,12 +88,13 @@ class Source:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing_labels: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    group_names: np.ndarray[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
         if self.store is None and self.texts is None:
             raise DataError(f"source '{self.name}' has neither images nor texts")
-        for column in ("instances", "rows", "groups", "split", "aspects", "ratings"):
+        for column in ("instances", "rows", "groups", "group_names", "split", "aspects", "ratings"):
             values = getattr(self, column)
             if values is not None and len(values) != n:
                 raise DataError(f"source '{self.name}': {column} has {len(values)} entries for {n} samples")
@@ -195,6 +198,7 @@ class Source:
             instances=self.instances[index],
             rows=self.rows[index],
             groups=None if self.groups is None else self.groups[index],
+            group_names=None if self.group_names is None else self.group_names[index.numpy()],
             split=None if self.split is None else self.split[index.numpy()],
             aspects=None if self.aspects is None else self.aspects[index],
             ratings=None if self.ratings is None else self.ratings[index],

@@ -15,7 +15,15 @@ from labeltree.taxonomy import AnyTaxonomy
 
 _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 
-__all__ = ["as_floats", "as_integers", "read_answers", "read_columns", "read_groups", "read_nodes"]
+__all__ = [
+    "as_floats",
+    "as_integers",
+    "group_names",
+    "read_answers",
+    "read_columns",
+    "read_groups",
+    "read_nodes",
+]
 
 
 def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor:
@@ -44,11 +52,20 @@ def read_groups(path: Path, column: Any) -> Tensor:
     groups = np.asarray(column)
     if groups.dtype.kind not in "UO":
         return as_integers(path, "groups", groups)
-    names = np.array(["" if v is None or v != v else str(v) for v in groups.tolist()], dtype=str)
+    names = group_names(groups)
+    assert names is not None
     numbers = np.unique(names[names != ""], return_inverse=True)[1]
     result = np.full(len(names), -1, dtype=np.int64)
     result[names != ""] = numbers
     return torch.from_numpy(result)
+
+
+def group_names(column: Any) -> np.ndarray[Any, Any] | None:
+    """What groups are called, where the column has names and not numbers; empty for none."""
+    groups = np.asarray(column)
+    if column is None or groups.dtype.kind not in "UO":
+        return None
+    return np.array(["" if v is None or v != v else str(v) for v in groups.tolist()], dtype=str)
 
 
 def _encoded(labels: Any, taxonomy: AnyTaxonomy) -> Tensor:

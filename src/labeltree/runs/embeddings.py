@@ -17,6 +17,7 @@ from labeltree.runs.aspects import aspect_names, aspects_from_text, check_aspect
 from labeltree.runs.columns import (
     as_floats,
     as_integers,
+    group_names,
     read_answers,
     read_columns,
     read_groups,
@@ -27,7 +28,7 @@ from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 __all__ = ["EmbeddingTable"]
 
 _TENSORS = ("features", "instances", "groups", "predictions", "aspects", "aspect_predictions")
-_TEXTS = ("split", "paths")
+_TEXTS = ("split", "paths", "group_names")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class EmbeddingTable:
         aspect_predictions: ``(n, A)`` int64, the model's own answers for each aspect, −1 where it gave none.
         groups: ``(n,)`` int64, samples with equal group (a patient's, an item's) are no independent evidence,
             −1 is a group of its own; None when there are none.
+        group_names: ``(n,)`` array of str, what each sample's group is called, empty where it has none; None
+            when unknown.
     """
 
     embeddings: Tensor
@@ -70,6 +73,7 @@ class EmbeddingTable:
     aspect_names: tuple[str, ...] = ()
     aspect_predictions: Tensor | None = None
     groups: Tensor | None = None
+    group_names: np.ndarray[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.embeddings.ndim != 2 or not self.embeddings.is_floating_point():
@@ -219,6 +223,7 @@ class EmbeddingTable:
             features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
             instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
             groups=read_groups(path, raw["groups"]) if "groups" in raw else None,
+            group_names=group_names(raw.get("groups")) if "group_names" not in raw else text["group_names"],
             paths=text.get("paths"),
             geometry=str(raw.get("geometry", "sphere")),
             curvature=float(raw.get("curvature", -1.0)),

@@ -138,7 +138,8 @@ def run_tables(
                 continue
         # a table from before tables had groups has those of the data, whose samples are the same
         table = EmbeddingTable.load(file, trainee.source.taxonomy)
-        tables[name] = replace(table, groups=trainee.source.groups)
+        names = trainee.source.group_names
+        tables[name] = replace(table, groups=trainee.source.groups, group_names=names)
     return trainee, tables
 
 

@@ -23,6 +23,7 @@ def table_of(source: Source, embeddings: Tensor, **columns: object) -> Embedding
         split=None if source.split is None else np.asarray(source.split, dtype=str),
         instances=source.instances,
         groups=source.groups,
+        group_names=source.group_names,
         paths=np.asarray(paths, dtype=str) if paths else None,
         aspects=source.aspects,
         aspect_taxonomies=source.aspect_taxonomies,

@@ -115,6 +115,7 @@ def from_dataset(
         store, good = open_foreign_images(images, image_size, channels, on_error, cache, progress or silent)
         readable = torch.from_numpy(good)
     splits = np.concatenate([np.repeat(split_of[part], len(items)) for part, items in parts.items()])
+    named = None if group is None else [v for items in parts.values() for v in items.values(group)]
     everything = Source(
         name=name,
         taxonomy=taxonomy,
@@ -122,9 +123,8 @@ def from_dataset(
         instances=torch.arange(n),
         store=store,
         rows=torch.arange(n),
-        groups=None
-        if group is None
-        else grouped([v for items in parts.values() for v in items.values(group)]),
+        groups=None if named is None else grouped(named),
+        group_names=None if named is None else np.array(list(map(str, named)), dtype=str),
         split=splits if any(split_of.values()) else None,
         texts=None if text_column is None else _texts(parts, text_column),
         missing_labels=missing.found,

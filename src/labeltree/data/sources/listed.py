@@ -29,6 +29,7 @@ def open_listed(
     *,
     split: np.ndarray[Any, Any] | Sequence[str] | None = None,
     groups: Tensor | None = None,
+    group_names: np.ndarray[Any, Any] | None = None,
     instances: Tensor | None = None,
     aspect_taxonomies: tuple[Taxonomy, ...] = (),
     aspects: Tensor | None = None,
@@ -53,6 +54,7 @@ def open_listed(
         taxonomy: Of the labels.
         split: ``train``, ``val``, ``test`` or empty, for each sample.
         groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
+        group_names: ``(n,)``, see `Source`.
         instances: ``(n,)`` stable ids; None = the places in ``files``.
         aspect_taxonomies: One per aspect.
         aspects: ``(n, A)``.
@@ -98,6 +100,7 @@ def open_listed(
         store=opened.store,
         rows=rows,
         groups=groups,
+        group_names=group_names,
         split=None if split is None else np.asarray(split, dtype=str),
         files=paths,
         aspect_taxonomies=aspect_taxonomies,

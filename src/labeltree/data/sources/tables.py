@@ -103,12 +103,14 @@ def open_table(
         taxonomy, nodes = label_nodes(table, where, labels.columns, taxonomy, missing)
     aspects = table_aspects(table, where, taken["aspects"], missing)
     split = _split(table, where, taken["split"])
+    groups, group_names = _groups(table, where, taken["groups"], samples, split is not None)
     rows = torch.from_numpy(samples.rows)
     columns: dict[str, Any] = {
         "nodes": nodes[rows],
         "taxonomy": taxonomy,
         "instances": torch.from_numpy(samples.instances),
-        "groups": _groups(table, where, taken["groups"], samples, split is not None),
+        "groups": groups,
+        "group_names": group_names,
         "split": None if split is None else split[samples.rows],
         "aspect_taxonomies": aspects.taxonomies,
         "aspects": None if aspects.nodes is None else aspects.nodes[rows],
@@ -199,15 +201,19 @@ def _taken(
 
 def _groups(
     table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
-) -> Tensor | None:
-    """What never parts: rows of a group, images of a row, and samples that are the same image or text."""
-    keys = [samples.rows]
+) -> tuple[Tensor | None, np.ndarray[Any, Any] | None]:
+    """What never parts (rows of a group, images of a row, equal images or texts), and the groups' names."""
+    keys, names = [samples.rows], None
     # A short text may well stand on both sides of a split that somebody made; a file should not.
     if samples.files is not None or not has_splits:
         keys.append(samples.alike)
-    keys += [cells_of(table, path, column).codes[samples.rows] for column in columns]
+    for column in columns:
+        cells = cells_of(table, path, column)
+        keys.append(cells.codes[samples.rows])
+        texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
+        names = texts if names is None else np.where(names == "", texts, names)
     groups = joined(*keys)
-    return None if groups is None else torch.from_numpy(groups)
+    return (None, None) if groups is None else (torch.from_numpy(groups), names)
 
 
 def _split(table: pa.Table, path: Path, columns: Sequence[str]) -> np.ndarray[Any, Any] | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,10 +18,13 @@ from labeltree.evaluation.node_evidence import mean_auroc
 from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.statistics import number_groups
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
-from labeltree.metrics.functional.node_groups import Aggregation
+from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 
 __all__ = ["PerGroupOptions", "per_group"]
+
+Conflicts = Literal["drop", "all", "majority"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,19 @@ class PerGroupOptions:
         roles: what the probe reads: ``features``, ``embeddings`` or both.
         aggregations: how the probabilities of a group are put together: ``mean``, ``logits``, ``max``,
             ``vote``; see `labeltree.metrics.functional.group_probabilities`.
+        conflicts: what a group counts as whose samples' labels contradict each other, a patient with two
+            diagnoses: ``drop`` leaves it out, for it has no one answer; ``all`` takes each of its labels for
+            a group of its own, answered from the samples that have it; ``majority`` gives it the label of
+            most of its samples, and leaves it out where several share that place.
     """
 
     roles: tuple[str, ...] = ("features",)
     aggregations: tuple[Aggregation, ...] = get_args(Aggregation)
+    conflicts: Conflicts = "drop"
 
     def __post_init__(self) -> None:
+        if self.conflicts not in get_args(Conflicts):
+            raise ValueError(f"conflicts is '{self.conflicts}', expected {', '.join(get_args(Conflicts))}")
         known = get_args(Aggregation)
         if not self.aggregations or not set(self.aggregations) <= set(known):
             raise ValueError(f"aggregations are {self.aggregations}, expected some of {', '.join(known)}")
@@ -57,17 +66,13 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     ``vote.…`` by group. ``auroc`` is the mean over the nodes.
 
     Raises:
-        DataError: if no two test samples are in one group, or samples of one group contradict each other.
+        DataError: if no two test samples are in one group, or no group is left that has one label.
     """
-    table, test = inputs.table, inputs.samples.test
-    column = table.instances if table.groups is None else table.groups
-    groups = test if column is None else column[test]
-    try:
-        target = group_labels(inputs.ground.in_judge(inputs.nodes[test]), groups, inputs.ground.judge)
-    except ValueError as error:
-        raise DataError(str(error)) from error
-    target = inputs.ground.placed[target]  # every test sample has a label, and so has every group
-    if len(target) == len(test):
+    table = inputs.table
+    groups = _groups_of(inputs)
+    resolved = _resolve(inputs, groups, options.conflicts)
+    test, target = resolved.test, resolved.target
+    if len(torch.unique(groups)) == len(inputs.samples.test):
         raise DataError(
             "no two test samples are in one group: give the table a column 'groups' (patient, item, lesion)"
         )
@@ -76,29 +81,112 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     parts: dict[str, ProtocolResult] = {}
     several = len(inputs.chosen(options.roles)) > 1
     for role, reading in inputs.chosen(options.roles).items():
-        for name, part in _of_reading(reading, inputs, options, groups, target).items():
+        for name, part in _of_reading(reading, inputs, options, resolved).items():
             parts[f"{role}.{name}" if several else name] = part
     counts = {"test samples": len(test), "groups": len(target)}
+    if resolved.conflicts:
+        counts["groups with labels that contradict each other"] = resolved.conflicts
     notes = [f"Each of the {len(target)} groups counts once, whether it has one sample or many."]
+    notes += resolved.notes
     notes += leak_notes(table, inputs.learned, test)
     if table.groups is None:
         notes.append("The table has no groups: the rows of one instance were taken as one.")
     return ProtocolResult.joined("One answer for every group", parts, counts=counts, notes=notes)
 
 
+@dataclass(frozen=True)
+class _Resolved:
+    """Test rows, what each belongs to, and one label of each such group."""
+
+    test: Tensor
+    groups: Tensor
+    target: Tensor
+    units: Tensor
+    conflicts: int
+    notes: list[str]
+
+
+def _groups_of(inputs: Inputs) -> Tensor:
+    """``(m,)`` group of each test row, numbered from 0; a row without one stands alone."""
+    table, test = inputs.table, inputs.samples.test
+    column = table.instances if table.groups is None else table.groups
+    return torch.from_numpy(number_groups((test if column is None else column[test]).numpy()))
+
+
+def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
+    """Give every group one label, or leave it out, where its samples' labels contradict each other."""
+    judge, placed = inputs.ground.judge, inputs.ground.placed
+    test = inputs.samples.test
+    nodes = inputs.ground.in_judge(inputs.nodes[test])
+    contrary = in_conflict(nodes, groups, judge)
+    units, notes = groups, []
+    concerned = torch.unique(groups[contrary])
+    kept = torch.ones_like(contrary)
+    if len(concerned):
+        if how == "all":
+            pairs = torch.unique(torch.stack([groups, nodes]), dim=1, return_inverse=True)[1]
+            groups = torch.where(contrary, int(groups.max()) + 1 + pairs, groups)
+        elif how == "majority":
+            most, tied = _majority(nodes, groups)
+            nodes = torch.where(contrary, most[groups], nodes)
+            kept = ~(contrary & tied[groups])
+        else:
+            kept = ~contrary
+        notes.append(_of_conflicts(inputs, concerned, units, contrary, how))
+    if not bool(kept.any()):
+        raise DataError(f"no group has one label: {notes[0].rstrip('.')}; choose conflicts=all or majority")
+    groups, units = groups[kept], units[kept]
+    target = placed[group_labels(nodes[kept], groups, judge)]
+    place = torch.unique(groups, return_inverse=True)[1]
+    of_target = torch.empty(len(target), dtype=torch.int64).index_put_((place,), units)
+    return _Resolved(test[kept], groups, target, of_target, len(concerned), notes)
+
+
+def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """``(g,)`` the label that most samples of each group have, and whether several share that place."""
+    count = int(groups.max()) + 1
+    (group, label), sizes = torch.unique(torch.stack([groups, nodes]), dim=1, return_counts=True)
+    largest = torch.zeros(count, dtype=torch.int64).scatter_reduce_(0, group, sizes, "amax")
+    first = sizes == largest[group]
+    most = torch.empty(count, dtype=torch.int64).index_put_((group[first],), label[first])
+    return most, torch.bincount(group[first], minlength=count) > 1
+
+
+def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: Tensor, how: Conflicts) -> str:
+    table, test = inputs.table, inputs.samples.test
+    rows = test[(groups == concerned[0]) & contrary]
+    labels = [inputs.ground.tree.path_name(node) for node in torch.unique(inputs.nodes[rows]).tolist()]
+    name = "" if table.group_names is None else str(table.group_names[int(rows[0])])
+    if not name:
+        column = table.instances if table.groups is None else table.groups
+        name = str(int(rows[0] if column is None else column[rows[0]]))
+        if table.paths is not None:
+            name += f" ({', '.join(table.paths[rows[:2].numpy()].tolist())})"
+    done = {
+        "drop": "they are left out",
+        "all": "each of their labels counts as a group, answered from its own samples",
+        "majority": "each has the label of most of its samples, or is left out if several share that place",
+    }[how]
+    many = f"{len(concerned)} groups have" if len(concerned) > 1 else "1 group has"
+    return (
+        f"{many} samples whose labels contradict each other, such as '{name}' with "
+        f"{' and '.join(repr(label) for label in labels[:3])}: {done} (conflicts={how})."
+    )
+
+
 def _of_reading(
-    reading: Reading, inputs: Inputs, options: PerGroupOptions, groups: Tensor, target: Tensor
+    reading: Reading, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
 ) -> dict[str, ProtocolResult]:
-    learn, test = inputs.learned, inputs.samples.test
+    learn, test, target = inputs.learned, resolved.test, resolved.target
     vectors, nodes = reading.vectors, inputs.nodes
     probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
     evidence = inputs.evidence(test)
     parts = {"sample": _judged(probe, probe.predicted, nodes[test], inputs, evidence)}
     for aggregation in options.aggregations:
-        found = group_probabilities(probe.values, groups, aggregation)
+        found = group_probabilities(probe.values, resolved.groups, aggregation)
         together = ClassProbabilities(probe.classes, found.probabilities, probe.gap)
-        draws = evidence.resampling if len(target) >= FEWEST_GROUPS else None
-        each = Evidence(draws, np.arange(len(target)))  # in the order of the samples' groups
+        draws = evidence.resampling if len(torch.unique(resolved.units)) >= FEWEST_GROUPS else None
+        each = Evidence(draws, resolved.units.numpy())  # in the order of the samples' groups
         parts[aggregation] = _judged(together, probe.classes[found.columns], target, inputs, each)
     return parts
 

@@ -115,12 +115,8 @@ def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) ->
     names, place, _ = _numbered(groups)
     known = (target_nodes >= 0).nonzero().squeeze(1)
     target, place = target_nodes[known].long(), place[known]
-    # of labels on one path, the finest has the most ancestors
-    key = taxonomy.ancestor_count.to(target.device)[target] * taxonomy.num_nodes + target
-    finest = key.new_full((len(names),), -1).scatter_reduce_(0, place, key, "amax")
-    finest = torch.where(finest < 0, -1, finest % taxonomy.num_nodes)
-    above = taxonomy.lca(finest[place], target)
-    contrary = (above != target).nonzero().squeeze(1)
+    finest = _finest(target, place, len(names), taxonomy)
+    contrary = _contrary(target, finest[place], taxonomy).nonzero().squeeze(1)
     if len(contrary):
         row = int(contrary[0])
         one, other = (taxonomy.path_name(int(node)) for node in (target[row], finest[place[row]]))
@@ -132,6 +128,26 @@ def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) ->
             "patients for instance"
         )
     return finest
+
+
+def in_conflict(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
+    """(n,) bool: samples of groups whose labels do not lie on one path; all labels are known."""
+    names, place, _ = _numbered(groups)
+    finest = _finest(target_nodes, place, len(names), taxonomy)
+    contrary = _contrary(target_nodes, finest[place], taxonomy)
+    return torch.isin(place, place[contrary])
+
+
+def _finest(target: Tensor, place: Tensor, count: int, taxonomy: AnyTaxonomy) -> Tensor:
+    """(count,) of labels on one path the finest, which has the most ancestors; -1 without any."""
+    key = taxonomy.ancestor_count.to(target.device)[target] * taxonomy.num_nodes + target
+    finest = key.new_full((count,), -1).scatter_reduce_(0, place, key, "amax")
+    return torch.where(finest < 0, -1, finest % taxonomy.num_nodes)
+
+
+def _contrary(target: Tensor, finest: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
+    """(n,) bool: labels that are neither the finest one nor above it."""
+    return taxonomy.lca(finest, target) != target
 
 
 def _check(probabilities: Tensor, groups: Tensor) -> None:
