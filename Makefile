@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart test lint bench bench-full clean
+.PHONY: install quickstart test lint bench bench-full campaign campaign-crash clean
 
 install: $(READY)
 
@@ -38,6 +38,15 @@ bench: $(READY)
 bench-full: $(READY)
 	$(BIN)/python benchmarks/every.py
 	$(BIN)/python benchmarks/goals.py --write
+
+# What docs/reliability.md says, tried at length. For more, or other, kills: make campaign-crash COUNT=500 SEED=1
+COUNT ?= 120
+SEED  ?= 0
+
+campaign: campaign-crash
+
+campaign-crash: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -105,10 +105,13 @@ def _take(place: Path, name: str) -> int | None:
 def _free(place: Path, handle: int | None) -> None:
     if handle is None:
         return
-    with contextlib.suppress(OSError):
+    try:
         if _is_at(handle, place / LOCK):  # the folder may have been moved, or deleted
             (place / LOCK).unlink()
-    os.close(handle)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -198,3 +198,10 @@ def test_leftovers_in_a_run_are_cleared_by_who_holds_the_lock(tmp_path: Path) ->
         pass
     assert [name for name in ours if (tmp_path / name).exists()] == []
     assert all((tmp_path / name).exists() for name in theirs)
+
+
+def test_a_run_that_was_killed_when_all_was_written(trained: Path) -> None:
+    (trained / LOCK).touch()
+    (trained / ".encoder-12345678.safetensors").touch()
+    assert main(["train", "--config", f"{trained}/recipe.yaml", "--out", str(trained), "--quiet"]) == 0
+    assert not list(trained.glob(".*"))

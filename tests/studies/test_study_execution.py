@@ -12,7 +12,8 @@ import yaml
 from labeltree.cli.main import main
 from labeltree.studies import execute as execute_module
 from labeltree.studies import jobs as jobs_module
-from labeltree.studies.beside import baseline_digests
+from labeltree.studies.beside import baseline_digests, baselines
+from labeltree.studies.book import Book
 from labeltree.studies.execute import execute, rewrite
 from labeltree.studies.listing import list_study
 from labeltree.studies.plan import StudyError, read_study
@@ -235,3 +236,25 @@ sys.exit(130)
     with pytest.raises(TrainingInterrupted):
         list(jobs_module.do_tasks(file, read_study(file), tasks_of(file, 2), tmp_path / "runs", 2))
     assert saved.exists()
+
+
+def test_a_baseline_is_complete_once_it_has_metrics(
+    tmp_path: Path, image_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between its two files loses neither: the metrics, by which it is known to be done, come last."""
+    shared = {"data": str(image_folder), "val": 0.2, "image_size": 16, "accelerator": "cpu"}
+    study = read_study(write(tmp_path, shared=shared, baselines=["raw"], seeds=[0]))
+    runs, recipe = tmp_path / "runs", tmp_path / "runs" / "raw-pixels-seed0" / "recipe.yaml"
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("labeltree.runs.RunFolder.write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            baselines(study, runs, Book(tmp_path / "study.yaml", study))
+    assert recipe.is_file()
+    assert len(baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
+    recipe.unlink()  # as an earlier version could leave it
+    assert len(baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
+    assert recipe.is_file()

@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from labeltree.atomic import atomic_write, clear_leftovers
-from labeltree.errors import RunError
-from labeltree.lock import lock_folder, writer_of
+from labeltree.errors import FolderInUseError, RunError, WriteError
+from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.safe_files import Reader, read_arrays, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
@@ -163,6 +163,12 @@ class RunFolder:
                      self.decisions, self.classifier, self.embeddings("*"))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
+
+    def clear_after_kill(self) -> None:
+        """Clear what a process left that was killed when all was written, unless another one writes there."""
+        if (self.path / LOCK).is_file():
+            with suppress(FolderInUseError, WriteError), self.locked():
+                pass
 
     def load_taxonomy(self) -> Taxonomy:
         """Read the taxonomy of the run."""

@@ -72,6 +72,8 @@ def train(
     _check_monitor(recipe)
     if not is_first_rank():
         _end_with_first_rank()
+    elif folder.encoder.is_file():
+        folder.clear_after_kill()
     writes = is_first_rank() and not folder.encoder.is_file()  # a finished run is only looked at
     with folder.locked() if writes else nullcontext():
         return _train(

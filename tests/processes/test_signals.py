@@ -1,0 +1,225 @@
+"""Signals: Ctrl-C during the imports, SIGTERM in training, and children that end with their parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+
+import lightning as L
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from labeltree.cli.main import main
+from labeltree.processes import Terminated, stop_signals
+from labeltree.runs import RunFolder
+from labeltree.training.checkpoints import TrainingInterrupted
+from labeltree.training.fit import train
+from labeltree.training.reading import RecipeParser
+from labeltree.training.recipe import Recipe
+
+INTERRUPTED = """
+    import os, signal, sys
+    number, module = int(sys.argv[1]), sys.argv[2]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+    def hook(event, arguments):
+        global module
+        if event == "import" and arguments[0] == module:
+            module = None
+            os.kill(os.getpid(), number)
+    sys.argv[1:] = ["train", "--data", "nowhere"]
+    sys.addaudithook(hook)
+    from labeltree.cli.main import main
+    sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "module", "expected"),
+    [
+        (signal.SIGINT, "labeltree.processes", (130, "labeltree: interrupted\n")),
+        (signal.SIGINT, "torch", (130, "labeltree: interrupted\n")),
+        (signal.SIGINT, "labeltree.runs", (130, "labeltree: interrupted\n")),
+        (signal.SIGTERM, "labeltree.processes", (-signal.SIGTERM, "")),  # the system ends it, by default
+        (signal.SIGTERM, "argparse", (143, "labeltree: terminated\n")),
+        (signal.SIGTERM, "torch", (143, "labeltree: terminated\n")),
+    ],
+)
+def test_a_signal_during_the_imports_prints_no_traceback(
+    number: signal.Signals, module: str, expected: tuple[int, str]
+) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(int(number)), module]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == expected
+
+
+def test_nothing_is_imported_before_a_signal_is_caught() -> None:
+    """What is imported before `main` runs is time in which Ctrl-C prints a traceback."""
+    script = (
+        "import sys; known = set(sys.modules); import labeltree.cli.main; print(*set(sys.modules) - known)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    own = {"labeltree", "labeltree.cli", "labeltree.cli.main", "__future__"}
+    assert set(done.stdout.split()) == own
+
+
+def test_within_the_block_sigterm_raises_and_then_no_more() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_signals() as stop:
+        with pytest.raises(Terminated):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.fixture
+def recipe(image_folder: Path) -> Recipe:
+    words = f"--data {image_folder} --objective supcon --epochs 1 --batch_size 9 --val 0.2 --image_size 16"
+    return RecipeParser("supcon").recipe([*words.split(), "--accelerator=cpu"])
+
+
+class Send(Callback):
+    """Send signals to this process before a step."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    def on_train_batch_start(self, trainer: L.Trainer, *_: object) -> None:
+        if trainer.global_step == 1:
+            for number in self.numbers:
+                os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGTERM)]
+)
+def test_sigterm_saves_the_step_as_ctrl_c_does(
+    numbers: tuple[int, ...], recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where SIGTERM comes after a Ctrl-C, as a study sends it to runs that had the terminal's Ctrl-C."""
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(TrainingInterrupted, match="the same command continues") as told:
+        train(recipe, tmp_path, callbacks=[Send(*numbers)], progress_bar=False)
+    assert told.value.signal == numbers[0]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert torch.load(RunFolder(tmp_path).last_checkpoint, weights_only=True)["global_step"] == 2
+    assert not list(tmp_path.rglob(".*"))
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise told.value
+
+    monkeypatch.setattr("labeltree.training.fit.train", interrupted)
+    assert main(["train", "--config", f"{tmp_path}/recipe.yaml", "--quiet"]) == 128 + numbers[0]
+
+
+def test_checkpoints_do_not_pass_through_the_systems_temporary_folder(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    folder = train(recipe, tmp_path / "run", progress_bar=False)
+    assert sorted(path.name for path in folder.last_checkpoint.parent.iterdir()) == ["best.ckpt", "last.ckpt"]
+
+
+def ends(process: int) -> bool:
+    """Whether a process ends within a minute; it may stay as a zombie where nobody waits for orphans."""
+    for _ in range(600):
+        try:
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    os.kill(process, signal.SIGKILL)
+    return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_loader_processes_end_with_a_parent_that_was_killed_while_they_started(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    script = """
+        import multiprocessing.popen_spawn_posix as spawning
+        import os, signal, sys
+        import torch
+        from labeltree.training.fit import train
+        from labeltree.training.reading import read_recipe
+
+        class Killed(spawning.Popen):
+            def _launch(self, process):
+                super()._launch(process)
+                print(self.pid, flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        if __name__ == "__main__":
+            torch.multiprocessing.get_context("spawn").Process._Popen = staticmethod(Killed)
+            torch.set_num_threads(1)
+            train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
+    """
+    recipe.save(tmp_path / "recipe.yaml")
+    text = (tmp_path / "recipe.yaml").read_text().replace("workers: 0", "workers: 1")
+    assert "workers: 1" in text
+    (tmp_path / "recipe.yaml").write_text(text)
+    (tmp_path / "script.py").write_text(textwrap.dedent(script))
+    words = [
+        sys.executable,
+        str(tmp_path / "script.py"),
+        str(tmp_path / "recipe.yaml"),
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert ends(int(done.stdout))
+
+
+CHILD = """
+    import os, sys, time
+    from labeltree.processes import end_with_parent
+    end_with_parent(os.getppid())
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("kernel", [True, False], ids=["by the kernel", "by a thread"])
+def test_a_child_ends_with_its_parent(kernel: bool) -> None:
+    child = textwrap.dedent(CHILD)
+    if not kernel:
+        child = "import labeltree.processes as p; p._ask_the_kernel = lambda _: False\n" + child
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    process.kill()
+    process.wait()
+    assert ends(number)
+
+
+def test_a_run_of_a_study_ends_when_the_study_is_dead_already(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "labeltree.studies.alone", str(tmp_path / "none.yaml"), "run", "a", "0"]
+    environment = {**os.environ, "LABELTREE_STUDY": str(os.getppid())}  # not its parent, which we are
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (143, "stopped\n")
+    environment["LABELTREE_STUDY"] = str(os.getpid())
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "none.yaml" in done.stderr
+
+
+def test_a_further_device_ends_with_the_first_and_takes_no_lock(recipe: Recipe, tmp_path: Path) -> None:
+    script = """
+        import sys
+        from labeltree.training.fit import train
+        from labeltree.training.reading import read_recipe
+        train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)
+    """
+    recipe.save(tmp_path / "recipe.yaml")
+    words = [sys.executable, "-c", textwrap.dedent(script), f"{tmp_path}/recipe.yaml", f"{tmp_path}/run"]
+    environment = {**os.environ, "LOCAL_RANK": "1", "LABELTREE_FIRST_RANK": str(os.getppid())}
+    done = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "run").exists()
