@@ -244,6 +244,31 @@ def test_half_precision_and_large_ids_survive_collection() -> None:
     assert metric.compute().item() == 0.0
 
 
+def test_groups_come_with_the_batches() -> None:
+    """Some batches without: their samples stand alone."""
+    groups = torch.randint(-1, 6, (COUNT,), generator=torch.Generator().manual_seed(1))
+    groups[20:30] = -1
+    options = {"taxonomy": TAXONOMY, "ks": (1, 3), "ahp_k": 9}
+    every = metrics.RetrievalMetrics(**options)
+    single = [
+        metrics.RecallAtK(3),
+        metrics.MAPAtR(),
+        metrics.MeanAveragePrecision(),
+        metrics.HierarchicalPrecisionAtK(TAXONOMY, 3),
+        metrics.AverageHierarchicalPrecision(TAXONOMY, 9),
+    ]
+    for metric in (every, *single):
+        for part, given in ((slice(0, 20), True), (slice(20, 30), False), (slice(30, COUNT), True)):
+            more = {"groups": groups[part]} if given else {}
+            metric.update(DATA["embeddings"][part], DATA["nodes"][part], **more)
+    expected = functional.retrieval_metrics(DATA["embeddings"], DATA["nodes"], **options, query_groups=groups)
+    same(plain(every.compute()), plain(expected))
+    for metric, name in zip(single, ("recall@3", "map@r", "map", "hp@3", "ahp@9"), strict=True):
+        assert metric.compute().item() == pytest.approx(expected[name].item(), abs=1e-12)
+    with pytest.raises(ValueError, match="embeddings has 2 rows, groups 3"):
+        metrics.MAPAtR().update(torch.zeros(2, 3), torch.tensor([1, 2]), groups=torch.tensor([1, 2, 3]))
+
+
 def test_metrics_make_a_collection() -> None:
     pair = MetricCollection([metrics.HierarchicalF1(TAXONOMY), metrics.TreeAccuracy(TAXONOMY)])
     pair.update(DATA["predicted"], DATA["nodes"])

@@ -62,13 +62,19 @@ class Collected(Metric):
 
 
 class CollectedSamples(Collected):
-    """Collects embeddings and nodes; subclasses define the value of a whole collection."""
+    """Collects embeddings and nodes; subclasses define the value of a whole collection.
+
+    Args:
+        further: names of states of a subclass, a row a sample.
+        **kwargs: of `torchmetrics.Metric`.
+
+    """
 
     embeddings: list[Tensor]
     nodes: list[Tensor]
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(("embeddings", "nodes"), **kwargs)
+    def __init__(self, further: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(("embeddings", "nodes", *further), **kwargs)
 
     def update(self, embeddings: Tensor, nodes: Tensor) -> None:
         """Add embeddings (b, d) and labels (b,)."""

@@ -1,7 +1,8 @@
 """Retrieval over batches and ranks, leaving one out: every sample searches all others, those of other ranks
 included. The queries are divided over the ranks.
 
-Equal similarities are ranked in the order of rank, then of arrival.
+Equal similarities are ranked in the order of rank, then of arrival. With groups, such as patients, a sample's
+own group is left out of its results as well: ``metric.update(embeddings, nodes, groups=patients)``.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.metrics import functional
+from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.modular.collected import CollectedSamples
 from labeltree.taxonomy import AnyTaxonomy
 
@@ -26,7 +29,38 @@ __all__ = [
 ]
 
 
-class RecallAtK(CollectedSamples):
+class _Retrieval(CollectedSamples):
+    """Collects the groups of samples besides."""
+
+    groups: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(("groups",), **kwargs)
+
+    def update(self, embeddings: Tensor, nodes: Tensor, *, groups: Tensor | None = None) -> None:
+        """Add embeddings (b, d), labels (b,) and groups (b,).
+
+        Args:
+            embeddings: (b, d).
+            nodes: (b,), -1 where a label is missing.
+            groups: (b,) integers: samples of a query's own group are left out of its results, -1 stands
+                alone; None where every sample does.
+
+        """
+        if groups is not None:
+            check_labels("groups", groups)
+            check_same_length("embeddings", embeddings, "groups", groups)
+        super().update(embeddings, nodes)
+        self.groups.append(torch.full_like(nodes, -1).long() if groups is None else groups.long())
+
+    @property
+    def query_groups(self) -> Tensor | None:
+        """(n,) of all samples; None where each stands alone."""
+        groups = self.rows("groups")
+        return groups if bool((groups >= 0).any()) else None
+
+
+class RecallAtK(_Retrieval):
     """Recall@k for one k; see `labeltree.metrics.functional.recall_at_k`.
 
     Args:
@@ -67,11 +101,12 @@ class RecallAtK(CollectedSamples):
             geometry=self.geometry,
             taxonomy=self.taxonomy,
             depth=self.depth,
+            query_groups=self.query_groups,
             shard=self.shard,
         )[self.k]
 
 
-class _FlatRetrieval(CollectedSamples):
+class _FlatRetrieval(_Retrieval):
     def __init__(
         self,
         geometry: Geometry | str | None = None,
@@ -108,6 +143,7 @@ class MAPAtR(_FlatRetrieval):
             geometry=self.geometry,
             taxonomy=self.taxonomy,
             depth=self.depth,
+            query_groups=self.query_groups,
             shard=self.shard,
         )
 
@@ -137,11 +173,12 @@ class MeanAveragePrecision(_FlatRetrieval):
             geometry=self.geometry,
             taxonomy=self.taxonomy,
             depth=self.depth,
+            query_groups=self.query_groups,
             shard=self.shard,
         )
 
 
-class HierarchicalPrecisionAtK(CollectedSamples):
+class HierarchicalPrecisionAtK(_Retrieval):
     """HP@k for one k; see `labeltree.metrics.functional.hierarchical_precision_at_k`.
 
     Args:
@@ -169,11 +206,17 @@ class HierarchicalPrecisionAtK(CollectedSamples):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
         return functional.hierarchical_precision_at_k(
-            embeddings, nodes, self.taxonomy, ks=(self.k,), geometry=self.geometry, shard=self.shard
+            embeddings,
+            nodes,
+            self.taxonomy,
+            ks=(self.k,),
+            geometry=self.geometry,
+            query_groups=self.query_groups,
+            shard=self.shard,
         )[self.k]
 
 
-class AverageHierarchicalPrecision(CollectedSamples):
+class AverageHierarchicalPrecision(_Retrieval):
     """AHP@K; see `labeltree.metrics.functional.average_hierarchical_precision`.
 
     Args:
@@ -213,11 +256,12 @@ class AverageHierarchicalPrecision(CollectedSamples):
             k=self.k,
             rule=self.rule,
             geometry=self.geometry,
+            query_groups=self.query_groups,
             shard=self.shard,
         )
 
 
-class RetrievalMetrics(CollectedSamples):
+class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
 
@@ -268,5 +312,6 @@ class RetrievalMetrics(CollectedSamples):
             ahp_k=self.ahp_k,
             depths=self.depths,
             geometry=self.geometry,
+            query_groups=self.query_groups,
             shard=self.shard,
         )
