@@ -10,6 +10,7 @@ import torch
 from decision_cases import ragged, random_probabilities
 
 from labeltree.decisions import ClassNodes, Promise, cheapest, fit_rule, read_costs
+from labeltree.decisions.grouping import share_of_groups
 from labeltree.decisions.saving import rule_from_dict, rule_to_dict
 from labeltree.decisions.shown import answer_rows, show_rows
 from labeltree.errors import DataError, RunError
@@ -93,9 +94,10 @@ def test_groups_are_never_divided_and_coarse_labels_promise_nothing() -> None:
         rule.answer(scores, Promise(0.95))
     with pytest.raises(DataError, match="no calibration sample has a label"):
         fit_rule(scores, torch.full_like(labels, -1), classes)
-    coarse = torch.full((10,), tree.find("a")).index_fill(0, torch.tensor([3]), int(tree.leaves[0]))
+    fits = share_of_groups(torch.ones(200, dtype=torch.bool), None, 0.3, 0)  # the only leaf is one of them
+    coarse = torch.full((200,), tree.find("a")).index_fill(0, fits.nonzero()[0], int(tree.leaves[0]))
     with pytest.raises(DataError, match="none would be left"):
-        fit_rule(scores[:10], coarse, classes, share=0.95)
+        fit_rule(scores.repeat(2, 1)[:200], coarse, classes)
 
 
 def test_answers_as_text() -> None:

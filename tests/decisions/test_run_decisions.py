@@ -83,8 +83,8 @@ def test_read_again_it_answers_the_same(probed: Path) -> None:
     assert torch.equal(again.rule.fitted.scores, fresh.rule.fitted.scores)
 
 
-def test_a_classifier_of_its_own_is_asked_first(classified: Path) -> None:
-    decider = calibrate_run(classified, calibration="none")
+def test_a_classifier_of_its_own_can_be_asked_for(classified: Path) -> None:
+    decider = calibrate_run(classified, classifier="own", calibration="none")
     assert decider.record["classifier"] == "own"
     source = decider.trainee.source.of_split("test")
     table, scores = decider.embed(source)
@@ -92,19 +92,25 @@ def test_a_classifier_of_its_own_is_asked_first(classified: Path) -> None:
     answers = decider.trainee.module.objective.predict(table.features)
     assert answers is not None
     assert torch.equal(decider.rule.classes.nodes[scores.argmax(1)], answers)
-    assert not RunFolder(classified).classifier.exists()
     prototypes = calibrate_run(classified, classifier="prototypes")
     assert prototypes.record["classifier"] == "prototypes"
     assert torch.equal(open_decider(classified).embed(source)[1], prototypes.embed(source)[1])
 
 
 def test_other_weights_are_calibrated_again(classified: Path) -> None:
-    calibrate_run(classified)
+    calibrate_run(classified, classifier="own", descent="leaf")
     folder = RunFolder(classified)
-    stale = json.loads(folder.decisions.read_text()) | {"encoder": "0" * 64, "classifier": "probe"}
-    folder.decisions.write_text(json.dumps(stale))
-    assert open_decider(classified).record["classifier"] == "own"
-    assert json.loads(folder.decisions.read_text())["encoder"] != "0" * 64
+    for file in (folder.decisions, folder.chosen_classifier):
+        stale = json.loads(file.read_text()) | {"encoder": "0" * 64}
+        file.write_text(json.dumps(stale))
+    classifiers = folder.classifier.stat().st_mtime_ns
+    again = open_decider(classified)
+    assert again.record["classifier"] == again.chosen.name
+    assert again.chosen.asked == "auto"  # what was chosen for other weights does not count
+    assert again.rule.descent == "leaf"  # how answers are made does
+    assert folder.classifier.stat().st_mtime_ns > classifiers
+    for file in (folder.decisions, folder.chosen_classifier):
+        assert json.loads(file.read_text())["encoder"] != "0" * 64
 
 
 def test_tables_and_labels(probed: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -164,7 +170,7 @@ def test_errors_say_what_to_do(
         ((probed,), "name what to answer for"),
         ((probed, image, "--split", "test"), "one of them only"),
         ((probed, "--text", "a dog"), "reads images: instead of --text, give image files"),
-        ((probed, image, "--coverage", 0.99), "needs at least 99 calibration samples, and there are 54"),
+        ((probed, image, "--coverage", 0.99), "needs at least 99 calibration samples, and there are 77"),
         (
             (probed, image, "--coverage", 0.9, "--confidence", 0.9999),
             "with confidence 0.9999 needs at least 88",
@@ -178,7 +184,7 @@ def test_errors_say_what_to_do(
         assert run("predict", *words) == 2, words
         assert what in capsys.readouterr().err, words
     assert run("calibrate", probed, "--classifier", "own") == 2
-    assert "--classifier probe" in capsys.readouterr().err
+    assert "there is no classifier 'own' here; there are probe, prototypes" in capsys.readouterr().err
 
 
 def test_a_bad_file_does_not_keep_the_others_from_an_answer(
@@ -264,7 +270,13 @@ def test_damaged_decisions(probed: Path, photos: Path, capsys: pytest.CaptureFix
     assert run("predict", probed, photos / "dark/coal/03.png") == 2
     assert f"'labeltree calibrate {probed}' makes it again" in capsys.readouterr().err
     calibrate_run(probed)
-    RunFolder(probed).classifier.unlink()
-    assert run("predict", probed, photos / "dark/coal/03.png") == 2
-    assert "'labeltree calibrate" in capsys.readouterr().err
-    calibrate_run(probed)
+    folder = RunFolder(probed)
+    for damaged in (folder.classifier, folder.chosen_classifier):
+        damaged.write_bytes(b"{")
+        assert run("predict", probed, photos / "dark/coal/03.png") == 2
+        assert f"'labeltree calibrate {probed}' makes them again" in capsys.readouterr().err
+        assert run("calibrate", probed) == 0
+        assert run("predict", probed, photos / "dark/coal/03.png") == 0
+        damaged.unlink()  # what is lost is made again
+        assert run("predict", probed, photos / "dark/coal/03.png") == 0
+        assert damaged.is_file()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
+
+from labeltree.cli.classifier_option import add_classifier
 
 
 def run(arguments: list[str]) -> None:
     """Fit the decisions that the arguments ask for, and print what they are worth."""
     from labeltree.decisions import CALIBRATIONS
-    from labeltree.training.scores import CLASSIFIERS
 
     parser = argparse.ArgumentParser(
         prog="labeltree calibrate",
@@ -20,19 +22,14 @@ def run(arguments: list[str]) -> None:
         "--data", help="labelled samples to calibrate on; default: the run's validation samples"
     )
     parser.add_argument("--data-path", help="with --data NAME: the folder of that data set")
-    parser.add_argument(
-        "--classifier",
-        choices=CLASSIFIERS,
-        default="auto",
-        help="what gives classes their scores: the run's own classifier, a linear probe on its features, or "
-        "the nearest class mean of its embeddings (default: its own, if it has one, else the probe)",
-    )
+    add_classifier(parser)
     parser.add_argument(
         "--calibration",
         choices=CALIBRATIONS,
         default="temperature",
         help="what makes scores probabilities: one temperature, a slope and an offset a class, or a "
-        "temperature a depth (default: temperature)",
+        "temperature a depth (default: temperature); not applied where it makes the probabilities of "
+        "held-out samples worse",
     )
     parser.add_argument(
         "--descent",
@@ -51,6 +48,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.decide import calibrate_run
     from labeltree.training.embed import load_run
     from labeltree.training.other_samples import open_other
+    from labeltree.training.scores import other_report
 
     source = None
     if options.data is not None:
@@ -64,4 +62,7 @@ def run(arguments: list[str]) -> None:
         seed=options.seed,
     )
     print(calibration_text(decider.rule, decider.record), end="")
+    warning = other_report(options.run, decider.chosen)
+    if warning is not None:
+        print(warning, file=sys.stderr)
     print(f"decisions: {RunFolder(options.run).decisions}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.cli.classifier_option import add_classifier
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def run(arguments: list[str]) -> None:
         default="sphere",
         help="compare features L2-normalised (sphere, the default) or as they are (euclidean)",
     )
+    add_classifier(parser)
     parser.add_argument(
         "--leave-group-out",
         choices=["auto", "always", "never"],
@@ -104,12 +106,14 @@ def run(arguments: list[str]) -> None:
         protocols=tuple(options.protocols),
         options=parse_options(options.option),
         frequency_bounds=tuple(options.frequency_bounds),
+        classifier=options.classifier or "auto",
     )
     with stages(quiet=options.quiet) as progress:
         if options.run is not None:
             done = evaluate_run(
                 options.run,
                 taxonomy=options.taxonomy,
+                classifier=options.classifier,
                 beside=options.beside,
                 split=options.split,
                 out=options.out,

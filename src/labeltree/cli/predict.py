@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from labeltree.cli.classifier_option import add_classifier
+
 
 def run(arguments: list[str]) -> None:
     """Answer for the samples that the arguments name, and print the answers."""
@@ -31,6 +33,7 @@ def run(arguments: list[str]) -> None:
         options.run,
         request,
         promise,
+        classifier=options.classifier,
         by_depth=options.by_depth,
         cost=options.cost,
         coarse=options.coarse_cost,
@@ -44,7 +47,9 @@ def run(arguments: list[str]) -> None:
 
         with atomic_write(options.out) as temporary:
             temporary.write_text(text, "utf-8")
-    print(found.sentence(), file=sys.stderr)
+    print(f"{found.sentence()}\n{found.classifier}", file=sys.stderr)
+    if found.warning is not None:
+        print(found.warning, file=sys.stderr)
     if found.skipped:
         place, reason = min(found.skipped.items())
         print(
@@ -81,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         default="conformal",
         help="with a guarantee for new samples (default), or as on the calibration samples",
     )
+    add_classifier(parser)
     parser.add_argument(
         "--confidence",
         type=float,

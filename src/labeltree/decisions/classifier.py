@@ -94,13 +94,19 @@ class PrototypeScores:
         return {"classes": self.classes, "prototypes": self.prototypes}
 
 
-def fit_linear(table: EmbeddingTable, labels: Tensor, *, standardize: bool = True) -> LinearScores:
+def fit_linear(
+    table: EmbeddingTable, labels: Tensor, *, standardize: bool = True
+) -> tuple[LinearScores, float]:
     """Learn the linear probe of the evaluation: balanced logistic regression on standardised features.
 
     Args:
         table: of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
         standardize: give every column mean 0 and deviation 1 first; the scores then take them as they are.
+
+    Returns:
+        the classifier, and how far above its minimum the objective may be, relatively; 0 where the solver got
+        there.
 
     Raises:
         DataError: if no row has a class.
@@ -117,7 +123,8 @@ def fit_linear(table: EmbeddingTable, labels: Tensor, *, standardize: bool = Tru
         scale = torch.where(flat, 0.0, 1 / deviation.masked_fill(flat, 1.0))
     probe = LinearProbe().fit((vectors - mean) * scale, labels[rows])
     weight = probe.weight * scale.double()[:, None]
-    return LinearScores(probe.classes, weight, probe.bias - mean.double() @ weight)
+    scores = LinearScores(probe.classes, weight, probe.bias - mean.double() @ weight)
+    return scores, 0.0 if probe.converged else probe.gap
 
 
 def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) -> PrototypeScores:

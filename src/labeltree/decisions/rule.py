@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.answers import Answers
+from labeltree.decisions.calibration_check import CalibrationCheck, check_calibration
 from labeltree.decisions.calibrators import Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import Promise, check_enough, conformal_scores, threshold
@@ -53,6 +54,7 @@ class DecisionRule:
         descent: which path answers lie on.
         fitted: by which samples thresholds are found.
         counts: how many samples were used for what, and how many left out.
+        check: what came of trying the calibration on samples held out; None where it is not known.
     """
 
     classes: ClassNodes
@@ -60,6 +62,7 @@ class DecisionRule:
     descent: Descent
     fitted: Fitted
     counts: dict[str, int]
+    check: CalibrationCheck | None = None
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Calibrated (n, C) float64 from scores (n, C) of the classifier."""
@@ -142,7 +145,9 @@ def fit_rule(
     """Fit a decision rule to samples that the classifier was not trained on.
 
     A part of them, whole groups, fits the calibrator; the promises rest on the others alone, so that they
-    and new samples are exchangeable. The same input gives the same rule.
+    and new samples are exchangeable. A calibrator that makes the calibration error worse on samples of that
+    part that it was not fitted to is not applied, nor is one for which there are too few, see
+    `check_calibration`; then all samples go to the promises. The same input gives the same rule.
 
     Args:
         scores: (n, C) of the classifier.
@@ -168,14 +173,26 @@ def fit_rule(
         )
     known = labels >= 0
     fits = torch.zeros(len(labels), dtype=torch.bool)
+    check = CalibrationCheck(calibration, False, 0)
     if calibration != "none":
         fits = share_of_groups(known, groups, share, seed)
+        check = check_calibration(
+            scores[fits],
+            labels[fits],
+            classes,
+            calibration,
+            groups=None if groups is None else groups[fits],
+            seed=seed,
+        )
+        if not check.before:
+            fits = torch.zeros_like(fits)
         if not bool((usable & ~fits).any()):
             raise DataError(
                 f"of {int(known.sum())} calibration samples none would be left for thresholds once a part "
                 "fits the probabilities; calibrate on more, or with calibration 'none'"
             )
-    calibrator = fit_calibrator(scores[fits], labels[fits], classes, calibration)
+    applied: Calibration = calibration if check.applied else "none"
+    calibrator = fit_calibrator(scores[fits], labels[fits], classes, applied)
     rest = usable & ~fits
     paths = find_paths(calibrator(scores[rest], classes).exp(), classes, descent)
     counts = {
@@ -190,4 +207,4 @@ def fit_rule(
         labels[rest],
         None if groups is None else groups[rest],
     )
-    return DecisionRule(classes, calibrator, descent, fitted, counts)
+    return DecisionRule(classes, calibrator, descent, fitted, counts, check)

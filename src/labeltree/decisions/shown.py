@@ -92,7 +92,11 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
 def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
     """What a calibration found, as lines: its samples, the error of probabilities by depth, thresholds."""
     counts = ", ".join(f"{count} {name}" for name, count in rule.counts.items() if count)
-    lines = [f"classifier: {record['classifier']}; {record['calibrated_on']}: {counts}"]
+    lines = [
+        record["classifier_choice"]["sentence"],
+        record["calibration_check"]["sentence"],
+        f"{record['calibrated_on']}: {counts}",
+    ]
     before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
     lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}"]
     for depth, values in enumerate(zip(after["accuracy"], before["error"], after["error"], strict=True), 1):

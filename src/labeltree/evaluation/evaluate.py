@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from labeltree.decisions.choice import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.drawn import few_groups_note
 from labeltree.evaluation.ground import Ground
@@ -45,6 +46,7 @@ def evaluate(
     settings: EvaluationSettings | None = None,
     protocols: Sequence[str] = (),
     second: Second | None = None,
+    classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
     progress: Progress | None = None,
 ) -> EvaluationResult:
     """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
@@ -73,6 +75,8 @@ def evaluate(
         protocols: names of further protocols to run, beside those that the settings name; ``all`` is every
             one that is defined for the table. See `list_protocols`.
         second: another table of the same encoder, for protocols that need one.
+        classifiers: by name of the method, those that are known already with the one that answers, or which
+            one answers; the others are learned and chosen here.
         progress: called as ``progress(message, done, total)`` while samples are searched.
 
     Raises:
@@ -109,7 +113,9 @@ def evaluate(
     chosen = {key: _choose(key, entry, ground, split, settings) for key, entry in tables.items()}
     samples = chosen[name]
     measured = {
-        key: measure(key, entry, roles, chosen[key], ground, split, settings, progress)
+        key: measure(
+            key, entry, roles, chosen[key], ground, split, settings, progress, (classifiers or {}).get(key)
+        )
         for key, entry in tables.items()
     }
     found = {
@@ -125,6 +131,7 @@ def evaluate(
                 _prefixed(progress, key),
                 key,
                 key == name,
+                measured[key].classifiers,
             ),
         )
         for key, entry in tables.items()
@@ -141,6 +148,7 @@ def evaluate(
             "test samples judged for parent violations": prototypes.judged,
         },
         notes=[
+            methods[name].classifier.sentence,
             *reading_notes(methods, name, roles),
             *ground.notes(),
             *samples.notes,

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from torch import Tensor
 
+from labeltree.decisions.choice import Classifiers
 from labeltree.evaluation.answers import judge_answers, judge_retrieval
 from labeltree.evaluation.drawn import drawn_groups
 from labeltree.evaluation.evidence import Evidence
@@ -56,6 +57,7 @@ class Inputs:
         progress: called as ``progress(message, done, total)``.
         name: of the method.
         evaluated: whether that is the evaluated method, and no baseline.
+        classifiers: of the table, with the one that answers; None where they have not been learned.
     """
 
     table: EmbeddingTable
@@ -67,6 +69,7 @@ class Inputs:
     progress: Progress | None = None
     name: str = ""
     evaluated: bool = True
+    classifiers: Classifiers | None = None
 
     @property
     def nodes(self) -> Tensor:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from labeltree.decisions.choice import ChosenClassifier, Classifiers, classify, fit_classifiers
 from labeltree.evaluation.aspect_result import aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.gathering import gather_outcomes
@@ -17,17 +19,18 @@ from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.intervals import depth_intervals, score_intervals
 from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.own_answers import OwnAnswers, own_answers
-from labeltree.evaluation.probe import linear_probe
+from labeltree.evaluation.probe import judge_probe
 from labeltree.evaluation.prototypes import PrototypeResult, prototype_scores
 from labeltree.evaluation.reading import Reading, read
 from labeltree.evaluation.result import MethodResult
 from labeltree.evaluation.retrieval import RetrievalResult, retrieval_scores, titled
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.tree_errors import tree_errors
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 
-__all__ = ["Measured", "measure"]
+__all__ = ["Measured", "held_rows", "measure"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,17 @@ class Measured(NamedTuple):
     own: OwnAnswers | None
     aspect_notes: list[str]
     outcomes: Outcomes
+    classifiers: Classifiers
+
+
+def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
+    """Rows of validation samples with a finest label, none of which classifiers learn from."""
+    if table.split is None:
+        return torch.empty(0, dtype=torch.int64)
+    held = torch.from_numpy(np.asarray(table.split == "val")) & (table.nodes > 0)
+    held &= samples.finest[table.nodes.clamp(min=0)]
+    held[samples.train] = False
+    return held.nonzero()[:, 0]
 
 
 def measure(
@@ -52,18 +66,44 @@ def measure(
     split: str,
     settings: EvaluationSettings,
     progress: Progress | None,
+    given: Classifiers | ChosenClassifier | None = None,
 ) -> Measured:
-    """Measure one table by probe, prototypes, own answers, retrieval and aspects."""
+    """Measure one table by probe, prototypes, own answers, retrieval and aspects.
+
+    The classifiers are learned from its training samples, and one is chosen by its validation samples, unless
+    they or the choice are given.
+    """
     say = progress or _silent
+    asked = settings.classifier
+    if asked == "own" and table.predictions is None:  # a baseline
+        asked = "auto"
+    read_table = table if "features" in roles else replace(table, features=None)
     readings = {role: read(table, role, settings.feature_geometry) for role in roles}
     nodes = table.nodes
     with torch.no_grad():
         say(f"{name}: linear probe", 0, 0)
         _log.info("%s: linear probe", name)
-        probe = linear_probe(readings[roles[0]], nodes, samples, ground, settings)
+        if isinstance(given, Classifiers):
+            classifiers = given
+        else:
+            classifiers = fit_classifiers(
+                read_table,
+                ground.tree,
+                learned=samples.train[samples.finest[nodes[samples.train]]],
+                held=held_rows(table, samples),
+                asked="auto" if given is not None else asked,
+                own_answers=table.predictions,
+                standardize=settings.standardize,
+            )
+        if isinstance(given, ChosenClassifier):
+            classifiers = replace(classifiers, chosen=given)
+        test, target = read_table.rows(samples.test), nodes[samples.test]
+        predicted = classify(classifiers.probe, test)
+        probe = judge_probe(predicted, target, samples, ground, classifiers.gap)
         say(f"{name}: prototypes and violations", 0, 0)
         _log.info("%s: prototypes and violations", name)
-        prototypes = prototype_scores(readings["embeddings"], nodes, samples, ground, settings)
+        predicted = classify(classifiers.prototypes, test)
+        prototypes = prototype_scores(readings["embeddings"], nodes, samples, ground, settings, predicted)
         own = own_answers(table.predictions, nodes, samples, ground)
         retrieval: dict[str, RetrievalResult] = {}
         for role, reading in readings.items():
@@ -109,13 +149,21 @@ def measure(
     aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
     if aspects:
         scores["aspects"] = aspect_means(aspects)
+    decided = samples.finest[target]
+    answers = {"probe": probe.predicted, "prototypes": prototypes.predicted}
+    if own is not None:
+        answers["own"] = own.predicted.clamp(min=0)  # no answer is as wrong as the root
+    chosen = classifiers.chosen if classifiers.chosen.name in answers else ChosenClassifier("probe")
+    wanted = answers[chosen.name][decided]
+    errors = tree_errors(wanted, target[decided], ground.tree, confusions=settings.confusions)
     method = MethodResult(
         name=name,
         representations={role: reading.representation for role, reading in readings.items()},
         scores=scores,
         by_depth=by_depth,
         hp_curve={role: found.hp_curve for role, found in retrieval.items()},
-        errors=probe.errors,
+        errors=errors,
+        classifier=chosen,
         aspects=aspects,
         intervals={
             role: {metric: bounds[role, metric] for metric in found if (role, metric) in bounds}
@@ -123,7 +171,7 @@ def measure(
         },
         depth_intervals=depth_intervals(bounds),
     )
-    return Measured(method, probe.gap, prototypes, own, aspect_notes, outcomes)
+    return Measured(method, probe.gap, prototypes, own, aspect_notes, outcomes, classifiers)
 
 
 def _undefined(

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from labeltree.data.splits import split_by_group
+from labeltree.data.thinning import ranked_in_label, thin_out
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 
@@ -78,16 +79,6 @@ def _groups_of_instances(groups: Array, instances: Array) -> Array:
     return joined
 
 
-def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
-    """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
-    if len(rows) <= limit:
-        return rows
-    rank, size = ranked_in_label(nodes, seed)
-    share = rank.double() / size  # 0 for one row of every label, so that none vanishes; then equal shares
-    keep = torch.argsort(share, stable=True)[:limit]
-    return rows[keep.sort().values]
-
-
 def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
     """A share of every label's rows, at least one, but not all of them: ``(n,)`` bool.
 
@@ -99,16 +90,3 @@ def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
     rank, size = ranked_in_label(nodes, seed)
     wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
     return rank < wanted
-
-
-def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """A random place of every row among the rows of its label, and how many those are."""
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(nodes)))
-    order = order[torch.argsort(nodes[order], stable=True)]
-    _, inverse, sizes = torch.unique_consecutive(nodes[order], return_inverse=True, return_counts=True)
-    starts = sizes.cumsum(0) - sizes
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order)) - starts[inverse]
-    size = torch.empty_like(order)
-    size[order] = sizes[inverse]
-    return rank, size

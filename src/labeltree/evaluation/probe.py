@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeltree.evaluation.classification import classification_scores
-from labeltree.evaluation.error_result import TreeErrors
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.tree_errors import tree_errors
 from labeltree.metrics.probe import LinearProbe
 
-__all__ = ["ProbeResult", "fit_and_predict", "linear_probe", "standardized"]
+__all__ = ["ProbeResult", "fit_and_predict", "judge_probe", "linear_probe", "standardized"]
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,12 @@ class ProbeResult:
     Attributes:
         scores: by name.
         by_depth: accuracy at depth 1 … L.
-        errors: where on the tree it errs.
         gap: how far above its minimum the objective may be, relatively; 0 where the solver got there.
         predicted: ``(m,)`` the node that each test sample was given.
     """
 
     scores: dict[str, float]
     by_depth: list[float]
-    errors: TreeErrors
     gap: float
     predicted: Tensor
 
@@ -48,16 +44,20 @@ def linear_probe(
         nodes: ``(n,)`` labels of all rows of the table.
         samples: which rows are used for what.
         ground: of the labels.
-        settings: whether the columns are standardized, and how many confusions are kept.
+        settings: whether the columns are standardized.
     """
     learn = samples.train[samples.finest[nodes[samples.train]]]
     vectors = reading.vectors
     predicted, gap = fit_and_predict(vectors[learn], nodes[learn], vectors[samples.test], settings)
-    target = nodes[samples.test]
-    decided = samples.finest[target]
-    scores, by_depth = classification_scores(predicted, target, decided, ground)
-    errors = tree_errors(predicted[decided], target[decided], ground.tree, confusions=settings.confusions)
-    return ProbeResult(scores, by_depth, errors, gap, predicted)
+    return judge_probe(predicted, nodes[samples.test], samples, ground, gap)
+
+
+def judge_probe(
+    predicted: Tensor, target: Tensor, samples: Samples, ground: Ground, gap: float
+) -> ProbeResult:
+    """Score what a probe predicted for the test samples, ``(m,)`` nodes, against their labels ``(m,)``."""
+    scores, by_depth = classification_scores(predicted, target, samples.finest[target], ground)
+    return ProbeResult(scores, by_depth, gap, predicted)
 
 
 def fit_and_predict(

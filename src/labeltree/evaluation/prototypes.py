@@ -44,18 +44,20 @@ class PrototypeResult:
 
 
 def prototype_scores(
-    reading: Reading, nodes: Tensor, samples: Samples, ground: Ground, settings: EvaluationSettings
+    reading: Reading,
+    nodes: Tensor,
+    samples: Samples,
+    ground: Ground,
+    settings: EvaluationSettings,
+    predicted: Tensor,
 ) -> PrototypeResult:
-    """Classify the test samples by the nearest class mean of the training samples, and count violations.
+    """Score the nearest class means' answers ``(m,)`` for the test samples, and count violations.
 
     All means and distances are those of the geometry of the representation; every training sample counts for
     its label and for the nodes above it.
     """
     points, geometry = reading.points.double(), reading.geometry
     prototypes = class_prototypes(points[samples.train], nodes[samples.train], ground.tree, geometry)
-    learned = nodes[samples.train]
-    classes = torch.unique(learned[samples.finest[learned]])
-    predicted = nearest_prototype(points[samples.test], prototypes, classes, geometry)
     target = nodes[samples.test]
     decided = samples.finest[target]
     scores, by_depth = classification_scores(predicted, target, decided, ground)

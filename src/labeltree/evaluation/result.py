@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from labeltree.decisions.choice import ChosenClassifier
+from labeltree.decisions.classifier import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.aspect_result import AspectResult
 from labeltree.evaluation.error_result import TreeErrors
@@ -18,6 +20,9 @@ from labeltree.evaluation.settings import EvaluationSettings
 __all__ = ["Bounds", "EvaluationResult", "MethodResult", "Representation"]
 
 FORMAT = 1
+
+_PREFIX: dict[ClassifierKind, str] = {"probe": "", "prototypes": "prototype_", "own": "own_"}
+_ROLE: dict[ClassifierKind, str | None] = {"probe": None, "prototypes": "embeddings", "own": "predictions"}
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,13 @@ class MethodResult:
             are a role too, ``predictions``, and so are the means over the aspects, ``aspects``.
         by_depth: protocol (``probe``, ``prototypes``, ``own``) → accuracy at depth 1 … L, coarse → fine.
         hp_curve: role → HP@1 … HP@K.
-        errors: where the linear probe errs.
+        errors: where the chosen classifier errs.
         aspects: what was measured of each aspect, by its name; empty where there are none.
         protocols: what the further protocols that were asked for found, by their names.
         intervals: role → metric → lower and upper end of its confidence interval, for the scores that are
             means over samples; NaN where there is none, empty where none were computed.
         depth_intervals: protocol → those of its accuracy at depth 1 … L.
+        classifier: which classifier the method answers with, and why; ``answer_*`` read its numbers.
     """
 
     name: str
@@ -74,6 +80,20 @@ class MethodResult:
     protocols: dict[str, ProtocolResult] = field(default_factory=dict)
     intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
+    classifier: ChosenClassifier = field(default_factory=lambda: ChosenClassifier("probe"))
+
+    @property
+    def answer_by_depth(self) -> list[float]:
+        """The accuracy of the chosen classifier at depth 1 … L."""
+        return self.by_depth.get(self.classifier.name, [])
+
+    def answer_score(self, metric: str) -> float:
+        """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN where there is none."""
+        return self.score(f"{_PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
+
+    def answer_interval(self, metric: str) -> Bounds:
+        """The ends of the confidence interval of `answer_score`, NaN where there is none."""
+        return self.interval(f"{_PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
 
     def interval(self, metric: str, role: str | None = None) -> Bounds:
         """The ends of a metric's confidence interval, NaN where there is none; arguments as for `score`."""
@@ -135,6 +155,8 @@ class EvaluationResult:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
         content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={})))
         del content["outcomes"]
+        for name, method in self.methods.items():
+            content["methods"][name]["classifier"] = method.classifier.to_dict()
         return {"format": FORMAT, **content}
 
     @classmethod
@@ -186,6 +208,9 @@ def _method(content: Mapping[str, Any]) -> MethodResult:
             role: {metric: bounds(ends) for metric, ends in item.items()}
             for role, item in content.get("intervals", {}).items()
         },
+        classifier=ChosenClassifier.from_dict(content["classifier"])
+        if "classifier" in content
+        else ChosenClassifier("probe"),  # of an older version, whose headline was the probe's
         depth_intervals={
             name: [bounds(ends) for ends in item] for name, item in content.get("depth_intervals", {}).items()
         },

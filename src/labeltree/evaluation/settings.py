@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from labeltree.decisions.choice import CLASSIFIERS, ClassifierChoice
 from labeltree.metrics.partners import LeaveGroupOut, check_leave_group_out
 
 __all__ = ["EvaluationSettings", "FeatureGeometry"]
@@ -34,6 +35,9 @@ class EvaluationSettings:
         confusions: how many of the most frequent wrong pairs are kept.
         feature_geometry: how features are compared: `sphere` by their direction alone (L2-normalised),
             `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
+        classifier: which one the headline numbers, the errors and the protocol ``decisions`` are of: ``own``,
+            ``probe`` or ``prototypes``; ``auto`` takes the best on validation samples, see
+            `labeltree.decisions.choose_classifier`. Baselines without an own one take the best of theirs.
         protocols: names of protocols to run beside the standard ones; ``all`` stands for every one. See
             `labeltree.evaluation.list_protocols`.
         options: protocol → option → value, where it shall not be the default.
@@ -55,6 +59,7 @@ class EvaluationSettings:
     max_pairs: int = 200_000
     confusions: int = 50
     feature_geometry: FeatureGeometry = "sphere"
+    classifier: ClassifierChoice = "auto"
     protocols: tuple[str, ...] = ()
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     frequency_bounds: tuple[int, ...] = ()
@@ -76,6 +81,8 @@ class EvaluationSettings:
                 f"feature_geometry is '{self.feature_geometry}', expected one of "
                 f"{', '.join(get_args(FeatureGeometry))}"
             )
+        if self.classifier not in CLASSIFIERS:
+            raise ValueError(f"classifier is '{self.classifier}', expected one of {', '.join(CLASSIFIERS)}")
         if self.frequency_bounds and (
             len(self.frequency_bounds) != 2 or not 0 < self.frequency_bounds[0] <= self.frequency_bounds[1]
         ):

@@ -102,11 +102,16 @@ class CorrelationLoss(nn.Module):
 
         Where φ is of unit length that is the nearest class embedding; of equals, the first.
         """
+        return self.classes[self.logits(embeddings).argmax(1)]
+
+    @torch.no_grad()
+    def logits(self, embeddings: Tensor) -> Tensor:
+        """The inner product of each row with every class embedding, `(n, C)`: scores of the `classes`."""
         check_batch(embeddings, None, None, None)
         self._check_width(embeddings)
         points = embeddings.to(answer_dtype(embeddings))
         with torch.autocast(points.device.type, enabled=False):
-            return self.classes[(points @ self.targets[self.classes].to(points.dtype).T).argmax(1)]
+            return points @ self.targets[self.classes].to(points.dtype).T
 
     def _check_width(self, embeddings: Tensor) -> None:
         if embeddings.shape[1] != self.dim:

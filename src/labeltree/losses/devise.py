@@ -135,13 +135,21 @@ class DeViSELoss(nn.Module):
 
         Of equals the first. A class without a vector is never the answer.
         """
+        return self.classes[self.logits(embeddings).argmax(1)]
+
+    @torch.no_grad()
+    def logits(self, embeddings: Tensor) -> Tensor:
+        """The inner product of each row with the word vector of each class, `(n, C)`: their scores.
+
+        A class without a vector lies far below all others.
+        """
         check_batch(embeddings, None, None, None)
         self._check_width(embeddings)
         of_classes = self.targets[self.classes]
         with torch.autocast(embeddings.device.type, enabled=False):
             points = embeddings.to(answer_dtype(embeddings))
-            scores = (points @ of_classes.to(points.dtype).T).masked_fill(~of_classes.any(1), -torch.inf)
-            return self.classes[scores.argmax(1)]
+            scores = points @ of_classes.to(points.dtype).T
+            return torch.where(of_classes.any(1), scores, scores.amin(1, keepdim=True) - 1e3)
 
     def _check_width(self, embeddings: Tensor) -> None:
         if embeddings.shape[1] != self.dim:

@@ -86,7 +86,13 @@ class LabelEmbeddingLoss(ClassifierLoss):
     @torch.no_grad()
     def predict(self, features: Tensor) -> Tensor:
         """The node of the class that the first classifier finds likeliest, `(n,)` int64."""
-        return super().predict(self.answers(self.head(features)))
+        return super().predict(self.logits(features))
+
+    @torch.no_grad()
+    def logits(self, features: Tensor) -> Tensor:
+        """The logits of the first classifier, `(n, C)`: scores of the `classes`."""
+        found: Tensor = self.answers(self.head(features))
+        return found
 
     def forward(self, features: Tensor, nodes: Tensor) -> Tensor:
         """Evaluate the loss of a batch; see the class."""

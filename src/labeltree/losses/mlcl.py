@@ -192,6 +192,24 @@ class MLCLLoss(nn.Module):
 
         return predict
 
+    @property
+    def classes(self) -> Tensor:
+        """`(C,)` int64, the nodes that `predict` chooses among; there where that is."""
+        _ = self.predict
+        found = self.class_sets[0]
+        assert isinstance(found, ClassifierLoss)
+        return found.classes
+
+    @property
+    def logits(self) -> Callable[[Tensor], Tensor]:
+        """Scores of the `classes`, `(n, C)` from `features (n, f)`; there where `predict` is."""
+        _ = self.predict
+
+        def logits(features: Tensor) -> Tensor:
+            return next(self._classified(features))[1]
+
+        return logits
+
     def _head(
         self,
         place: int,

@@ -84,11 +84,13 @@ def confusion_rows(
     ]
 
 
-def wrong_pairs(errors: TreeErrors, outcomes: Outcomes | None = None) -> list[WrongPair]:
-    """All wrong pairs of the linear probe where the outcomes of the samples are at hand, else those kept."""
-    if outcomes is None or "probe" not in outcomes.predicted:
+def wrong_pairs(
+    errors: TreeErrors, outcomes: Outcomes | None = None, classifier: str = "probe"
+) -> list[WrongPair]:
+    """All wrong pairs of a classifier where the outcomes of the samples are at hand, else those kept."""
+    if outcomes is None or classifier not in outcomes.predicted:
         return [(entry.true_node, entry.predicted_node, entry.count) for entry in errors.confusions]
-    true, answers = torch.from_numpy(outcomes.nodes), torch.from_numpy(outcomes.predicted["probe"])
+    true, answers = torch.from_numpy(outcomes.nodes), torch.from_numpy(outcomes.predicted[classifier])
     wrong = (answers > 0) & (answers != true)
     pairs, counts = torch.unique(torch.stack([true[wrong], answers[wrong]], 1), dim=0, return_counts=True)
     return [(a, b, count) for (a, b), count in zip(pairs.tolist(), counts.tolist(), strict=True)]
@@ -121,6 +123,7 @@ def example_pictures(
     images: Callable[[Tensor], Tensor],
     outcomes: Outcomes | None = None,
     *,
+    classifier: str = "probe",
     limit: int = 12,
     of_true: int = 3,
     of_predicted: int = 2,
@@ -138,13 +141,14 @@ def example_pictures(
         nodes: labels of all rows of the table.
         instances: of all rows of the table.
         images: gives the images of instances.
-        outcomes: what the probe answered for every sample, if known.
+        outcomes: what was answered for every sample, if known.
+        classifier: whose answers and errors they are.
         limit: how many pairs.
         of_true: pictures of the true class.
         of_predicted: pictures of the other.
     """
     labels = nodes[rows]
-    answers = _answers(instances[rows], outcomes)
+    answers = _answers(instances[rows], outcomes, classifier)
     points, geometry = reading.points, reading.geometry
     chosen: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
     for entry in errors.confusions[:limit]:
@@ -168,12 +172,12 @@ def example_pictures(
     }
 
 
-def _answers(instances: Tensor, outcomes: Outcomes | None) -> Tensor | None:
-    """``(n,)`` what the probe answered for each instance, -1 where that is not known."""
-    if outcomes is None or "probe" not in outcomes.predicted or not len(outcomes):
+def _answers(instances: Tensor, outcomes: Outcomes | None, classifier: str) -> Tensor | None:
+    """``(n,)`` what a classifier answered for each instance, -1 where that is not known."""
+    if outcomes is None or classifier not in outcomes.predicted or not len(outcomes):
         return None
     order = np.argsort(outcomes.instances, kind="stable")
     ids = outcomes.instances[order]
     place = np.searchsorted(ids, instances.numpy()).clip(max=len(ids) - 1)
-    found = np.where(ids[place] == instances.numpy(), outcomes.predicted["probe"][order][place], -1)
+    found = np.where(ids[place] == instances.numpy(), outcomes.predicted[classifier][order][place], -1)
     return torch.from_numpy(found)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.progress import Progress, silent
+from labeltree.decisions.choice import ChosenClassifier, ClassifierChoice, Classifiers
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
     Ground,
-    MethodResult,
     evaluate,
     save_outcomes,
     translate,
@@ -28,20 +28,21 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 from labeltree.training.baselines import RAW_NAMES, start_name
 from labeltree.training.embed import run_tables
+from labeltree.training.scores import run_classifiers
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
 
 Shown = TypeVar("Shown")
 
 # What a terminal shows: the metric, the role it is read from, and whether less is better.
+ANSWERS = ("top1", "hierarchical_f1", "tree_accuracy")  # of the classifier that answers
 HEADLINE = (
-    ("top1", "features"),
-    ("hierarchical_f1", "features"),
-    ("tree_accuracy", "features"),
     ("recall_at_1", "features"),
     ("map_at_r", "features"),
     ("ahp", "embeddings"),
     ("parent_violations", "embeddings"),
+    ("top1", None),
+    ("prototype_top1", "embeddings"),
     ("own_top1", "predictions"),
     ("aspect_accuracy_at_depth_1", "aspects"),
     ("aspect_own_accuracy_at_depth_1", "aspects"),
@@ -64,6 +65,7 @@ def evaluate_run(
     path: str | Path,
     *,
     taxonomy: str | Path | None = None,
+    classifier: ClassifierChoice | None = None,
     beside: Sequence[str | Path] = (),
     split: str = "test",
     out: str | Path | None = None,
@@ -77,6 +79,8 @@ def evaluate_run(
         path: the run folder.
         taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG, in which the labels are found
             by path or by name; None = the run's own.
+        classifier: that answers from now on, and that the main numbers are of; None: the one that was decided
+            on, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy a folder in it.
@@ -93,12 +97,13 @@ def evaluate_run(
     if out is None:
         out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
     with RunFolder(out).locked():
-        return _evaluate_run(path, taxonomy, beside, split, out, settings, title, progress)
+        return _evaluate_run(path, taxonomy, classifier, beside, split, out, settings, title, progress)
 
 
 def _evaluate_run(
     path: str | Path,
     taxonomy: str | Path | None,
+    classifier: ClassifierChoice | None,
     beside: Sequence[str | Path],
     split: str,
     out: str | Path,
@@ -109,6 +114,7 @@ def _evaluate_run(
     trainee, tables = run_tables(path, progress=progress)
     own, recipe = trainee.source.taxonomy, trainee.module.recipe
     name = recipe.objective
+    classifiers = {name: run_classifiers(path, trainee, classifier, table=tables["trained"])}
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
         theirs, their_tables = run_tables(other, ["trained"], progress)
@@ -118,7 +124,9 @@ def _evaluate_run(
                 f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
             )
         label = theirs.module.recipe.objective
-        others[label if label not in {name, *others} else f"{label} ({Path(other).name})"] = yours
+        label = label if label not in {name, *others} else f"{label} ({Path(other).name})"
+        others[label] = yours
+        classifiers[label] = run_classifiers(other, theirs, table=yours)
     raw = RAW_NAMES[trainee.module.encoder.modality]
     baselines = {**others, start_name(recipe): tables["untrained"], raw: tables["raw"]}
     table, named = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
@@ -129,8 +137,17 @@ def _evaluate_run(
         table = translate(table, own, judge, where)
         baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
         named += f", measured on {Path(taxonomy).stem}"
+    settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
     result = evaluate(
-        table, judge, name=name, baselines=baselines, split=split, settings=settings, progress=progress
+        table,
+        judge,
+        name=name,
+        baselines=baselines,
+        split=split,
+        settings=settings,
+        # on another taxonomy, or learned otherwise, they are others: what was chosen stays
+        classifiers=classifiers if taxonomy is None and _as_usual(settings) else _chosen(classifiers),
+        progress=progress,
     )
     return _write(
         result,
@@ -144,6 +161,18 @@ def _evaluate_run(
         trained=folder.read_versions(),
         progress=progress,
     )
+
+
+def _as_usual(settings: EvaluationSettings) -> bool:
+    """Whether classifiers are learned as those of a run are."""
+    usual = EvaluationSettings()
+    return all(
+        getattr(settings, k) == getattr(usual, k) for k in ("standardize", "max_probe_samples", "seed")
+    )
+
+
+def _chosen(classifiers: Mapping[str, Classifiers]) -> dict[str, ChosenClassifier]:
+    return {name: entry.chosen for name, entry in classifiers.items()}
 
 
 def evaluate_embeddings(
@@ -208,15 +237,22 @@ def _write(
 
 
 def headline(result: EvaluationResult) -> str:
-    """The main numbers of every method with their confidence intervals, as a plain-text table."""
+    """The main numbers of every method with their confidence intervals, as a plain-text table.
+
+    First come those of the classifier that answers, then what embeddings are worth without one, then every
+    classifier by itself.
+    """
     shown = [
         (metric, role)
         for metric, role in HEADLINE
         if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
     ]
-    columns = [["", *(metric.replace("_", " ") for metric, _ in shown)]]
+    answers = [f"its {metric.replace('_', ' ')}" for metric in ANSWERS]
+    columns = [["", "classifier", *answers, *(_title(metric) for metric, _ in shown)]]
     for name, method in result.methods.items():
-        columns.append([name, *(_with_interval(method, metric, role) for metric, role in shown)])
+        found = [_shown(method.answer_score(metric), method.answer_interval(metric)) for metric in ANSWERS]
+        others = [_shown(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
+        columns.append([name, method.classifier.name, *found, *others])
     widths = [max(map(len, column)) for column in columns]
     lines = [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -226,14 +262,17 @@ def headline(result: EvaluationResult) -> str:
         lines.append(
             f"in brackets: {result.settings.confidence:.0%} confidence intervals over the test samples"
         )
-    return "\n".join([*lines, *result.cautions])
+    return "\n".join([*lines, result.main.classifier.sentence, *result.cautions])
 
 
-def _with_interval(method: MethodResult, metric: str, role: str) -> str:
-    value = method.score(metric, role)
+def _title(metric: str) -> str:
+    return "probe top1" if metric == "top1" else metric.replace("_", " ")
+
+
+def _shown(value: float, bounds: tuple[float, float]) -> str:
     if math.isnan(value):
         return "–"
-    low, high = method.interval(metric, role)
+    low, high = bounds
     ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
     return f"{value:.4f}{ends}"
 

@@ -30,7 +30,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         last = depth == taxonomy.max_depth
         what = ", the exact class" if last else ", the coarsest" if depth == 1 else ""
         detail = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
-        values = [method.by_depth["probe"][depth - 1] for method in result.methods.values()]
+        values = [method.answer_by_depth[depth - 1] for method in result.methods.values()]
         rows.append(
             DotRow(
                 f"Depth {depth}{what}",
@@ -57,7 +57,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
 
 
 def _bounds(method: MethodResult, depth: int) -> tuple[float, float]:
-    given = method.depth_intervals.get("probe", [])
+    given = method.depth_intervals.get(method.classifier.name, [])
     return given[depth - 1] if depth <= len(given) else (math.nan, math.nan)
 
 

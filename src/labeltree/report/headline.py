@@ -12,6 +12,12 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Tile", "headline", "opening", "tiles"]
 
+_CLASSIFIERS = {
+    "own": "the model's own classifier",
+    "probe": "a simple classifier that reads the model's output",
+    "prototypes": "the nearest class average of the model's output",
+}
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -42,13 +48,14 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
 def headline(result: EvaluationResult, samples: str) -> list[str]:
     """Sentences: how good, whether better than each baseline, and how bad the mistakes are."""
     main, errors = result.main, result.main.errors
-    top1 = main.score("top1")
+    top1 = main.answer_score("top1")
     if math.isnan(top1):
         return [f"How often the {samples} are given the right class is not defined here."]
     sentences = [
-        f"Of {errors.samples:,} {samples} set aside for the test, a simple classifier that reads the model's "
-        f"output names exactly the right class for {percent(top1)}, "
-        f"{_how_sure(main, errors.samples, result.settings.confidence)}."
+        f"Of {errors.samples:,} {samples} set aside for the test, {_CLASSIFIERS[main.classifier.name]} names "
+        f"exactly the right class for {percent(top1)}, "
+        f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
+        main.classifier.sentence,
     ]
     others = [_beside(main, other) for key, other in result.methods.items() if key != result.name]
     if others:
@@ -67,20 +74,20 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     """The four numbers to remember."""
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
-    probe = main.by_depth.get("probe", [])
+    by_depth = main.answer_by_depth
     found = [
         Tile(
-            percent(main.score("top1")),
+            percent(main.answer_score("top1")),
             "get exactly the right class",
-            _others(others, lambda m: m.score("top1")),
+            _others(others, lambda m: m.answer_score("top1")),
         ),
     ]
-    if len(probe) > 1:
+    if len(by_depth) > 1:
         found.append(
             Tile(
-                percent(probe[0]),
+                percent(by_depth[0]),
                 "get the right coarsest group",
-                _others(others, lambda m: _first(m.by_depth)),
+                _others(others, lambda m: next(iter(m.answer_by_depth), math.nan)),
             )
         )
     undefined = math.isnan(main.score("recall_at_1"))
@@ -103,19 +110,15 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     return found
 
 
-def _first(by_depth: dict[str, list[float]]) -> float:
-    return next(iter(by_depth.get("probe", [])), math.nan)
-
-
 def _others(methods: list[MethodResult], score: Callable[[MethodResult], float]) -> list[tuple[str, str]]:
     return [(method.name, percent(score(method))) for method in methods]
 
 
 def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
     """The interval of the share of right answers, or that of as many independent samples."""
-    low, high = main.interval("top1")
+    low, high = main.answer_interval("top1")
     if math.isnan(low):
-        return f"give or take {_margin(main.score('top1'), count):.1f} points"
+        return f"give or take {_margin(main.answer_score('top1'), count):.1f} points"
     return f"with {percent(confidence, 0)} confidence between {percent(low)} and {percent(high)}"
 
 
@@ -127,14 +130,16 @@ def _margin(share: float, samples: int) -> float:
 
 def _half(method: MethodResult) -> float:
     """Half of the interval of its share of right answers, in points; where groups count as one, the wider."""
-    low, high = method.interval("top1")
-    return _margin(method.score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
+    low, high = method.answer_interval("top1")
+    return (
+        _margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
+    )
 
 
 def _beside(main: MethodResult, other: MethodResult) -> str:
     """Another method's share, and how it differs, if by more than chance would have two equal ones differ."""
-    theirs = other.score("top1")
-    gain = 100 * (main.score("top1") - theirs)
+    theirs = other.answer_score("top1")
+    gain = 100 * (main.answer_score("top1") - theirs)
     if math.isnan(gain):
         return f"{other.name} could not be judged"
     if abs(gain) < math.hypot(_half(main), _half(other)):

@@ -137,11 +137,14 @@ def render_report(
     shown = thin_out(chosen.search, table.nodes[chosen.search], max_points, result.settings.seed)
     plane = project(embeddings, shown, table.nodes[shown], method=projection, seed=result.settings.seed)
     errors, outcomes = result.main.errors, result.outcomes.get(result.name)
-    taken = taken_for(wrong_pairs(errors, outcomes), taxonomy)
+    answering = result.main.classifier.name
+    taken = taken_for(wrong_pairs(errors, outcomes, answering), taxonomy)
     examples = {}
     if images is not None:
         ids = torch.arange(len(table)) if table.instances is None else table.instances
-        examples = example_pictures(errors, features, chosen.test, table.nodes, ids, images, outcomes)
+        examples = example_pictures(
+            errors, features, chosen.test, table.nodes, ids, images, outcomes, classifier=answering
+        )
     disk = None
     if embeddings.representation.geometry == "poincare":
         some = thin_out(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
@@ -167,7 +170,7 @@ def render_report(
         guide_width=min(34, 300 // (taxonomy.max_depth + 1)),
         whole_tree=len(errors.nodes),
         confusions=confusion_rows(errors, taxonomy, names, examples),
-        confused=outcomes is not None and "probe" in outcomes.predicted,
+        confused=outcomes is not None and answering in outcomes.predicted,
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
         plane=draw_plane(plane, taxonomy, colours, title=f"Map of {len(shown)} {samples} by {plane.method}"),

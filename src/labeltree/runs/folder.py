@@ -126,8 +126,13 @@ class RunFolder:
 
     @property
     def classifier(self) -> Path:
-        """The classifier of those answers, where the model has none of its own (safetensors)."""
+        """The linear probe and the class means that were learned on the encoder (safetensors)."""
         return self.path / "classifier.safetensors"
+
+    @property
+    def chosen_classifier(self) -> Path:
+        """Which classifier the run answers with, and why (JSON)."""
+        return self.path / "classifier.json"
 
     def embeddings(self, name: str = "trained") -> Path:
         """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""
@@ -160,7 +165,8 @@ class RunFolder:
             files = (self.recipe, self.taxonomy, self.training_taxonomy, self.samples, self.last_checkpoint,
                      self.best_checkpoint, self.encoder, self.history, self.versions, self.metrics,
                      self.outcomes, self.comparison, self.comparison_text, self.comparison_page, self.report,
-                     self.decisions, self.classifier, self.embeddings("*"))  # fmt: skip
+                     self.decisions, self.classifier, self.chosen_classifier,
+                     self.embeddings("*"))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
+from labeltree.decisions.choice import ClassifierChoice
 from labeltree.decisions.shown import Format, answer_rows, show_rows, skipped_row
 from labeltree.decisions.summary import answer_scores
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.decide import Decider, open_decider
 from labeltree.training.named_samples import NamedSamples, open_images, open_texts
 from labeltree.training.other_samples import open_other
+from labeltree.training.scores import other_report
 
 __all__ = ["Answered", "Request", "answer"]
 
@@ -54,6 +57,8 @@ class Answered:
         labels: (n,) the truth, where it is compared with.
         judged: (n,) bool, which labels decide about the answers.
         skipped: place in ``samples`` → why that sample could not be read.
+        classifier: in a sentence, which one answered.
+        warning: a sentence, where the run's report shows another one.
     """
 
     samples: list[str]
@@ -63,6 +68,8 @@ class Answered:
     labels: Tensor | None = None
     judged: Tensor | None = None
     skipped: Mapping[int, str] = field(default_factory=dict)
+    classifier: str = ""
+    warning: str | None = None
 
     def text(self, form: Format) -> str:
         """The answers as a table, CSV or JSON; a sample without one has a row that says why."""
@@ -90,6 +97,7 @@ def answer(
     request: Request,
     promise: Promise,
     *,
+    classifier: ClassifierChoice | None = None,
     by_depth: int | None = None,
     cost: str | None = None,
     coarse: float | None = None,
@@ -101,6 +109,7 @@ def answer(
         run: the run folder; it is calibrated first where it is not yet.
         request: which samples.
         promise: what is asked of the answers.
+        classifier: to answer with from now on; None: the one that was decided on.
         by_depth: keep it within every node at this depth.
         cost: answer at least expected cost instead: `tree`, `edges`, or a CSV file.
         coarse: with `tree` or `edges`, what a right but coarse answer costs.
@@ -112,7 +121,7 @@ def answer(
     """
     if top < 0:
         raise ValueError(f"top is {top}; expected at least 0")
-    decider = open_decider(run)
+    decider = open_decider(run, classifier)
     rule = decider.rule
     # all that can be wrong with what is asked, before the samples are read
     if cost is None:
@@ -124,12 +133,17 @@ def answer(
     else:
         price = _cost(decider, cost, coarse)
         asked = f"least expected cost by {cost}"
+    said: dict[str, Any] = {
+        "classifier": decider.chosen.sentence,
+        "warning": other_report(run, decider.chosen),
+    }
     named = _open(decider, request)
     source = named.source
     if source is None:
         scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
         nothing = rule.answer(scores, promise, by_depth=by_depth, top=top)
-        return Answered(named.names, nothing, decider.trainee.source.taxonomy, asked, skipped=named.skipped)
+        taxonomy = decider.trainee.source.taxonomy
+        return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table, scores = decider.embed(source)
     answers = (
         rule.answer(scores, promise, by_depth=by_depth, top=top)
@@ -145,6 +159,7 @@ def answer(
         labels,
         None if labels is None else rule.classes.judges(labels),
         named.skipped,
+        **said,
     )
 
 

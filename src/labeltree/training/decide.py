@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from labeltree.atomic import atomic_write
 from labeltree.data import Source
-from labeltree.decisions import Calibration, ClassNodes, DecisionRule, calibration_by_depth, fit_rule
-from labeltree.decisions.classifier import classifier_from
+from labeltree.decisions import (
+    CALIBRATIONS,
+    Calibration,
+    ClassNodes,
+    DecisionRule,
+    calibration_by_depth,
+    fit_rule,
+)
+from labeltree.decisions.choice import ChosenClassifier, ClassifierChoice, ClassScores
 from labeltree.decisions.paths import Descent
 from labeltree.decisions.saving import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.safe_files import Reader, read_json, read_tensors
+from labeltree.safe_files import Reader, read_json
 from labeltree.training.embed import embed_source, load_run, run_tables
-from labeltree.training.scores import ClassifierChoice, OwnScores, Scores, choose_classifier, own_scores
+from labeltree.training.scores import run_classifiers, weights_digest
 from labeltree.training.trainee import Trainee
 
 __all__ = ["Decider", "calibrate_run", "open_decider"]
+
+_VALIDATION = "validation samples"
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,14 @@ class Decider:
         scores: from an embeddings table to the scores of the classes.
         rule: from those to answers.
         record: what the run folder says about them.
+        chosen: which classifier the scores are of, and why.
     """
 
     trainee: Trainee
-    scores: Scores
+    scores: ClassScores
     rule: DecisionRule
     record: dict[str, Any]
+    chosen: ChosenClassifier
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings of samples, and the scores of the classes (n, C)."""
@@ -48,49 +57,53 @@ class Decider:
         return table, self.scores(table)
 
 
-def open_decider(path: str | Path) -> Decider:
-    """The run with the decisions in its folder; fitted first where there are none for its present weights.
+def open_decider(path: str | Path, classifier: ClassifierChoice | None = None) -> Decider:
+    """The run with the decisions in its folder; fitted first where none fit its weights and classifier.
+
+    Args:
+        path: the run folder.
+        classifier: to answer with from now on; None: the one that was decided on, see `run_classifiers`.
 
     Raises:
-        RunError: if it is no finished run, or the decisions cannot be read.
+        RunError: if it is no finished run, or the decisions cannot be read, or were calibrated on samples of
+            somebody's and do not fit any more.
         DataError: if decisions have to be fitted, and cannot be.
     """
     folder = RunFolder(path).require()
-    record = _read(folder)
-    if record is None or record.get("encoder") != _digest(folder):
-        return calibrate_run(path)
     trainee = load_run(path)
-    rule = rule_from_dict(record, trainee.source.taxonomy)
-    kind = str(record.get("classifier"))
-    if kind == "own":
-        own = own_scores(trainee)
-        if own is None or not torch.equal(own.classes, rule.classes.nodes):
+    classifiers = run_classifiers(path, trainee, classifier)
+    record = _read(folder)
+    if record is None:
+        return calibrate_run(path)
+    name = classifiers.chosen.name
+    if record.get("encoder") != weights_digest(folder) or record.get("classifier") != name:
+        given = record.get("calibrated_on", _VALIDATION)
+        if given != _VALIDATION:
             raise RunError(
-                f"the decisions of '{path}' fit another classifier than the run's; calibrate again"
+                f"the decisions of '{path}' were calibrated on '{given}' for other weights or another "
+                f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
             )
-        return Decider(trainee, own, rule, record)
-    if not folder.classifier.is_file():
-        raise RunError(
-            f"'{path}' has lost its {folder.classifier.name}; 'labeltree calibrate {path}' makes it"
-        )
-    tensors = read_tensors(folder.classifier, _again(folder, "the classifier of a run"))
-    expected = record.get("classifier_sha256")  # a calibration that was killed left one without the other
-    if expected is not None and hashlib.sha256(folder.classifier.read_bytes()).hexdigest() != expected:
-        raise RunError(
-            f"'{folder.classifier}' is not the classifier that '{folder.decisions.name}' beside it was "
-            f"calibrated with; 'labeltree calibrate {path}' makes both"
-        )
-    geometry = trainee.module.objective.geometry.name
-    scores = classifier_from(tensors, geometry, trainee.module.recipe.curvature)
+        return calibrate_run(path, **_choices(record))
+    rule = rule_from_dict(record, trainee.source.taxonomy)
+    scores = classifiers.scores()
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
-    return Decider(trainee, scores, rule, record)
+    return Decider(trainee, scores, rule, record, classifiers.chosen)
+
+
+def _choices(record: dict[str, Any]) -> dict[str, Any]:
+    """The choices of an earlier calibration, where they are ones."""
+    found = record.get("choices")
+    if not isinstance(found, dict):
+        return {}
+    kinds = {"calibration": CALIBRATIONS, "descent": get_args(Descent)}
+    return {key: found[key] for key, known in kinds.items() if found.get(key) in known}
 
 
 def calibrate_run(
     path: str | Path,
     *,
-    classifier: ClassifierChoice = "auto",
+    classifier: ClassifierChoice | None = None,
     calibration: Calibration = "temperature",
     descent: Descent = "child",
     source: Source | None = None,
@@ -103,8 +116,9 @@ def calibrate_run(
         path: the run folder.
         classifier: `own`, the one that was trained with the encoder; `probe`, a linear one learned on the
             features of the training samples; `prototypes`, the nearest class mean of the embeddings. `auto`:
-            its own, if it has one whose answers are a softmax, else the probe.
-        calibration: of the probabilities.
+            the one that names most validation samples' classes. None: what was decided before, or what the
+            recipe says; see `run_classifiers`.
+        calibration: of the probabilities; it is applied unless it makes them worse, see `fit_rule`.
         descent: which path answers lie on.
         source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation
             samples.
@@ -123,7 +137,7 @@ def calibrate_run(
 
 def _calibrate(
     folder: RunFolder,
-    classifier: ClassifierChoice,
+    classifier: ClassifierChoice | None,
     calibration: Calibration,
     descent: Descent,
     source: Source | None,
@@ -138,7 +152,11 @@ def _calibrate(
     else:
         trainee = load_run(path)
         held, held_groups = embed_source(trainee.module, source), source.groups
-    scorer, kind = choose_classifier(path, trainee, classifier)
+    try:
+        classifiers = run_classifiers(path, trainee, classifier)
+    except RunError:  # what is damaged is made again
+        classifiers = run_classifiers(path, trainee, classifier, anew=True)
+    scorer = classifiers.scores()
     classes = ClassNodes(scorer.classes, trainee.source.taxonomy)
     scores = scorer(held)
     rule = fit_rule(
@@ -151,23 +169,19 @@ def _calibrate(
         share=share,
         seed=seed,
     )
+    assert rule.check is not None
     record: dict[str, Any] = {
         **rule_to_dict(rule),
-        "encoder": _digest(folder),
-        "classifier": kind,
-        "calibrated_on": "validation samples" if source is None else source.name,
+        "encoder": weights_digest(folder),
+        "classifier": classifiers.chosen.name,
+        "classifier_choice": classifiers.chosen.to_dict(),
+        "calibrated_on": _VALIDATION if source is None else source.name,
         "choices": {"calibration": calibration, "descent": descent, "share": share, "seed": seed},
+        "calibration_check": rule.check.to_dict(),
         "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
     }
-    if not isinstance(scorer, OwnScores):
-        from safetensors.torch import save
-
-        content = save({name: value.contiguous() for name, value in scorer.tensors().items()})
-        record["classifier_sha256"] = hashlib.sha256(content).hexdigest()
-        with atomic_write(folder.classifier) as temporary:
-            temporary.write_bytes(content)
     folder.write_json(folder.decisions, record)
-    return Decider(trainee, scorer, rule, record)
+    return Decider(trainee, scorer, rule, record, classifiers.chosen)
 
 
 def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:
@@ -186,23 +200,24 @@ def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:
 def _before_and_after(
     rule: DecisionRule, scores: Tensor, labels: Tensor
 ) -> dict[str, dict[str, list[float]]]:
-    """Calibration by depth of the classifier as it is, and calibrated, on all calibration samples."""
+    """Calibration by depth of the classifier as it is, and calibrated, on samples held out of it.
+
+    Where no calibration was tried the two are the same, on all calibration samples.
+    """
     found = {}
-    for name, p in (("before", torch.softmax(scores.double(), 1)), ("after", rule.probabilities(scores))):
-        depths = calibration_by_depth(rule.classes.node_probabilities(p), labels, rule.classes.taxonomy)
+    check = rule.check
+    tried = check is not None and check.before
+    for name in ("before", "after"):
+        if check is not None and tried:
+            depths = check.before if name == "before" else check.after
+        else:
+            p = rule.classes.node_probabilities(rule.probabilities(scores))
+            depths = calibration_by_depth(p, labels, rule.classes.taxonomy)
         found[name] = {
             key: [float(getattr(here, key)) for here in depths]
             for key in ("accuracy", "confidence", "error", "brier", "nll")
         }
     return found
-
-
-def _digest(folder: RunFolder) -> str | None:
-    """A fingerprint of the weights; None where there are none."""
-    if not folder.encoder.is_file():
-        return None
-    with folder.encoder.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(folder: RunFolder) -> dict[str, Any] | None:

@@ -95,6 +95,9 @@ class Recipe:
             or ``NAME.temperature``, each a list of [epoch, value], with straight lines between.
         ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
+        classifier: what the run answers with: its ``own`` classifier, a linear ``probe`` on its features, the
+            nearest class mean of its embeddings, ``prototypes``; or ``auto``, the best of them on validation
+            samples. ``labeltree evaluate``, ``calibrate`` and ``predict`` can ask for another later.
         monitor: validation metric that chooses the best checkpoint.
         leave_group_out: whether, in validation, results of the query's own group (its patient's other
             samples) are left out: ``always``, ``never``, or ``auto``: they are, except where every group is a
@@ -161,6 +164,7 @@ class Recipe:
     schedules: dict[str, list[list[float]]] = field(default_factory=dict)
     ema: float = 0.0
     ema_evaluate: bool = False
+    classifier: Literal["auto", "own", "probe", "prototypes"] = "auto"
     monitor: str = "map_at_r"
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None

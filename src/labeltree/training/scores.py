@@ -1,28 +1,39 @@
-"""What gives classes their scores: the classifier that was trained with the encoder, or one learned on it."""
+"""The classifiers of a run, kept in its folder: its own, a linear probe, class means, and which answers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from labeltree.decisions.class_nodes import finest_classes
-from labeltree.decisions.classifier import LinearScores, PrototypeScores, fit_linear, fit_prototypes
-from labeltree.errors import RunError
-from labeltree.runs import EmbeddingTable
+from labeltree.atomic import atomic_write
+from labeltree.data.thinning import thin_out
+from labeltree.decisions.choice import (
+    CLASSIFIER_WORDS,
+    ChosenClassifier,
+    ClassifierChoice,
+    Classifiers,
+    fit_classifiers,
+    pick,
+)
+from labeltree.decisions.classifier import LinearScores, PrototypeScores, classifier_from
+from labeltree.errors import DataError, RunError
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.safe_files import Reader, read_json, read_tensors
+from labeltree.taxonomy.finest import finest_labels
 from labeltree.training.embed import run_tables
 from labeltree.training.objective import Objective
 from labeltree.training.term import Term
 from labeltree.training.trainee import Trainee
 
-__all__ = ["CLASSIFIERS", "ClassifierChoice", "OwnScores", "Scores", "choose_classifier", "own_scores"]
+__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "weights_digest"]
 
-ClassifierChoice = Literal["auto", "own", "probe", "prototypes"]
-CLASSIFIERS: tuple[ClassifierChoice, ...] = get_args(ClassifierChoice)
-
+_VERSION = 1
+_MOST_SAMPLES = 50_000  # that the probe learns from; `EvaluationSettings.max_probe_samples`
 _ROWS = 4096
 
 
@@ -38,7 +49,7 @@ class OwnScores:
     trainee: Trainee
     classes: Tensor
 
-    def __call__(self, table: EmbeddingTable) -> Tensor:
+    def __call__(self, table: EmbeddingTable, /) -> Tensor:
         """(n, C) scores of a table of the same encoder."""
         assert table.features is not None
         objective = self.trainee.module.objective.eval()
@@ -52,42 +63,8 @@ class OwnScores:
         return torch.cat(parts).clone()  # a tensor made in inference mode takes part in no gradient
 
 
-Scores = OwnScores | LinearScores | PrototypeScores
-
-
-def choose_classifier(
-    path: str | Path, trainee: Trainee, choice: ClassifierChoice = "auto"
-) -> tuple[Scores, str]:
-    """What gives the classes of a run their scores, and its kind; see `calibrate_run` for the choices.
-
-    Raises:
-        RunError: if its own classifier is asked for and there is none.
-        DataError: if no training sample has a label to learn.
-    """
-    if choice not in CLASSIFIERS:
-        raise ValueError(f"classifier is {choice!r}; expected one of {', '.join(CLASSIFIERS)}")
-    if choice in ("auto", "own"):
-        own = own_scores(trainee)
-        if own is not None:
-            return own, "own"
-        if choice == "own":
-            raise RunError(
-                f"the objective '{trainee.module.recipe.objective}' of '{path}' has no classifier with a "
-                "softmax over classes; take --classifier probe"
-            )
-    table = run_tables(path, ["trained"])[1]["trained"]
-    labels = table.nodes.clone()
-    if table.split is not None:
-        labels[torch.from_numpy(table.split != "train")] = -1
-    finest = finest_classes(labels, trainee.source.taxonomy)
-    labels[~torch.isin(labels, finest)] = -1
-    if choice == "prototypes":
-        return fit_prototypes(table, labels, trainee.source.taxonomy), "prototypes"
-    return fit_linear(table, labels), "probe"
-
-
 def own_scores(trainee: Trainee) -> OwnScores | None:
-    """The run's own classifier, if its answers are a softmax over distinct nodes of the data's taxonomy."""
+    """The run's own classifier, if it gives distinct nodes of the data's taxonomy their scores."""
     module = trainee.module.eval()
     device = next(module.parameters()).device
     width = module.encoder.feature_dim
@@ -107,3 +84,144 @@ def _class_scores(objective: Objective, features: Tensor) -> tuple[Tensor, Tenso
     if not terms:
         return None
     return terms[-1].class_scores({"features": features, "embeddings": objective.embed(features)})
+
+
+def run_classifiers(
+    path: str | Path,
+    trainee: Trainee,
+    asked: ClassifierChoice | None = None,
+    *,
+    table: EmbeddingTable | None = None,
+    anew: bool = False,
+) -> Classifiers:
+    """The classifiers of a run and the one that answers, from its folder; learned first where none are.
+
+    The choice is made once, by the validation samples, and written to the folder, so that every command has
+    the same. Other weights than it was made for make it anew. Whoever asks for a classifier decides for the
+    run, until another is asked for.
+
+    Args:
+        path: the run folder.
+        trainee: the run.
+        asked: for a classifier, or ``auto``; None: what was decided before, or what the recipe says.
+        table: of all the run's samples, if it is at hand.
+        anew: learn them again.
+
+    Raises:
+        RunError: if what the folder holds of them cannot be read.
+        FolderInUseError: if they have to be written, and another process writes in the folder.
+        DataError: if no training sample has a label to learn, or there is no such classifier.
+    """
+    folder = RunFolder(path)
+    own = own_scores(trainee)
+    known = None if anew else _read(folder, trainee, own)
+    if known is not None and (asked is None or asked == known.chosen.asked):
+        return known
+    with folder.locked():
+        if known is None:
+            table = run_tables(path, ["trained"])[1]["trained"] if table is None else table
+            known = _learn(trainee, table, asked or trainee.module.recipe.classifier, own)
+            with atomic_write(folder.classifier) as temporary:
+                temporary.write_bytes(_packed(known))
+        else:
+            offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
+            accuracies, samples = known.chosen.accuracies, known.chosen.samples
+            known = replace(known, chosen=pick(offered, accuracies, samples, asked or "auto"))
+        folder.write_json(
+            folder.chosen_classifier,
+            {
+                "version": _VERSION,
+                "encoder": weights_digest(folder),
+                "classifiers": _digest(folder.classifier),
+                "classifier": known.chosen.to_dict(),
+                "probe_gap": known.gap,
+            },
+        )
+    return known
+
+
+def _packed(known: Classifiers) -> bytes:
+    """The probe and the class means as safetensors."""
+    from safetensors.torch import save
+
+    parts = {"probe": known.probe.tensors(), "prototypes": known.prototypes.tensors()}
+    return save({f"{part}.{k}": v.contiguous() for part, named in parts.items() for k, v in named.items()})
+
+
+def _learn(
+    trainee: Trainee, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
+) -> Classifiers:
+    taxonomy, nodes = trainee.source.taxonomy, table.nodes
+    finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)] & (nodes > 0)
+    split = table.split
+    rows = {
+        name: (finest if split is None else finest & torch.from_numpy(split == name)).nonzero()[:, 0]
+        for name in ("train", "val")
+    }
+    held = rows["val"] if split is not None else rows["val"][:0]
+    learned = thin_out(rows["train"], nodes[rows["train"]], _MOST_SAMPLES, 0)
+    return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
+
+
+def _read(folder: RunFolder, trainee: Trainee, own: OwnScores | None) -> Classifiers | None:
+    """What the folder holds for the present weights; None where there is nothing."""
+    if not (folder.chosen_classifier.is_file() and folder.classifier.is_file()):
+        return None
+    reader = Reader(
+        "the classifiers of a run", f"'labeltree calibrate {folder.path}' makes them again", RunError
+    )
+    content = read_json(folder.chosen_classifier, reader)
+    if content.get("version") != _VERSION or content.get("encoder") != weights_digest(folder):
+        return None
+    tensors = read_tensors(folder.classifier, reader)
+    if content.get("classifiers") != _digest(folder.classifier):
+        return None  # a process that was killed wrote the one and not the other
+    geometry, curvature = trainee.module.objective.geometry.name, trainee.module.recipe.curvature
+    parts = {
+        part: {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
+        for part in ("probe", "prototypes")
+    }
+    try:
+        probe = classifier_from(parts["probe"], geometry, curvature)
+        prototypes = classifier_from(parts["prototypes"], geometry, curvature)
+        chosen = ChosenClassifier.from_dict(dict(content["classifier"]))
+        gap = float(content["probe_gap"])
+    except (DataError, KeyError, TypeError, ValueError) as error:
+        raise RunError(
+            f"'{folder.classifier}' and '{folder.chosen_classifier.name}' do not hold the classifiers of a "
+            f"run; 'labeltree calibrate {folder.path}' makes them again"
+        ) from error
+    there = ("probe", "prototypes") if own is None else ("own", "probe", "prototypes")
+    if (
+        not isinstance(probe, LinearScores)
+        or not isinstance(prototypes, PrototypeScores)
+        or chosen.name not in there
+    ):
+        return None
+    return Classifiers(probe, prototypes, chosen, own, gap)
+
+
+def weights_digest(folder: RunFolder) -> str | None:
+    """A fingerprint of the weights; None where there are none."""
+    return _digest(folder.encoder) if folder.encoder.is_file() else None
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:
+    """A sentence where the report in the folder shows another classifier than the one that answers now."""
+    folder = RunFolder(path)
+    try:
+        content = json.loads(folder.metrics.read_text("utf-8"))
+        shown = content["methods"][content["name"]].get("classifier", {"name": "probe"})["name"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # there is no report to differ from
+    if shown == chosen.name:
+        return None
+    return (
+        f"{folder.metrics} and the report show classifier '{shown}', these answers are of '{chosen.name}'; "
+        f"'labeltree evaluate {folder.path}' brings them in line"
+    )

@@ -15,12 +15,19 @@ from labeltree.decisions import (
     Promise,
     fit_rule,
 )
-from labeltree.decisions.classifier import fit_linear, fit_prototypes
+from labeltree.decisions.choice import (
+    CLASSIFIER_WORDS,
+    CLASSIFIERS,
+    ClassifierChoice,
+    ClassScores,
+    fit_classifiers,
+)
 from labeltree.decisions.grouping import share_of_groups
 from labeltree.decisions.paths import Descent
 from labeltree.errors import DataError
 from labeltree.evaluation.decision_findings import DecisionFindings
 from labeltree.evaluation.inputs import Inputs
+from labeltree.evaluation.measure import held_rows
 from labeltree.evaluation.protocol import ProtocolResult, register
 from labeltree.taxonomy import Taxonomy
 
@@ -33,7 +40,8 @@ class DecisionOptions:
 
     Attributes:
         coverages: the shares of answers that shall hold the truth.
-        classifier: ``probe`` on the features, or ``prototypes`` of the embeddings.
+        classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` is the
+            one that the headline numbers are of.
         calibration: of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
         descent: ``child`` or ``leaf``, see `labeltree.decisions.find_paths`.
         counted: with groups, whether a ``sample`` or all of a ``group`` is promised.
@@ -41,7 +49,7 @@ class DecisionOptions:
     """
 
     coverages: tuple[float, ...] = (0.8, 0.9, 0.95)
-    classifier: Literal["probe", "prototypes"] = "probe"
+    classifier: ClassifierChoice = "auto"
     calibration: Calibration = "temperature"
     descent: Descent = "child"
     counted: Literal["sample", "group"] = "sample"
@@ -53,7 +61,7 @@ class DecisionOptions:
         for coverage in self.coverages:
             Promise(coverage, counted=self.counted)
         for name, choices in (
-            ("classifier", ("probe", "prototypes")),
+            ("classifier", CLASSIFIERS),
             ("calibration", CALIBRATIONS),
             ("descent", get_args(Descent)),
         ):
@@ -73,13 +81,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     """Learn a classifier, calibrate it on validation samples, and answer for the test samples."""
     tree, table = inputs.ground.tree, inputs.table
     held, tested, notes = _samples(inputs)
-    labels = torch.full_like(inputs.nodes, -1)
-    labels[inputs.learned] = inputs.nodes[inputs.learned]
-    scorer = (
-        fit_linear(table, labels, standardize=inputs.settings.standardize)
-        if options.classifier == "probe"
-        else fit_prototypes(table, labels, tree)
-    )
+    scorer, said = _classifier(inputs, options)
+    notes = [*notes, said]
     classes = ClassNodes(scorer.classes, tree)
     rule = fit_rule(
         scorer(table.rows(held)),
@@ -90,6 +93,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
         descent=options.descent,
         seed=inputs.settings.seed,
     )
+    if rule.check is not None:
+        notes.append(rule.check.sentence)
     scores = scorer(table.rows(tested))
     truth = inputs.nodes[tested]
     judged = classes.judges(truth)
@@ -123,6 +128,35 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
             "those of samples drawn anew are too large, and bins do not tell by how much."
         )
     return evidence.fill(result)
+
+
+def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
+    """What gives classes their scores, and a sentence that says which it is."""
+    known = inputs.classifiers
+    if known is None:
+        known = fit_classifiers(
+            inputs.table,
+            inputs.ground.tree,
+            learned=inputs.learned,
+            held=held_rows(inputs.table, inputs.samples),
+            standardize=inputs.settings.standardize,
+        )
+    if options.classifier != "auto":
+        name = options.classifier
+        if name == "own" and known.own is None:
+            raise DataError(
+                "the table has no scores of an own classifier; take classifier=probe or prototypes"
+            )
+        said = "" if name == known.chosen.name else f", not that of the headline ({known.chosen.name})"
+        return known.scores(name), f"Answers come from {CLASSIFIER_WORDS[name]}, as was asked for{said}."
+    if known.chosen.name != "own" or known.own is not None:
+        return known.scores(), known.chosen.sentence
+    rest = {key: value for key, value in known.chosen.accuracies.items() if key != "own"}
+    name = "prototypes" if rest.get("prototypes", 0) > rest.get("probe", 0) else "probe"
+    return known.scores(name), (
+        f"The headline is of the answers that came with the table, but it has no probabilities of them: "
+        f"these decisions are made with {CLASSIFIER_WORDS[name]}."
+    )
 
 
 def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:

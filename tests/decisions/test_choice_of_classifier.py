@@ -1,0 +1,272 @@
+"""One rule decides which classifier answers, and a calibration that does harm is not applied."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from labeltree.cli.main import main
+from labeltree.decisions import ClassNodes, fit_rule
+from labeltree.decisions.choice import ChosenClassifier, choose_classifier
+from labeltree.errors import DataError
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
+from labeltree.report.evaluated import headline
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths([("a", "w"), ("a", "x"), ("b", "y"), ("b", "z")])
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def test_the_rule() -> None:
+    truth = torch.tensor([1, 2, 3, 4])
+    right, half, wrong = truth, torch.tensor([1, 2, 0, -1]), torch.zeros(4, dtype=torch.int64)
+    assert choose_classifier({"own": half, "probe": right, "prototypes": wrong}, truth).name == "probe"
+    assert choose_classifier({"own": wrong, "probe": half, "prototypes": right}, truth).name == "prototypes"
+    for tied in (["own", "probe", "prototypes"], ["probe", "prototypes"], ["own", "prototypes"]):
+        found = choose_classifier(dict.fromkeys(reversed(tied), half), truth)
+        assert found.name == tied[0], "of equals the first in the documented order"
+        assert "than which none is better on validation" in found.sentence
+    asked = choose_classifier({"own": half, "probe": right, "prototypes": wrong}, truth, "own")
+    assert asked.sentence == (
+        "Answers come from the classifier that was trained with the encoder, as was asked for: right for "
+        "50.0% of 4 validation samples (a linear probe on the features 100.0%, the nearest class mean of the "
+        "embeddings 0.0%)."
+    )
+    none = choose_classifier({"own": right[:0], "probe": right[:0]}, truth[:0])
+    assert none.name == "probe"
+    assert none.sentence == (
+        "Answers come from a linear probe on the features: there is no validation sample to choose by."
+    )
+    assert ChosenClassifier.from_dict(json.loads(json.dumps(asked.to_dict()))) == asked
+    with pytest.raises(DataError, match="no classifier 'own' here; there are probe, prototypes"):
+        choose_classifier({"probe": right, "prototypes": right}, truth, "own")
+    with pytest.raises(ValueError, match="classifier is 'svm'; expected one of auto, own, probe, prototypes"):
+        choose_classifier({"probe": right}, truth, "svm")  # type: ignore[arg-type]
+
+
+def table(own_right_on: str | None, splits: tuple[str, ...] = ("train", "val", "test")) -> EmbeddingTable:
+    """Features that tell the classes of half of the samples, and own answers right on one split alone."""
+    n = 240
+    draw = torch.Generator().manual_seed(0)
+    nodes = TREE.leaves[torch.arange(n) % 4]
+    split = np.array(splits)[np.arange(n) // 4 % len(splits)]
+    features = 2.0 * torch.nn.functional.one_hot(nodes, len(TREE)).float()
+    features += 1.5 * torch.randn(features.shape, generator=draw)
+    answers = None
+    if own_right_on is not None:
+        wrong = TREE.leaves[(torch.arange(n) + 1) % 4]
+        answers = torch.where(torch.from_numpy(split == own_right_on), nodes, wrong)
+    return EmbeddingTable(features, nodes, split=split, predictions=answers, geometry="euclidean")
+
+
+def test_validation_decides_and_never_the_test() -> None:
+    on_validation = evaluate(table("val"), TREE).main
+    assert on_validation.classifier.name == "own"
+    assert on_validation.answer_score("top1") == on_validation.score("own_top1") == 0.0
+    assert on_validation.errors.errors == on_validation.errors.samples
+    on_test = evaluate(table("test"), TREE).main
+    name = on_test.classifier.name
+    assert name != "own"
+    assert on_test.score("own_top1") == 1.0
+    top1 = on_test.score("top1" if name == "probe" else "prototype_top1")
+    assert on_test.answer_score("top1") == top1 < 1
+    assert on_test.errors.errors == round((1 - top1) * on_test.errors.samples)
+    assert on_test.answer_by_depth == on_test.by_depth[name]
+    assert on_test.classifier.samples == 80
+
+
+def test_the_result_says_which_and_why() -> None:
+    result = evaluate(table("val"), TREE, baselines={"raw": table(None)})
+    sentence = result.main.classifier.sentence
+    assert sentence in result.notes
+    assert sentence in headline(result)
+    rows = {line.split("  ")[0]: line.split() for line in headline(result).splitlines()}
+    assert rows["classifier"][1:] == ["own", result.methods["raw"].classifier.name]
+    assert float(rows["its top1"][2]) == 0.0
+    content = json.loads(json.dumps(result.to_dict()))
+    assert content["methods"]["trained"]["classifier"]["sentence"] == sentence
+    assert EvaluationResult.from_dict(content).main.classifier == result.main.classifier
+    del content["methods"]["trained"][
+        "classifier"
+    ]  # as older versions wrote it: the headline was the probe's
+    assert EvaluationResult.from_dict(content).main.classifier.name == "probe"
+
+
+def test_without_validation_samples_it_is_the_probe() -> None:
+    result = evaluate(table("test", ("train", "test")), TREE)
+    assert result.main.classifier == ChosenClassifier("probe", offered=("own", "probe", "prototypes"))
+    assert "there is no validation sample to choose by" in result.main.classifier.sentence
+    asked = evaluate(table("test", ("train", "test")), TREE, settings=EvaluationSettings(classifier="own"))
+    assert asked.main.answer_score("top1") == 1.0
+
+
+def test_the_protocol_decisions_has_the_same() -> None:
+    found = evaluate(table(None), TREE, protocols=["decisions"])
+    assert found.main.classifier.sentence in found.main.protocols["decisions"].notes
+    name = "probe" if found.main.classifier.name == "prototypes" else "prototypes"
+    settings = EvaluationSettings(classifier=name)
+    other = evaluate(table(None), TREE, protocols=["decisions"], settings=settings)
+    assert other.main.classifier.name == name
+    assert "as was asked for" in " ".join(other.main.protocols["decisions"].notes)
+    assert other.main.protocols["decisions"].scores != found.main.protocols["decisions"].scores
+    alone = evaluate(table("val"), TREE, protocols=["decisions"])  # answers without probabilities
+    assert "it has no probabilities of them" in " ".join(alone.main.protocols["decisions"].notes)
+
+
+@pytest.fixture(scope="module")
+def weak(tmp_path_factory: pytest.TempPathFactory, image_folder: Path) -> Path:
+    """A run whose own classifier hardly learned anything, on features that tell the classes."""
+    out = tmp_path_factory.mktemp("runs") / "weak"
+    code = run(
+        "train", "--data", image_folder, "--out", out, "--objective=ce", "--epochs=1", "--batch-size=12",
+        "--quiet", "--accelerator=cpu", "--val=0.3", "--test=0.3", "--optimizer.lr=1e-7",
+        "--encoder=small-conv",
+    )  # fmt: skip
+    assert code == 0
+    return out
+
+
+def first_guesses(weak: Path, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[float, str]:
+    """The share of right first guesses on the test split, and what was said beside."""
+    capsys.readouterr()
+    assert run("predict", weak, "--split", "test", "--format", "json", "--coverage", 0.5, *words) == 0
+    said = capsys.readouterr()
+    rows = json.loads(said.out)
+    return float(np.mean([row["guesses"][0]["class"] == row["label"] for row in rows])), said.err
+
+
+def test_headline_decisions_calibrate_and_predict_agree(
+    weak: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(weak)
+    capsys.readouterr()
+    assert run("evaluate", weak, "--protocols", "decisions") == 0
+    printed = capsys.readouterr().out
+    result = EvaluationResult.from_dict(json.loads(folder.metrics.read_text()))
+    chosen = result.main.classifier
+    assert result.main.score("own_top1") < result.main.answer_score("top1")
+    assert chosen.name != "own"
+    assert chosen.accuracies[chosen.name] == max(chosen.accuracies.values())
+    assert set(chosen.accuracies) == {"own", "probe", "prototypes"}
+    assert chosen.sentence in printed
+    assert chosen.sentence.split(":")[0] in folder.report.read_text("utf-8")
+    assert chosen.sentence in " ".join(result.main.protocols["decisions"].notes)
+    assert json.loads(folder.chosen_classifier.read_text())["classifier"]["name"] == chosen.name
+
+    monkeypatch.setattr(
+        "labeltree.training.scores.fit_classifiers", None
+    )  # kept in the run: nothing is learned
+    assert run("calibrate", weak) == 0
+    assert chosen.sentence in capsys.readouterr().out
+    share, said = first_guesses(weak, capsys)
+    assert chosen.sentence in said
+    assert "brings them in line" not in said
+    assert share == pytest.approx(result.main.answer_score("top1"))
+    answers = load_outcomes(folder.outcomes)[result.name].predicted[chosen.name]
+    assert share == pytest.approx(
+        float((answers == load_outcomes(folder.outcomes)[result.name].nodes).mean())
+    )
+
+
+def test_an_option_decides_for_all_commands_until_another_is_asked_for(
+    weak: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("evaluate", weak, "--classifier", "own") == 0
+    result = EvaluationResult.from_dict(json.loads(RunFolder(weak).metrics.read_text()))
+    assert result.main.classifier.name == "own"
+    assert result.methods["raw pixels"].classifier.name != "own"
+    share, said = first_guesses(weak, capsys)
+    assert share == pytest.approx(result.main.score("own_top1"))
+    assert "as was asked for" in said
+    share, said = first_guesses(weak, capsys, "--classifier", "prototypes")
+    assert share == pytest.approx(result.main.score("prototype_top1"))
+    assert "the report show classifier 'own', these answers are of 'prototypes'" in said
+    assert run("calibrate", weak, "--classifier", "auto") == 0
+    assert json.loads(RunFolder(weak).decisions.read_text())["classifier"] != "own"
+
+
+def test_the_recipe_can_name_one(weak: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", "--config", weak / "recipe.yaml", "--classifier", "prototypes", "--out", out, "--quiet"]
+    assert run(*words) == 0
+    assert run("calibrate", out) == 0
+    assert json.loads(RunFolder(out).decisions.read_text())["classifier"] == "prototypes"
+    assert run("train", "--data", "x", "--classifier", "svm") == 2
+
+
+def test_decisions_on_samples_of_ones_own_are_not_replaced_unasked(
+    weak: Path, image_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("calibrate", weak, "--data", image_folder, "--classifier", "probe") == 0
+    written = RunFolder(weak).decisions.read_bytes()
+    assert run("predict", weak, "--split", "test", "--classifier", "own") == 2
+    assert "calibrate again: 'labeltree calibrate" in capsys.readouterr().err
+    assert RunFolder(weak).decisions.read_bytes() == written
+    assert run("predict", weak, "--split", "test", "--classifier", "probe") == 0
+    assert run("calibrate", weak, "--classifier", "auto") == 0
+
+
+def overshot(n: int) -> tuple[torch.Tensor, torch.Tensor, ClassNodes]:
+    """Nine tenths of the samples have probabilities that are right, the others are sure and mostly wrong.
+
+    The likelihood cares for the sure ones alone: a temperature that mends them spoils all others.
+    """
+    tree = Taxonomy.from_paths(["x", "y"])
+    classes = ClassNodes(tree.leaves, tree)
+    place = torch.arange(n)
+    sure = place % 10 == 9
+    logit = torch.where(sure, 12.0, math.log(9.0))
+    wrong = torch.where(sure, place // 10 % 3 > 0, place // 10 % 10 == 0)
+    labels = classes.nodes[torch.where(wrong, 1, 0)]
+    return torch.stack([logit, torch.zeros(n)], 1), labels, classes
+
+
+def test_a_calibration_that_does_harm_is_not_applied() -> None:
+    scores, labels, classes = overshot(3000)
+    rule = fit_rule(scores, labels, classes)
+    check = rule.check
+    assert check is not None
+    assert not check.applied
+    before, after = check.errors
+    assert after > before
+    assert "is not applied: on 900 held-out calibration samples it would raise" in check.sentence
+    assert rule.calibrator.kind == "none"
+    torch.testing.assert_close(rule.probabilities(scores), torch.softmax(scores.double(), 1))
+    assert rule.counts["for the thresholds"] == 2100, "promises rest on samples that chose nothing"
+
+
+def test_a_calibration_that_helps_is_applied() -> None:
+    scores, labels, classes = overshot(3000)
+    honest = labels.clone()
+    draw = torch.Generator().manual_seed(1)
+    honest[:] = classes.nodes[(torch.rand(3000, generator=draw) > 0.7).long()]
+    check = fit_rule(scores, honest, classes).check
+    assert check is not None
+    assert check.applied
+    assert check.errors[1] < check.errors[0]
+    again = fit_rule(scores, honest, classes).check
+    assert again is not None
+    assert again.to_dict() == check.to_dict()
+    groups = torch.arange(3000) // 100  # and with groups, which folds do not part
+    grouped = fit_rule(scores, honest, classes, groups=groups).check
+    assert grouped is not None
+    assert grouped.samples == 900
+
+
+def test_too_few_samples_calibrate_nothing() -> None:
+    scores, labels, classes = overshot(90)
+    rule = fit_rule(scores, labels, classes)
+    assert rule.check is not None
+    assert "27 labelled samples fall to it, and fewer than 30 cannot tell" in rule.check.sentence
+    assert rule.calibrator.kind == "none"
+    assert rule.counts["for the thresholds"] == 90
+    one_group = fit_rule(*overshot(3000), groups=torch.zeros(3000, dtype=torch.int64), calibration="none")
+    assert one_group.check is not None
+    assert "no calibration was asked for" in one_group.check.sentence
