@@ -1,4 +1,4 @@
-"""Every figure of docs/findings.md is in the results of the studies that its row links; so are its methods."""
+"""Every figure of docs/findings.md is in the results of the studies that its row links."""
 
 import json
 import re

@@ -208,6 +208,10 @@ def test_weights_of_terms(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) 
 
 def test_parameter_groups() -> None:
     encoder, head = build_encoder("small-conv", channels=1, image_size=28), nn.Linear(4, 2)
+    everywhere = build_optimizer(OptimizerRecipe(weight_decay=0.5, decay_all=True), encoder, head, (0.1, 1.0))
+    assert [group["weight_decay"] for group in everywhere.param_groups] == [0.5] * len(
+        everywhere.param_groups
+    )
     optimizer = build_optimizer(OptimizerRecipe(weight_decay=0.5), encoder, head, (0.1, 1.0))
     for group in optimizer.param_groups:
         assert group["weight_decay"] == (0.5 if group["params"][0].ndim >= 2 else 0.0)

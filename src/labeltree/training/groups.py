@@ -78,7 +78,8 @@ class OptimizerRecipe:
             paper's), else 3e-3.
         head_lr_factor: the head, and all else that is not encoder, learns this many times faster; None = 10
             where the encoder starts from trained weights (that paper's), else 1.
-        weight_decay: not applied to biases and normalisation.
+        weight_decay: not applied to biases and normalisation unless ``decay_all``.
+        decay_all: weight decay on all parameters, as the published code of most papers has it.
         momentum: of SGD.
         nesterov: momentum of SGD looks ahead.
         schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone), ``constant``, or ``sgdr``
@@ -96,6 +97,7 @@ class OptimizerRecipe:
     lr: float | None = None
     head_lr_factor: float | None = None
     weight_decay: float = 1e-4
+    decay_all: bool = False
     momentum: float = 0.9
     nesterov: bool = False
     schedule: Literal["cosine", "step", "constant", "sgdr"] = "cosine"

@@ -19,14 +19,14 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """AdamW or SGD over the trainable parameters of the encoder and of everything else, each at its rate.
 
-    Biases and normalisation parameters (fewer than two dimensions) have no weight decay.
+    Biases and normalisation parameters (fewer than two dimensions) have no weight decay unless `decay_all`.
     """
     groups: list[dict[str, Any]] = []
     for module, rate in zip((encoder, rest), rates, strict=True):
         trainable = [p for p in module.parameters() if p.requires_grad]
         for parameters, decay in (
             ([p for p in trainable if p.ndim >= 2], recipe.weight_decay),
-            ([p for p in trainable if p.ndim < 2], 0.0),
+            ([p for p in trainable if p.ndim < 2], recipe.weight_decay if recipe.decay_all else 0.0),
         ):
             if parameters:
                 groups.append({"params": parameters, "lr": rate, "weight_decay": decay})
