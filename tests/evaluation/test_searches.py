@@ -250,3 +250,26 @@ def test_partners_equal_a_loop() -> None:
             assert have_partner(nodes, groups if grouped else None).tolist() == among
             assert have_partner(nodes, *pair).tolist() == within
     assert have_partner(torch.empty(0, dtype=torch.int64)).tolist() == []
+
+
+def test_classes_that_nothing_was_learned_of_have_no_top1() -> None:
+    """No classifier can name an unseen product, so that is no zero; the rest is measured."""
+    tree = Taxonomy.from_paths([(f"d{i % 2}", f"p{i}") for i in range(12)])
+    nodes = tree.leaves.repeat_interleave(6)
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.nn.functional.one_hot(nodes % 12, 12) + 0.1 * torch.randn(72, 12, generator=generator)
+    tested = nodes % 3 == 0
+    split = np.where(tested.numpy(), "test", "train")
+    result = evaluate(EmbeddingTable(vectors, nodes, split=split), tree)
+    assert math.isnan(result.main.score("top1"))
+    assert math.isnan(result.main.score("prototype_top1"))
+    coarse, fine = result.main.by_depth["probe"]
+    assert 0 <= coarse <= 1
+    assert math.isnan(fine)
+    assert result.main.score("recall_at_1") > 0.9
+    assert any("No class of the" in caution and "depth 2" in caution for caution in result.cautions)
+    # With one class that was learned, the others are errors.
+    split[np.flatnonzero(tested)[0]] = "train"
+    result = evaluate(EmbeddingTable(vectors, nodes, split=split), tree)
+    assert 0 < result.main.score("top1") < 1
+    assert any("they count as errors" in note for note in result.notes)

@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.decisions.choice import ChosenClassifier, Classifiers, classify, fit_classifiers
 from labeltree.evaluation.aspect_result import aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
-from labeltree.evaluation.gathering import gather_outcomes
+from labeltree.evaluation.gathering import CLASSIFIERS, gather_outcomes
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.intervals import depth_intervals, score_intervals
 from labeltree.evaluation.outcomes import Outcomes
@@ -144,6 +144,8 @@ def measure(
     )
     if samples.one_class is not None:  # whatever is answered or found is right
         scores, by_depth, retrieval, outcomes = _undefined(scores, by_depth, retrieval, outcomes)
+    elif samples.unlearned is not None:
+        _without_unlearned(samples.unlearned, roles[0], scores, by_depth, outcomes)
     say(f"{name}: confidence intervals", 0, 0)
     bounds = score_intervals(outcomes, settings)
     aspects, aspect_notes = evaluate_aspects(table, split=split, settings=settings, progress=progress)
@@ -188,6 +190,27 @@ def _undefined(
         {role: replace(found, hp_curve=[nan] * len(found.hp_curve)) for role, found in retrieval.items()},
         replace(outcomes, values={key: np.full_like(v, nan) for key, v in outcomes.values.items()}),
     )
+
+
+def _without_unlearned(
+    depths: tuple[int, ...],
+    role: str,
+    scores: dict[str, dict[str, float]],
+    by_depth: dict[str, list[float]],
+    outcomes: Outcomes,
+) -> None:
+    """NaN for the top-1 of what learned from other classes than the test has, and its accuracy at depths.
+
+    The model's own answers stay: a model of class embeddings may name classes that it has not seen.
+    """
+    for name, place in (("probe", role), ("prototypes", "embeddings")):
+        prefix = CLASSIFIERS[name]
+        scores[place] |= {f"{prefix}top1": math.nan}
+        by_depth[name] = [math.nan if d in depths else a for d, a in enumerate(by_depth[name], 1)]
+        for metric in ("top1", *(f"accuracy_at_depth_{depth}" for depth in depths)):
+            column = outcomes.values.get((place, f"{prefix}{metric}"))
+            if column is not None:
+                column[:] = math.nan
 
 
 def _silent(message: str, done: int, total: int) -> None:

@@ -43,6 +43,8 @@ class Samples:
         notes: sentences that say so.
         cautions: those of the notes that must stand beside the numbers.
         one_class: the class of all samples, where there is nothing to tell apart: no number means anything.
+        unlearned: where no class of the test has a training sample, the depths at which no test label has one
+            either: what a classifier learned there says nothing of the test. Else None.
     """
 
     train: Tensor
@@ -55,6 +57,7 @@ class Samples:
     notes: list[str]
     cautions: list[str]
     one_class: str | None = None
+    unlearned: tuple[int, ...] | None = None
 
 
 def choose_samples(
@@ -115,9 +118,24 @@ def choose_samples(
         notes=notes,
         cautions=[],
         one_class=taxonomy.path_name(int(classes[0])) if len(classes) == 1 else None,
+        unlearned=_unlearned(table.nodes[train], table.nodes[test], finest, taxonomy),
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
     return chosen
+
+
+def _unlearned(learned: Tensor, tested: Tensor, finest: Tensor, taxonomy: Taxonomy) -> tuple[int, ...] | None:
+    """The depths at which no test label has a training sample, where no class of the test has one."""
+    classes = tested[finest[tested]]
+    if not len(classes) or bool(torch.isin(classes, learned).any()):
+        return None
+    trained = torch.unique(taxonomy.ancestors[torch.unique(learned)])
+    at_depths = [taxonomy.ancestors[tested, depth] for depth in range(taxonomy.max_depth + 1)]
+    return tuple(
+        depth
+        for depth, at in enumerate(at_depths)
+        if depth and not bool(torch.isin(at[at >= 0], trained).any())
+    )
 
 
 def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> None:
@@ -147,10 +165,19 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
                 "Some classes were hidden from training, and the classifiers learned from the other, seen "
                 "classes alone. The protocol 'seen-unseen' measures seen and unseen classes apart."
             )
-        notes.append(
-            f"{len(unseen)} test samples belong to {len(torch.unique(unseen))} classes without any training "
-            f"sample: no classifier can name them, and they count as errors."
-        )
+        if samples.unlearned is not None:
+            depths = ", ".join(map(str, samples.unlearned))
+            samples.cautions.append(
+                f"No class of the {len(tested)} test samples has a training sample: top-1"
+                f"{f' and accuracy at depth {depths}' if depths else ''} are not defined for the classifiers "
+                "that learn from those; accuracy at other depths, and retrieval, are."
+            )
+            notes.extend(samples.cautions)
+        else:
+            notes.append(
+                f"{len(unseen)} test samples belong to {len(torch.unique(unseen))} classes without any "
+                f"training sample: no classifier can name them, and they count as errors."
+            )
     if len(samples.train) < train:
         notes.append(
             f"The classifiers learned from {len(samples.train)} of {train} training samples, thinned evenly."
