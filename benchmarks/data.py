@@ -1,4 +1,5 @@
-"""Time of the data path: decoding, opening again, views and batches beside an encoder's step; memory.
+"""Time of the data path: decoding, opening again, knowing the samples, views and batches beside an encoder's
+step; memory.
 
     python benchmarks/data.py [--short]
 
@@ -15,19 +16,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from PIL import Image
 
 from harness import Results, Row, Size, Table, best, choose, main
-from labeltree.data import ArrayStore, Source, ViewGenerator, open_source
+from labeltree.data import ArrayStore, Source, ViewGenerator, make_splits, open_source, read_again, summarize
+from labeltree.data.digests import file_digest
 from labeltree.data.views import RECIPES
 from labeltree.losses import SupConLoss
 from labeltree.models import ProjectionHead, build_encoder
+from labeltree.runs import RunFolder
 from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.labels import training_labels
+from labeltree.training.recipe import Recipe
+from labeltree.training.record import begin_run, check_samples
 
 BATCH = 256
+Result = TypeVar("Result")
 
 
 def pictures(n: int, size: int, seed: int = 0) -> torch.Tensor:
@@ -63,6 +71,40 @@ def decoding(count: int) -> Table:
         rows.append([f"{kind} of {side} px, to 32", count, count / cpu, count / wall, again])
     columns = ("files", "n", "decoded a CPU second", "a second by the clock", "opened again, CPU s")
     return Table("Decoding", columns, rows)
+
+
+def knowing(counts: Sequence[int]) -> Table:
+    """What it costs that a run knows its samples by name and content: small files, 32 pixels."""
+    rows: list[Row] = [[str(count), *knowing_files(count)] for count in counts]
+    columns = ("files", "first opening", "of it digests", "again", "recorded", "checked", "with --verify")
+    return Table("Knowing the samples, CPU s", (*columns, "bytes a sample"), rows)
+
+
+def knowing_files(count: int) -> list[float]:
+    """The figures of so many files."""
+    with tempfile.TemporaryDirectory() as folder, own_cache(Path(folder) / "cache"):
+        images = Path(folder) / "images"
+        for number, image in enumerate(pictures(count, 32)):
+            path = images / f"group {number % 10}" / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+        first, source = cpu_seconds(lambda: make_splits(open_source(images, image_size=32, channels=3)))
+        digests, _ = cpu_seconds(lambda: [file_digest(file) for file in source.files or ()])
+        again, _ = cpu_seconds(lambda: make_splits(open_source(images, image_size=32, channels=3)))
+        run, recipe = RunFolder(Path(folder) / "run"), Recipe(str(images))
+        labels, summary = training_labels(recipe, source.taxonomy), summarize(source)
+        written, _ = cpu_seconds(lambda: begin_run(run, recipe, source, source, labels, summary))
+        checked, _ = cpu_seconds(lambda: check_samples(run, recipe, source, source))
+        with read_again():
+            verified, _ = cpu_seconds(lambda: open_source(images, image_size=32, channels=3))
+        return [first, digests, again, written, checked, verified, run.samples.stat().st_size / count]
+
+
+def cpu_seconds(work: Callable[[], Result]) -> tuple[float, Result]:
+    """CPU seconds of the process, and what came of them."""
+    began = time.process_time()
+    result = work()
+    return time.process_time() - began, result
 
 
 @contextmanager
@@ -155,11 +197,12 @@ def memory(epochs: int, steps: int) -> Table:
 
 
 def measure(size: Size) -> Results:
-    """Three tables."""
+    """Four tables."""
     sizes = choose(size, full=[32, 64], short=[32], tiny=[32])
     encoders = choose(size, full=["small-conv", "small-resnet"], short=["small-conv"], tiny=["small-conv"])
     tables = [throughput(choose(size, full=7, short=3, tiny=1), sizes, encoders)]
     tables.append(decoding(choose(size, full=1000, short=300, tiny=10)))
+    tables.append(knowing(choose(size, full=[2000, 10000], short=[2000], tiny=[20])))
     if Path("/proc/self/status").exists():
         tables.append(memory(*choose(size, full=(10, 10), short=(3, 3), tiny=(1, 1))))
     return Results(tables)

@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> None:
 
     source = None
     if options.data is not None:
-        source = open_other(load_run(options.run), options.data, data_path=options.data_path)
+        source = open_other(load_run(options.run, own_data=False), options.data, data_path=options.data_path)
     decider = calibrate_run(
         options.run,
         classifier=options.classifier,

@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.embed import embed_source, load_run
     from labeltree.training.other_samples import open_other
 
-    trainee = load_run(options.run)
+    trainee = load_run(options.run, own_data=options.data is None)
     source, name = trainee.source, "trained"
     if options.data is not None:
         source = open_other(

@@ -82,6 +82,12 @@ def run(arguments: list[str]) -> None:
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
     parser.add_argument("--title", help="of the report; default: the data and the objective")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read all files of a run's samples again, also those whose size and time of change are as they "
+        "were",
+    )
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
     if options.list_protocols:
@@ -120,6 +126,7 @@ def run(arguments: list[str]) -> None:
                 settings=settings,
                 title=options.title,
                 progress=progress,
+                verify=options.verify,
             )
         else:
             done = evaluate_embeddings(

@@ -42,6 +42,7 @@ def run(arguments: list[str]) -> None:
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--out")
     own.add_argument("--quiet", action="store_true")
+    own.add_argument("--verify", action="store_true")
     options, settings = own.parse_known_args(arguments)
 
     parser = RecipeParser(
@@ -50,7 +51,8 @@ def run(arguments: list[str]) -> None:
         usage=USAGE,
         description="Train an encoder on images or texts with taxonomy labels. The same command continues a "
         "run that was interrupted. Besides the settings below: --out FOLDER (default runs/NAME-OF-DATA), "
-        "--quiet, --list-objectives, --list-encoders and --list-recipes. Names may be written with - or _.",
+        "--quiet, --verify (to read all files again, also those whose size and time of change are as they "
+        "were), --list-objectives, --list-encoders and --list-recipes. Names may be written with - or _.",
     )
     if "--help_all" in settings:
         print(parser.format_help())
@@ -64,7 +66,11 @@ def run(arguments: list[str]) -> None:
     path = Path(recipe.data)
     out = Path(options.out) if options.out else Path("runs") / (path.name if path.is_dir() else path.stem)
     folder = train(
-        recipe, out, progress_bar=not options.quiet, on_data=_tell_warnings if options.quiet else _tell
+        recipe,
+        out,
+        progress_bar=not options.quiet,
+        on_data=_tell_warnings if options.quiet else _tell,
+        verify=options.verify,
     )
     if not is_first_rank():
         return

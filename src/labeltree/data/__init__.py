@@ -41,6 +41,7 @@ from labeltree.data.fetching.pretrained import fetch_weights
 from labeltree.data.fetching.word_vectors import glove_file
 from labeltree.data.fetching.wordnet import fetch_wordnet, wordnet_folder
 from labeltree.data.folds import hold_out_fold, make_folds
+from labeltree.data.images.kept import read_again
 from labeltree.data.layout import Inventory, check_layout
 from labeltree.data.opening import open_source, with_missing_labels
 from labeltree.data.progress import ProgressLine
@@ -117,6 +118,7 @@ __all__ = [
     "odir_taxonomy",
     "open_listed",
     "open_source",
+    "read_again",
     "read_beers",
     "read_breakhis",
     "read_cars",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.digests import DIGEST_BYTES, combined_digests, row_digests, text_digests
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -21,6 +22,7 @@ SPLITS = ("train", "val", "test")
 UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
 Modality = Literal["image", "text"]
+_DIGESTED_AT_ONCE = 1024
 
 
 def printable(path: str) -> str:
@@ -59,6 +61,9 @@ class Source:
         split: ``train``, ``val`` or ``test`` of each sample, or an empty string; ``unseen`` where its class
             is hidden from training; None where nothing is decided.
         files: File of each row of the store, where there are files.
+        names: What each row is called within the data set, wherever that lies: the file relative to its
+            folder, or ``row 7`` of a table; None where samples have their ids alone.
+        digests: What each row of the store holds, ``(rows, 16)`` uint8; None = told by the pixels.
         texts: Text of each row; None where there are none. A source has images, texts or both.
         columns: Of a table: which of its columns were taken as ``images``, ``texts``, ``labels``, ``groups``,
             ``split`` and ``aspects``.
@@ -89,6 +94,8 @@ class Source:
     missing_labels: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     group_names: np.ndarray[Any, Any] | None = None
+    names: Sequence[str] | None = None
+    digests: np.ndarray[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
@@ -188,6 +195,34 @@ class Source:
             return []
         rows = self.rows[torch.as_tensor(indices, dtype=torch.int64)]
         return [printable(self.files[row]) for row in rows.tolist()]
+
+    def sample_names(self) -> list[str]:
+        """What each sample is called within the data set, printable; those of one file have one name."""
+        if self.names is None:
+            return [f"sample {instance}" for instance in self.instances.tolist()]
+        return [printable(self.names[row]) for row in self.rows.tolist()]
+
+    def sample_digests(self) -> np.ndarray[Any, Any]:
+        """What each sample holds, its image and its text, as digests ``(n, 16)`` uint8.
+
+        The digest of an image that is a file is that of the file's bytes, taken when it was decoded.
+        """
+        found = []
+        if self.store is not None:
+            rows, places = self.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+            found.append(self._row_digests(rows)[places.numpy()])
+        if self.texts is not None:
+            found.append(text_digests(self.texts[row] for row in self.rows.tolist()))
+        return found[0] if len(found) == 1 else combined_digests(*found)
+
+    def _row_digests(self, rows: Tensor) -> np.ndarray[Any, Any]:
+        if self.digests is not None:
+            chosen: np.ndarray[Any, Any] = self.digests[rows.numpy()]
+            return chosen
+        # Pixels of another size are computed, and may differ in their last bit on another processor.
+        store: ImageStore = getattr(self._images, "original", self._images)
+        parts = [row_digests(store.load(part).numpy()) for part in torch.split(rows, _DIGESTED_AT_ONCE)]
+        return np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *parts])
 
     def subset(self, indices: Tensor | Sequence[int]) -> Source:
         """The samples ``indices``, in this order; instances and the taxonomy stay."""

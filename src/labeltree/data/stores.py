@@ -112,12 +112,12 @@ class ReshapedStore:
     """
 
     def __init__(self, inner: ImageStore, size: int | None = None, channels: int | None = None) -> None:
-        self._inner = inner
+        self.original = inner
         c, h, w = inner.image_shape
         self.image_shape: tuple[int, int, int] = (channels or c, size or h, size or w)
 
     def __len__(self) -> int:
-        return len(self._inner)
+        return len(self.original)
 
     def load(self, rows: Tensor) -> Tensor:
         """Images of the rows."""
@@ -125,7 +125,7 @@ class ReshapedStore:
 
         channels, size, _ = self.image_shape
         plain = ViewGenerator("identity", size=size, channels=channels)
-        return (plain(self._inner.load(rows), rows) * 255).round_().to(torch.uint8)
+        return (plain(self.original.load(rows), rows) * 255).round_().to(torch.uint8)
 
 
 def reshaped(store: ImageStore, size: int | None, channels: int | None) -> ImageStore:

@@ -72,6 +72,7 @@ def evaluate_run(
     settings: EvaluationSettings | None = None,
     title: str | None = None,
     progress: Progress | None = None,
+    verify: bool = False,
 ) -> Evaluated:
     """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
 
@@ -87,9 +88,11 @@ def evaluate_run(
         settings: default `EvaluationSettings()`.
         title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
+        verify: read all files of the runs' samples again; see `read_again`.
 
     Raises:
-        RunError: if a run is not finished, or another run has other samples or another taxonomy.
+        RunError: if a run is not finished, its samples have changed since it was trained, or another run
+            has other samples or another taxonomy.
         DataError: if a label is not in the other taxonomy.
         FolderInUseError: if another process writes where the files go.
     """
@@ -97,7 +100,9 @@ def evaluate_run(
     if out is None:
         out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
     with RunFolder(out).locked():
-        return _evaluate_run(path, taxonomy, classifier, beside, split, out, settings, title, progress)
+        return _evaluate_run(
+            path, taxonomy, classifier, beside, split, out, settings, title, progress, verify
+        )
 
 
 def _evaluate_run(
@@ -110,14 +115,15 @@ def _evaluate_run(
     settings: EvaluationSettings | None,
     title: str | None,
     progress: Progress | None,
+    verify: bool,
 ) -> Evaluated:
-    trainee, tables = run_tables(path, progress=progress)
+    trainee, tables = run_tables(path, progress=progress, verify=verify)
     own, recipe = trainee.source.taxonomy, trainee.module.recipe
     name = recipe.objective
     classifiers = {name: run_classifiers(path, trainee, classifier, table=tables["trained"])}
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
-        theirs, their_tables = run_tables(other, ["trained"], progress)
+        theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
         mine, yours = tables["trained"], their_tables["trained"]
         if theirs.source.taxonomy != own or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
             raise RunError(

@@ -2,5 +2,6 @@
 
 from labeltree.runs.embeddings import EmbeddingTable
 from labeltree.runs.folder import RunFolder
+from labeltree.runs.samples import SampleRecord
 
-__all__ = ["EmbeddingTable", "RunFolder"]
+__all__ = ["EmbeddingTable", "RunFolder", "SampleRecord"]

@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from labeltree.atomic import atomic_write, clear_leftovers
 from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
-from labeltree.safe_files import Reader, read_arrays, read_json, read_tensors, read_text, read_torch
+from labeltree.runs.samples import SampleRecord
+from labeltree.safe_files import Reader, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RunFolder"]
@@ -61,7 +61,7 @@ class RunFolder:
 
     @property
     def samples(self) -> Path:
-        """Which sample is in which split: the instances, nodes and splits that the run used."""
+        """Which samples the run has, what they hold, and which is in which split; see `SampleRecord`."""
         return self.path / "samples.npz"
 
     @property
@@ -223,9 +223,9 @@ class RunFolder:
             raise reader.failure(self.history, "epochs are missing")
         return rows
 
-    def load_samples(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Which sample is in which split: the columns that the run began with."""
-        return read_arrays(self.samples, Reader("the samples of a run", _TRAIN_AGAIN, RunError))
+    def load_samples(self) -> SampleRecord:
+        """The samples that the run began with."""
+        return SampleRecord.load(self.samples)
 
     def load_checkpoint(self, path: Path) -> dict[str, Any]:
         """Read a training state; nothing in it is executed."""

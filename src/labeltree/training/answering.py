@@ -121,7 +121,7 @@ def answer(
     """
     if top < 0:
         raise ValueError(f"top is {top}; expected at least 0")
-    decider = open_decider(run, classifier)
+    decider = open_decider(run, classifier, own_data=request.split is not None)
     rule = decider.rule
     # all that can be wrong with what is asked, before the samples are read
     if cost is None:

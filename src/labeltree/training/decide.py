@@ -57,12 +57,16 @@ class Decider:
         return table, self.scores(table)
 
 
-def open_decider(path: str | Path, classifier: ClassifierChoice | None = None) -> Decider:
+def open_decider(
+    path: str | Path, classifier: ClassifierChoice | None = None, *, own_data: bool = False
+) -> Decider:
     """The run with the decisions in its folder; fitted first where none fit its weights and classifier.
 
     Args:
         path: the run folder.
         classifier: to answer with from now on; None: the one that was decided on, see `run_classifiers`.
+        own_data: open the run's own samples, to answer for them. Otherwise they need not be there, unless
+            the classifiers or the decisions have to be fitted on them first.
 
     Raises:
         RunError: if it is no finished run, or the decisions cannot be read, or were calibrated on samples of
@@ -70,7 +74,7 @@ def open_decider(path: str | Path, classifier: ClassifierChoice | None = None) -
         DataError: if decisions have to be fitted, and cannot be.
     """
     folder = RunFolder(path).require()
-    trainee = load_run(path)
+    trainee = load_run(path, own_data=own_data)
     classifiers = run_classifiers(path, trainee, classifier)
     record = _read(folder)
     if record is None:
@@ -150,7 +154,7 @@ def _calibrate(
         samples, groups = _validation(path, tables["trained"]), trainee.source.groups
         held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
     else:
-        trainee = load_run(path)
+        trainee = load_run(path, own_data=False)
         held, held_groups = embed_source(trainee.module, source), source.groups
     try:
         classifiers = run_classifiers(path, trainee, classifier)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from labeltree.data import Source
+from labeltree.data import Source, list_datasets
 from labeltree.data.progress import Progress
 from labeltree.errors import RunError, WriteError
 from labeltree.models import misfits
@@ -21,21 +21,34 @@ from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
-from labeltree.training.record import check_labels, check_samples
+from labeltree.training.recipe import Recipe
+from labeltree.training.record import (
+    ContentChangedError,
+    check_labels,
+    check_samples,
+    recorded_samples,
+    samples_without_content,
+)
 from labeltree.training.tables import chunks, table_of
-from labeltree.training.trainee import Trainee, open_recipe_source, prepare
+from labeltree.training.trainee import Trainee, open_recipe_data, prepare, split_by_recipe
 
 TableName = Literal["trained", "untrained", "raw"]
 
 __all__ = ["embed_source", "load_run", "run_tables"]
 
 
-def load_run(path: str | Path, progress: Progress | None = None) -> Trainee:
+def load_run(
+    path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
+) -> Trainee:
     """Build a finished run again, with the weights of its best epoch.
 
     Args:
         path: the run folder.
         progress: is told how far reading the data is.
+        own_data: open the run's own samples, which must be those that it was trained and is to be tested on.
+            Without, they need not be there, and the run serves for other samples alone; only runs from before
+            samples were recorded open them all the same.
+        verify: read all files of its samples again; see `read_again`.
 
     Raises:
         RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
@@ -43,8 +56,7 @@ def load_run(path: str | Path, progress: Progress | None = None) -> Trainee:
     folder = RunFolder(path).require()
     weights = folder.load_weights()
     recipe = read_recipe(folder.recipe)
-    source = open_recipe_source(recipe, progress)
-    check_samples(folder, recipe, source)
+    source = _own_samples(folder, recipe, progress, own_data=own_data, verify=verify)
     trainee = prepare(recipe, source, start_weights=False)
     check_labels(folder, recipe, trainee.labels)
     for module, prefix in (
@@ -59,6 +71,33 @@ def load_run(path: str | Path, progress: Progress | None = None) -> Trainee:
             )
         module.load_state_dict(own)
     return trainee
+
+
+def _own_samples(
+    folder: RunFolder, recipe: Recipe, progress: Progress | None, *, own_data: bool, verify: bool
+) -> Source:
+    record = folder.load_samples()
+    if record.has_contents and not own_data:
+        return samples_without_content(record, folder.load_taxonomy())
+    place = Path(recipe.data).expanduser()
+    if recipe.data not in list_datasets() and not place.exists():
+        raise RunError(
+            f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
+            f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "
+            f"{folder.path}' trains nothing anew"
+        )
+    data = open_recipe_data(recipe, progress, image_shape=record.image_shape, verify=verify)
+    if record.has_contents:
+        try:
+            return recorded_samples(folder, recipe, record, data)
+        except ContentChangedError:
+            if verify:
+                raise
+        # What is kept of the files may be wrong: they are read before anything is said of them.
+        return _own_samples(folder, recipe, progress, own_data=own_data, verify=True)
+    source = split_by_recipe(recipe, data)
+    check_samples(folder, recipe, data, source)
+    return source
 
 
 def embed_source(
@@ -115,19 +154,22 @@ def run_tables(
     path: str | Path,
     names: Sequence[TableName] = ("trained", "untrained", "raw"),
     progress: Progress | None = None,
+    *,
+    verify: bool = False,
 ) -> tuple[Trainee, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is made once, then read.
 
     ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
     from, and ``raw`` that of the samples themselves, without an encoder. ``progress`` is told how far it is.
+    With ``verify`` all files of the samples are read again, and the tables made anew.
     """
     folder = RunFolder(path)
-    trainee = load_run(path, progress)
+    trainee = load_run(path, progress, verify=verify)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
-        if not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
+        if verify or not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
             made = _make_table(name, trainee, path, progress)
             try:
                 made.save(file)
@@ -138,8 +180,8 @@ def run_tables(
                 continue
         # a table from before tables had groups has those of the data, whose samples are the same
         table = EmbeddingTable.load(file, trainee.source.taxonomy)
-        names = trainee.source.group_names
-        tables[name] = replace(table, groups=trainee.source.groups, group_names=names)
+        source = trainee.source
+        tables[name] = replace(table, groups=source.groups, group_names=source.group_names)
     return trainee, tables
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import signal
@@ -16,7 +17,8 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
-from labeltree.data import DataSummary, ProgressLine, summarize
+from labeltree.data import DataSummary, ProgressLine, Source, summarize
+from labeltree.data.progress import Progress
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.models import check_encoder, misfits, normalises_by_batch
 from labeltree.processes import Terminated, end_with_parent
@@ -28,15 +30,16 @@ from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import abandon_run, begin_run
+from labeltree.training.record import ContentChangedError, abandon_run, begin_run, check_samples
 from labeltree.training.settled import LEFT_OPEN, settle
-from labeltree.training.trainee import open_recipe_source, prepare
+from labeltree.training.trainee import open_recipe_data, prepare, split_by_recipe
 from labeltree.training.version_record import VersionRecord
 
 __all__ = ["is_first_rank", "train"]
 
 _FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
 _log = logging.getLogger("labeltree.data")
+_PLACES = ("data", "data_path")  # where the samples lie; which they are is checked by name and content
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
 
@@ -48,6 +51,7 @@ def train(
     progress_bar: bool = True,
     every_n_steps: int | None = None,
     on_data: Callable[[DataSummary], object] | None = None,
+    verify: bool = False,
 ) -> RunFolder:
     """Train what the recipe says into a run folder, or continue the run that is there.
 
@@ -62,9 +66,12 @@ def train(
         every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
         on_data: is given what the data hold and what cannot be measured on them, before training begins; None
             = warnings are logged.
+        verify: read all files of the samples again; see `read_again`. Otherwise those with the size and the
+            time of change that they had are taken for what they were.
 
     Raises:
-        RunError: if the folder holds a run with another recipe or on other samples.
+        RunError: if the folder holds a run with another recipe, or its samples are not those that it began
+            with, by name, content, label and split. Data that were moved as a whole are the same.
         FolderInUseError: if another process trains, or writes something else, in the folder.
         TrainingInterrupted: after Ctrl-C or SIGTERM, when the state has been saved.
     """
@@ -77,7 +84,13 @@ def train(
     writes = is_first_rank() and not folder.encoder.is_file()  # a finished run is only looked at
     with folder.locked() if writes else nullcontext():
         return _train(
-            recipe, folder, list(callbacks or []), progress_bar, every_n_steps, on_data or _log_warnings
+            recipe,
+            folder,
+            list(callbacks or []),
+            progress_bar,
+            every_n_steps,
+            on_data or _log_warnings,
+            verify,
         )
 
 
@@ -88,17 +101,22 @@ def _train(
     progress_bar: bool,
     every_n_steps: int | None,
     on_data: Callable[[DataSummary], object],
+    verify: bool,
 ) -> RunFolder:
     known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
-    _check_settings(folder, known.differences(recipe, but=LEFT_OPEN))
-    if folder.encoder.is_file() and not known.differences(recipe):
+    _check_settings(folder, known.differences(recipe, but=(*LEFT_OPEN, *_PLACES)))
+    if folder.encoder.is_file() and not known.differences(recipe) and not verify:
         return folder
     if recipe.encoder != "auto":
         check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
     progress = ProgressLine() if progress_bar else None
-    source = open_recipe_source(recipe, progress)
-    # What one of them leaves open may be what the other says.
-    _check_settings(folder, settle(known, source).differences(settle(recipe, source)))
+    try:
+        data, source = _open_samples(folder, known, recipe, progress, verify=verify)
+    except ContentChangedError:
+        if verify:
+            raise
+        # What is kept of the files may be wrong: they are read before anything is said of them.
+        data, source = _open_samples(folder, known, recipe, progress, verify=True)
     if folder.encoder.is_file():
         return folder
     summary = summarize(source)
@@ -119,7 +137,7 @@ def _train(
         compile_encoders(trainee.module, trainer.strategy.root_device)
     begun = False
     if is_first_rank():
-        begun = begin_run(folder, recipe, trainee.source, trainee.labels, summary)
+        begun = begin_run(folder, recipe, data, trainee.source, trainee.labels, summary)
     last = folder.last_checkpoint
     if last.is_file():
         _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
@@ -214,6 +232,39 @@ def _check_settings(folder: RunFolder, differences: list[str]) -> None:
             f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
             f"give another --out, or delete that folder"
         )
+
+
+def _open_samples(
+    folder: RunFolder, known: Recipe, recipe: Recipe, progress: Progress | None, *, verify: bool
+) -> tuple[Source, Source]:
+    """The whole data set, and the samples that the recipe takes of it, which must be those of a run that is
+    there.
+    """
+    data = open_recipe_data(recipe, progress, verify=verify)
+    source = split_by_recipe(recipe, data)
+    # What one recipe leaves open may be what the other says.
+    _check_settings(folder, settle(known, source).differences(settle(recipe, source), but=_PLACES))
+    if folder.recipe.is_file():
+        _check_data(folder, known, recipe, data, source)
+    return data, source
+
+
+def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
+    """Make sure that the samples are the run's; where they lie somewhere else now, the run is told."""
+    elsewhere = known.differences(dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path))
+    if elsewhere and not folder.load_samples().has_contents:
+        _check_settings(folder, elsewhere)
+    try:
+        check_samples(folder, recipe, data, source)
+    except RunError as error:
+        if not elsewhere:
+            raise
+        raise OtherSettingsError(
+            f"'{folder.path}' holds a run on other data ({'; '.join(elsewhere)}; {error})"
+        ) from error
+    if elsewhere and is_first_rank():
+        with folder.locked() if folder.encoder.is_file() else nullcontext():  # else training holds the lock
+            dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path).save(folder.recipe)
 
 
 def _check_monitor(recipe: Recipe) -> None:

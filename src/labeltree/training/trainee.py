@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import lightning as L
 import torch
 
-from labeltree.data import Source, hold_out_fold, make_splits, open_source
+from labeltree.data import Source, hold_out_fold, make_splits, open_source, read_again
 from labeltree.data.progress import Progress
 from labeltree.errors import DataError
 from labeltree.models import (
@@ -27,7 +27,7 @@ from labeltree.training.recipe import Recipe
 from labeltree.training.settled import settle
 from labeltree.training.validation import validation_samples
 
-__all__ = ["Trainee", "open_recipe_source", "prepare"]
+__all__ = ["Trainee", "open_recipe_data", "open_recipe_source", "prepare", "split_by_recipe"]
 
 
 @dataclass(frozen=True)
@@ -49,22 +49,48 @@ class Trainee:
 
 def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
     """The samples of a recipe, with their splits."""
-    source = open_source(
-        recipe.data,
-        data_path=recipe.data_path,
-        image_size=recipe.image_size,
-        taxonomy=recipe.taxonomy,
-        channels=recipe.channels,
-        missing_labels=recipe.missing_labels,
-        on_error=recipe.on_error,
-        progress=progress,
-        **recipe.table.columns,
-    )
+    return split_by_recipe(recipe, open_recipe_data(recipe, progress))
+
+
+def open_recipe_data(
+    recipe: Recipe,
+    progress: Progress | None = None,
+    *,
+    image_shape: tuple[int, int, int] | None = None,
+    verify: bool = False,
+) -> Source:
+    """The whole data set of a recipe, without the recipe's splits.
+
+    Args:
+        recipe: of the run.
+        progress: is told how far reading the data is.
+        image_shape: ``(c, h, w)`` of the images, where the recipe leaves it to the data, which may be others
+            now than when that was decided.
+        verify: read all files again; see `read_again`.
+    """
+    c, h, w = image_shape or (None, None, None)
+    with read_again(verify):
+        source = open_source(
+            recipe.data,
+            data_path=recipe.data_path,
+            image_size=recipe.image_size or (h if h == w else None),
+            taxonomy=recipe.taxonomy,
+            channels=recipe.channels or c,
+            missing_labels=recipe.missing_labels,
+            on_error=recipe.on_error,
+            progress=progress,
+            **recipe.table.columns,
+        )
     if recipe.missing_labels and not any(source.missing_labels.values()):
         names = " or ".join(repr(name) for name in source.missing_labels)
         raise DataError(
             f"no label of '{recipe.data}' is called {names}; leave missing_labels out, or correct it"
         )
+    return source
+
+
+def split_by_recipe(recipe: Recipe, source: Source) -> Source:
+    """The samples that a recipe takes of its data set, with their splits."""
     if recipe.fold is not None:
         source = hold_out_fold(source, recipe.fold, recipe.seed)
     return make_splits(

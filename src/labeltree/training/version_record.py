@@ -56,9 +56,11 @@ def _device(device: torch.device) -> str:
 
 
 def _digest(folder: RunFolder) -> str:
-    """First half of the SHA-256 of the run's samples: their ids, labels and splits, and the taxonomy."""
+    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
+    taxonomy.
+    """
     digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    for name, column in sorted(folder.load_samples().items()):
+    for name, column in sorted(folder.load_samples().columns().items()):
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
         digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()[:32]

@@ -32,6 +32,7 @@ class FileStore:
         channels: 1 or 3.
         boxes: ``(n, 4)``, see `open_images`.
         stamps: ``(n, 2)`` of the files as they should be, see `file_stamps`; None = they may change.
+        digests: ``(n, 16)`` of the files, see `open_images`; None = not known.
     """
 
     def __init__(
@@ -41,19 +42,26 @@ class FileStore:
         channels: int,
         boxes: np.ndarray[Any, Any] | None = None,
         stamps: np.ndarray[Any, Any] | None = None,
+        digests: np.ndarray[Any, Any] | None = None,
     ) -> None:
         self._files = list(files)
         self._boxes = boxes
         self._stamps = stamps
+        self._digests = digests
         self.image_shape: tuple[int, int, int] = (channels, size, size)
 
     def __len__(self) -> int:
         return len(self._files)
 
     def key(self) -> bytes:
-        """A digest of what the images depend on: names, sizes and times of the files, parts that count."""
-        stamps = file_stamps(self._files) if self._stamps is None else self._stamps
-        digest = hashlib.sha256(repr(self.image_shape).encode() + stamps.tobytes())
+        """A digest of what the images depend on: names and contents of the files, or, where these are not
+        known, their sizes and times; parts that count.
+        """
+        if self._digests is not None:
+            known = self._digests
+        else:
+            known = file_stamps(self._files) if self._stamps is None else self._stamps
+        digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
         for file in self._files:
             digest.update(os.fsencode(file) + b"\0")
         if self._boxes is not None:

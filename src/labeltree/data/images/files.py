@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from labeltree.cache import data_home
+from labeltree.data.digests import DIGEST_BYTES, combined_digests, file_digest
 from labeltree.data.images.decode import decode, read_head
 from labeltree.data.images.file_store import FileStore, box_of, file_stamps, in_threads
-from labeltree.data.images.kept import has_room, new_folder
+from labeltree.data.images.kept import has_room, is_read_again, new_folder
 from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore, printable
 from labeltree.data.stores import MappedStore
@@ -34,10 +35,17 @@ _log = logging.getLogger("labeltree.data")
 
 @dataclass(frozen=True)
 class OpenedImages:
-    """A store of all files, and those among them that cannot be read."""
+    """A store of all files.
+
+    Attributes:
+        store: Of their pixels.
+        failures: Row of each that cannot be read, and why.
+        digests: Of the files' bytes, each with the part of the image that counts, ``(n, 16)`` uint8.
+    """
 
     store: ImageStore
     failures: dict[int, str]
+    digests: np.ndarray[Any, Any]
 
     def readable(self) -> np.ndarray[Any, Any]:
         """Rows of the readable images, ascending."""
@@ -78,8 +86,9 @@ def open_images(
 
     All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
     on, under a key made of names, sizes, times of change and the image size. Where that would take more
-    than 16 GiB or half the free disk, only the list of unreadable files is kept, and images are decoded
-    whenever they are loaded.
+    than 16 GiB or half the free disk, only the list of unreadable files and the digests are kept, and images
+    are decoded whenever they are loaded. Within `read_again` the files are read whatever was kept, and
+    decoded anew if a digest differs.
 
     Args:
         files: Their paths.
@@ -101,20 +110,24 @@ def open_images(
     folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
     needed = int(np.prod(shape))
     keep = needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache
-    failures = _read_failures(folder, shape, keep)
-    if failures is None:
+    found = _read_findings(folder, shape, keep)
+    if found is not None and is_read_again():
+        now = _with_boxes([*in_threads(file_digest, files)], boxes)
+        found = found if np.array_equal(now, found[1]) else None
+    if found is None:
         try:
-            failures = _decode_all(files, boxes, folder, shape, keep, progress or silent)
+            found = _decode_all(files, boxes, folder, shape, keep, progress or silent)
         except OSError as error:
             raise DataError(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
                 "choose another cache folder with LABELTREE_DATA"
             ) from error
+    failures, digests = found
     if on_error != "return":
         report_failures(files, failures, on_error)
     mapped = folder / "images.bin"
-    store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps)
-    return OpenedImages(store, failures)
+    store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps, digests)
+    return OpenedImages(store, failures, digests)
 
 
 def _key(
@@ -137,14 +150,30 @@ def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:
     return digest.hexdigest()
 
 
-def _read_failures(folder: Path, shape: tuple[int, ...], keep: bool) -> dict[int, str] | None:
+def _with_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    """Digests of files ``(n, 16)``; where a part of an image counts, of the file and the part."""
+    rows = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
+    if boxes is None:
+        return rows
+    values = np.ascontiguousarray(boxes, dtype=np.float64)
+    cut = combined_digests(rows, values.view(np.uint8).reshape(len(rows), -1))
+    return np.where(np.isnan(values).any(1, keepdims=True), rows, cut)
+
+
+_Findings = tuple[dict[int, str], np.ndarray[Any, Any]]  # the failures and the digests
+
+
+def _read_findings(folder: Path, shape: tuple[int, ...], keep: bool) -> _Findings | None:
     """What an earlier decoding found; None if there was none."""
     try:
         known = json.loads((folder / "failures.json").read_text("utf-8"))
+        digests = np.load(folder / "digests.npy", allow_pickle=False)
         if keep and (folder / "images.bin").stat().st_size != int(np.prod(shape)):
             return None
-        return {int(row): str(reason) for row, reason in known.items()}
-    except (OSError, ValueError, AttributeError):
+        if digests.shape != (shape[0], DIGEST_BYTES) or digests.dtype != np.uint8:
+            return None
+        return {int(row): str(reason) for row, reason in known.items()}, digests
+    except (OSError, ValueError, AttributeError, EOFError):
         return None
 
 
@@ -155,29 +184,34 @@ def _decode_all(
     shape: tuple[int, ...],
     keep: bool,
     progress: Progress,
-) -> dict[int, str]:
+) -> _Findings:
     """Decode every file and write what was found to ``folder``, all at once by renaming it."""
     _, channels, size, _ = shape
 
-    def attempt(row: int) -> np.ndarray[Any, Any] | str:
+    def attempt(row: int) -> tuple[bytes, np.ndarray[Any, Any] | str]:
+        digest = file_digest(files[row])
         try:
-            return decode(Path(files[row]), size, channels, box_of(boxes, row))
+            return digest, decode(Path(files[row]), size, channels, box_of(boxes, row))
         except DataError as error:
-            return str(error)
+            return digest, str(error)
 
     failures: dict[int, str] = {}
+    bytes_of: list[bytes] = []
     black = np.zeros(shape[1:], np.uint8)
     with new_folder(folder) as fresh:
         with (fresh / "images.bin").open("wb") as out:
-            for row, result in enumerate(in_threads(attempt, range(len(files)))):
+            for row, (digest, result) in enumerate(in_threads(attempt, range(len(files)))):
+                bytes_of.append(digest)
                 if isinstance(result, str):
                     failures[row] = result
                 if keep:
                     out.write((black if isinstance(result, str) else result).tobytes())
                 if row % 256 == 0 or row + 1 == len(files):
                     progress("decoding images", row + 1, len(files))
+        digests = _with_boxes(bytes_of, boxes)
+        np.save(fresh / "digests.npy", digests)
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
-    return failures
+    return failures, digests
 
 
 def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:

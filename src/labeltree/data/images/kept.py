@@ -1,16 +1,38 @@
-"""Folders in the cache that hold decoded images: whole or not at all, and only where there is room."""
+"""Folders in the cache that hold decoded images: whole or not at all, only where there is room, and trusted
+unless somebody wants everything read again.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from labeltree.atomic import new_folder_in
 from labeltree.cache import data_home
 
-__all__ = ["has_room", "new_folder"]
+__all__ = ["has_room", "is_read_again", "new_folder", "read_again"]
+
+_read_again: ContextVar[bool] = ContextVar("read_again", default=False)
+
+
+@contextmanager
+def read_again(wanted: bool = True) -> Iterator[None]:
+    """What is opened within the block is read from its files, whatever was kept of files of this size and
+    time of change; what is kept and wrong is replaced.
+    """
+    before = _read_again.set(wanted)
+    try:
+        yield
+    finally:
+        _read_again.reset(before)
+
+
+def is_read_again() -> bool:
+    """Whether what was kept is not to be trusted; see `read_again`."""
+    return _read_again.get()
 
 
 def has_room(needed: int) -> bool:

@@ -103,6 +103,8 @@ def open_listed(
         group_names=group_names,
         split=None if split is None else np.asarray(split, dtype=str),
         files=paths,
+        names=_below(root, files),
+        digests=opened.digests,
         aspect_taxonomies=aspect_taxonomies,
         aspects=aspects,
         ratings=ratings,
@@ -114,3 +116,9 @@ def open_listed(
         if len(readable) == len(paths)
         else everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
     )
+
+
+def _below(root: Path, files: Sequence[str]) -> list[str]:
+    """Files relative to the folder, those that lie in it."""
+    start = os.path.join(os.path.abspath(root), "")
+    return [file.removeprefix(start) for file in files]

@@ -125,7 +125,9 @@ def open_table(
         "notes": (*samples.notes, *labels.notes),
     }
     if samples.files is None:
-        return Source(name=where.stem, store=None, rows=torch.arange(len(rows)), **columns, **found)
+        names = [f"row {row}" for row in (samples.rows + 1).tolist()]
+        places = torch.arange(len(rows))
+        return Source(name=where.stem, store=None, rows=places, names=names, **columns, **found)
     source = open_listed(
         where.stem,
         where.parent,

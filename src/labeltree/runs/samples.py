@@ -1,0 +1,288 @@
+"""Which samples a run has: their names, contents, labels and splits, recorded when it begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import RunError
+from labeltree.safe_files import Reader, read_arrays, value_from_json
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Changes", "SampleRecord"]
+
+Array = np.ndarray[Any, Any]
+
+_VERSION = 1
+_SHOWN = 3  # samples of each kind of change
+_CONTENT = "with another content"
+_SPLITS = {"train": "training", "val": "validation", "test": "test", "unseen": "unseen", "": "no split"}
+
+
+@dataclass(frozen=True)
+class SampleRecord:
+    """The n samples of a run, or of the data set as it is now, in the order of the data set.
+
+    Attributes:
+        instances: Ids ``(n,)`` int64.
+        nodes: Labels ``(n,)`` int64.
+        split: Of each sample ``(n,)`` str, the run's; empty where the run leaves it out.
+        aspects: ``(n, A)`` int64, or None.
+        ratings: ``(n, R)`` int64, or None.
+        names: Of each sample within the data set; None in runs from before they were recorded, and so are
+            all that follow.
+        digests: What each sample holds, ``(n, 16)`` uint8.
+        given_split: The split that the data set itself gives ``(n,)`` str, empty where none.
+        groups: ``(n,)`` int64; None where there are none.
+        data: Name of the data set.
+        num_data: Samples of the whole data set, of which the run may have left some out.
+        modalities: What each sample has: ``image``, ``text`` or both.
+        image_shape: ``(c, h, w)``; None of texts.
+        aspect_taxonomies: One per aspect.
+    """
+
+    instances: Array
+    nodes: Array
+    split: Array
+    aspects: Array | None = None
+    ratings: Array | None = None
+    names: Sequence[str] | None = None
+    digests: Array | None = None
+    given_split: Array | None = None
+    groups: Array | None = None
+    data: str = ""
+    num_data: int = 0
+    modalities: tuple[str, ...] = ()
+    image_shape: tuple[int, int, int] | None = None
+    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether names and contents are recorded: runs of earlier versions have ids and labels alone."""
+        return self.names is not None
+
+    def columns(self) -> dict[str, Array]:
+        """The record as named arrays, as the file has them."""
+        about = {
+            "data": self.data,
+            "num_data": self.num_data,
+            "modalities": self.modalities,
+            "image_shape": self.image_shape,
+            "aspect_taxonomies": [taxonomy.to_dict() for taxonomy in self.aspect_taxonomies],
+        }
+        columns: dict[str, Array | None] = {name: getattr(self, name) for name in _COLUMNS}
+        if self.has_contents:
+            columns |= {
+                "version": np.array(_VERSION),
+                "about": _as_bytes(about),
+                "names": _as_bytes(self.names),
+            }
+        return {name: column for name, column in columns.items() if column is not None}
+
+    def save(self, path: Path) -> None:
+        """Write the record, atomically: a compressed ``.npz`` with a member for each column."""
+        with atomic_write(path) as temporary:
+            np.savez_compressed(temporary, allow_pickle=False, **self.columns())
+
+    @classmethod
+    def load(cls, path: Path) -> SampleRecord:
+        """Read what `save` wrote, now or in an earlier version.
+
+        Raises:
+            RunError: If there is no such file, or it cannot be read.
+        """
+        reader = Reader("the samples of a run", "restore it, or train again into another --out", RunError)
+        columns: dict[str, Any] = read_arrays(path, reader)
+        with reader.reading(path, "a column is missing or damaged"):
+            version = int(columns.get("version", 0))
+            if version > _VERSION:
+                raise RunError(
+                    f"'{path}' was written by a later version of labeltree (format {version}); update it"
+                )
+            about = value_from_json(columns["about"].tobytes().decode()) if version else {}
+            record = cls(
+                **{name: columns.get(name) for name in _COLUMNS},  # type: ignore[arg-type]
+                names=value_from_json(columns["names"].tobytes().decode()) if version else None,
+                data=str(about.get("data", "")),
+                num_data=int(about.get("num_data", 0)),
+                modalities=tuple(about.get("modalities", ())),
+                image_shape=tuple(about["image_shape"]) if about.get("image_shape") else None,
+                aspect_taxonomies=tuple(map(Taxonomy.from_dict, about.get("aspect_taxonomies", ()))),
+            )
+            record._check()
+        return record
+
+    def _check(self) -> None:
+        """Make sure that all columns are as long."""
+        columns = [self.instances, self.nodes, self.split]
+        columns += [getattr(self, name) for name in ("names", *_COLUMNS) if getattr(self, name) is not None]
+        if {len(column) for column in columns} != {len(self.nodes)}:
+            raise ValueError("columns differ in length")
+        if self.has_contents and (self.digests is None or self.given_split is None):
+            raise ValueError("columns are missing")
+
+    def places_in(self, present: SampleRecord) -> Array:
+        """Where each sample is among others, ``(n,)`` int64, by name; -1 where none has its name.
+
+        Of several samples with one name, as rows of a table that show one file, the first is the first.
+        """
+        where = {key: place for place, key in enumerate(_keys(present.names))}
+        return np.fromiter((where.get(key, -1) for key in _keys(self.names)), np.int64, len(self))
+
+    def changes(self, present: SampleRecord, taxonomy: Taxonomy, *, whole: bool) -> Changes:
+        """How the samples of a run differ from what the data set holds now.
+
+        Args:
+            present: All samples of the data set, labelled in the run's taxonomy (-2: not in it), with the
+                splits that the run's recipe gives them now.
+            taxonomy: Of the run.
+            whole: Whether the run's splits, made anew, must be the recorded ones, with no sample besides:
+                so it is for training. Otherwise the data set must not give a sample another split than
+                before, and further samples do not matter.
+        """
+        found = Changes()
+        names, now = list(self.names or ()), list(present.names or ())
+        if not len(present):
+            found.add("gone or unreadable", [f"'{name}'" for name in names])
+            return found
+        places = self.places_in(present)
+        there = places >= 0
+        at = np.where(there, places, 0)
+
+        def note(kind: str, which: Array, say: Callable[[int], str] = lambda _: "") -> None:
+            rows = np.flatnonzero(which).tolist()
+            found.add(kind, [f"'{names[row]}'{say(row)}" for row in rows])
+
+        renamed = self._renamed(present, places)
+        found.add("renamed", [f"'{names[row]}' is now '{now[place]}'" for row, place in renamed.items()])
+        gone = ~there
+        gone[list(renamed)] = False
+        note("gone or unreadable", gone)
+        digests, digests_now = np.asarray(self.digests), np.asarray(present.digests)
+        note(_CONTENT, there & (digests != digests_now[at]).any(1))
+        note(
+            "with another label",
+            there & (self.nodes != present.nodes[at]),
+            lambda row: (
+                f" was {_label(taxonomy, self.nodes[row])}, is {_label(taxonomy, present.nodes[at[row]])}"
+            ),
+        )
+        for kind in ("aspects", "ratings"):
+            note(f"with other {kind}", there & _different(getattr(self, kind), getattr(present, kind), at))
+        before = np.asarray(self.split if whole else self.given_split)
+        after = np.asarray(present.split if whole else present.given_split)[at]
+        note(
+            "moved to another split",
+            there & (before != after),
+            lambda row: f" from {_split(self.split[row])} to {_split(after[row])}",
+        )
+        note("in another group", there & _parted(self.groups, present.groups, at, there))
+        if whole:
+            new = np.asarray(present.split) != ""
+            new[[*at[there], *renamed.values()]] = False
+            found.add("new", [f"'{now[place]}'" for place in np.flatnonzero(new).tolist()])
+        return found
+
+    def _renamed(self, present: SampleRecord, places: Array) -> dict[int, int]:
+        """Of samples whose name is gone, those whose content is there under a name that is new."""
+        new = np.ones(len(present), bool)
+        new[places[places >= 0]] = False
+        by_content: dict[bytes, list[int]] = {}
+        for place in np.flatnonzero(new)[::-1].tolist():
+            by_content.setdefault(np.asarray(present.digests)[place].tobytes(), []).append(place)
+        renamed: dict[int, int] = {}
+        for row in np.flatnonzero(places < 0).tolist():
+            if same := by_content.get(np.asarray(self.digests)[row].tobytes()):
+                renamed[row] = same.pop()
+        return renamed
+
+
+class Changes:
+    """What has become of samples, by kind."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, list[str]] = {}
+
+    def add(self, kind: str, samples: Sequence[str]) -> None:
+        """Note the samples of one kind, each as what a sentence says of it."""
+        if samples:
+            self._kinds[kind] = list(samples)
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    @property
+    def of_content(self) -> bool:
+        """Whether some samples hold something else."""
+        return _CONTENT in self._kinds
+
+    def __str__(self) -> str:
+        """For a sentence: ``2 renamed ('a/0.png' is now 'a/zz.png', …); 1 new ('b/7.png')``."""
+        return "; ".join(f"{len(samples)} {kind} ({_some(samples)})" for kind, samples in self._kinds.items())
+
+
+_COLUMNS = ("instances", "nodes", "split", "aspects", "ratings", "digests", "given_split", "groups")
+
+
+def _as_bytes(value: Any) -> Array | None:
+    """A value as JSON in an array of bytes, which takes no room for the longest name in every row."""
+    return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
+
+
+def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
+    """Each name, and how many came before that are the same."""
+    seen: dict[str, int] = {}
+    for name in names or ():
+        number = seen.get(name, 0)
+        seen[name] = number + 1
+        yield name, number
+
+
+def _different(before: Array | None, after: Array | None, at: Array) -> Array:
+    """Which rows ``(n, k)`` are others now; all, if there are none now or there were none, or k differs."""
+    if before is None or after is None or before.shape[1:] != after.shape[1:]:
+        return np.full(len(at), (before is None) != (after is None) or before is not None)
+    different: Array = (before != after[at]).any(1)
+    return different
+
+
+def _parted(before: Array | None, after: Array | None, at: Array, there: Array) -> Array:
+    """Which samples have other companions in their group than before, among those that are still there."""
+    n = len(at)
+    mine = _companions(np.full(n, -1) if before is None else before, there)
+    theirs = _companions(np.full(n, -1) if after is None else after[at], there)
+    parted: Array = mine != theirs
+    return parted
+
+
+def _companions(groups: Array, there: Array) -> Array:
+    """The first sample of each one's group, itself where it is alone."""
+    n = len(groups)
+    own = np.where((groups >= 0) & there, groups, groups.max(initial=0) + 1 + np.arange(n))
+    _, first, code = np.unique(own, return_index=True, return_inverse=True)
+    companions: Array = first[code]
+    return companions
+
+
+def _label(taxonomy: Taxonomy, node: int) -> str:
+    if node == -2:
+        return "one that the run does not know"
+    return "none" if node < 0 else f"'{taxonomy.path_name(int(node))}'"
+
+
+def _split(name: str) -> str:
+    return _SPLITS.get(str(name), str(name))
+
+
+def _some(samples: Sequence[str]) -> str:
+    shown = ", ".join(samples[:_SHOWN])
+    return f"{shown} and {len(samples) - _SHOWN} more" if len(samples) > _SHOWN else shown

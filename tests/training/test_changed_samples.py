@@ -1,0 +1,417 @@
+"""A run knows its samples by name and content: what has changed is refused by name, what has not is taken."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from labeltree.cli.main import main
+from labeltree.data.images import files as opened_files
+from labeltree.errors import OtherSettingsError, RunError
+from labeltree.runs import RunFolder, SampleRecord
+from labeltree.training.checkpoints import Checkpoints
+from labeltree.training.embed import load_run
+from labeltree.training.fit import train
+from labeltree.training.recipe import Recipe
+
+
+class Stop(RuntimeError):
+    """The power fails."""
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Train until the first epoch is saved, and no further."""
+
+    def run(recipe: Recipe, folder: Path) -> Path:
+        with monkeypatch.context() as patch:
+            end = Checkpoints.on_train_epoch_end
+
+            def stop(self: Checkpoints, *arguments: object) -> None:
+                end(self, *arguments)  # type: ignore[arg-type]
+                raise Stop
+
+            patch.setattr(Checkpoints, "on_train_epoch_end", stop)
+            with pytest.raises(Stop):
+                train(recipe, folder, progress_bar=False)
+        return folder
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained_once(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A finished run and its photos; tests copy both."""
+    place = tmp_path_factory.mktemp("trained")
+    shutil.copytree(image_folder, place / "photos")
+    words = ["--objective=supcon", "--encoder=small-conv", "--epochs=1", "--batch_size=9"]
+    words += ["--accelerator=cpu", "--image_size=28", "--quiet", "--val=0.2"]
+    assert main(["train", f"--data={place / 'photos'}", f"--out={place / 'run'}", *words]) == 0
+    return place / "photos", place / "run"
+
+
+@pytest.fixture
+def finished(trained_once: tuple[Path, Path]) -> Iterator[tuple[Path, Path]]:
+    """The same, put back after the test as it was."""
+    photos, run = trained_once
+    kept = photos.with_name("kept"), run.with_name("kept-run")
+    shutil.copytree(photos, kept[0])
+    shutil.copytree(run, kept[1])
+    yield photos, run
+    for now, before in zip((photos, run), kept, strict=True):
+        shutil.rmtree(now, ignore_errors=True)
+        before.rename(now)
+
+
+def images_of(photos: Path) -> list[Path]:
+    return sorted(photos.rglob("*.png"))
+
+
+def blacken(photos: Path, *, unseen: bool = False) -> None:
+    """Make all images black; unseen: the files keep their size and time of change."""
+    for path in images_of(photos):
+        status = path.stat()
+        black = Image.new("RGB", Image.open(path).size)
+        black.save(path)
+        if unseen:
+            assert path.stat().st_size < status.st_size
+            with path.open("ab") as file:  # what follows the image is not read
+                file.write(bytes(status.st_size - path.stat().st_size))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_one_renamed_image_of_each_class(
+    finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The order of the files moves, and with it who would be drawn for the test."""
+    photos, run = finished
+    folders = sorted({path.parent for path in images_of(photos)})
+    for folder in folders:
+        (folder / "000.png").rename(folder / "zz.png")
+    for words in (["evaluate"], ["embed"], ["calibrate"], ["predict", "--split=test"]):
+        assert main([words[0], str(run), *words[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "5 renamed ('animal/cat/tabby/000.png' is now 'animal/cat/tabby/zz.png', " in said
+        assert "and 2 more" in said
+        assert "put them back" in said
+        assert len(said.splitlines()) == 1
+    assert not (run / "metrics.json").exists()
+
+
+def test_all_pixels_black_between_a_kill_and_the_resume(
+    image_folder: Path, tmp_path: Path, recipe_of: Callable[..., Recipe], stopped: Callable[..., Path]
+) -> None:
+    shutil.copytree(image_folder, tmp_path / "photos")
+    recipe = recipe_of("supcon", data=str(tmp_path / "photos"))
+    run = stopped(recipe, tmp_path / "run")
+    blacken(tmp_path / "photos")
+    with pytest.raises(RunError, match=r"60 with another content \('animal/cat/tabby/000\.png', "):
+        train(recipe, run, progress_bar=False)
+    assert not RunFolder(run).encoder.is_file()
+    shutil.rmtree(tmp_path / "photos")
+    shutil.copytree(image_folder, tmp_path / "photos")
+    assert train(recipe, run, progress_bar=False).encoder.is_file()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_black_pixels_of_the_same_size_and_time_are_found_by_verify(
+    kept: bool,
+    image_folder: Path,
+    tmp_path: Path,
+    recipe_of: Callable[..., Recipe],
+    stopped: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "cache"))
+    if not kept:  # no room for pixels: files are decoded in every epoch
+        monkeypatch.setattr(opened_files, "_CACHE_BYTES", 0)
+    shutil.copytree(image_folder, tmp_path / "photos")
+    recipe = recipe_of("supcon", data=str(tmp_path / "photos"))
+    run = stopped(recipe, tmp_path / "run")
+    blacken(tmp_path / "photos", unseen=True)
+    with pytest.raises(RunError, match="60 with another content"):
+        train(recipe, run, progress_bar=False, verify=True)
+    with pytest.raises(RunError, match="60 with another content"):  # what was kept has been put right
+        train(recipe, run, progress_bar=False)
+
+
+def test_evaluate_verifies(finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    photos, run = finished
+    assert main(["evaluate", str(run), "--verify", "--quiet"]) == 0
+    blacken(photos, unseen=True)
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--verify", "--quiet"]) == 2
+    assert "60 with another content" in capsys.readouterr().err
+    again = ["train", "--config", str(run / "recipe.yaml"), "--out", str(run), "--quiet"]
+    assert main(again) == 0  # there is nothing left to train
+    assert main([*again, "--verify"]) == 2
+    assert "60 with another content" in capsys.readouterr().err
+
+
+def test_what_was_only_touched_or_moved_as_a_whole_is_the_same(
+    finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, run = finished
+    for number, path in enumerate(images_of(photos)):
+        os.utime(path, ns=(0, 10**18 + number))
+    assert len(load_run(run).source) == 60
+    elsewhere = photos.with_name("elsewhere")
+    photos.rename(elsewhere)
+    try:
+        assert main(["evaluate", str(run), "--quiet"]) == 2
+        said = capsys.readouterr().err
+        assert f"no longer at '{photos}'" in said
+        advice = re.search(r"'labeltree (train --config \S+ --data) PLACE (--out \S+)'", said)
+        assert advice is not None
+        words = [*advice[1].split(), str(elsewhere), *advice[2].split(), "--quiet"]
+        weights = (run / "encoder.safetensors").read_bytes()
+        assert main(words) == 0
+        assert (run / "encoder.safetensors").read_bytes() == weights
+        assert len(load_run(run).source) == 60
+        (elsewhere / "plant" / "rose" / "003.png").unlink()
+        shutil.copytree(elsewhere, photos)
+        words[words.index(str(elsewhere))] = str(photos)
+        with pytest.raises(OtherSettingsError, match=r"on other data .*1 gone or unreadable"):
+            train_by(words)
+    finally:
+        shutil.rmtree(elsewhere)
+
+
+def train_by(words: list[str]) -> None:
+    """As `main` does, with its error."""
+    from labeltree.cli import train as command
+
+    command.run(words[1:])
+
+
+def test_each_kind_of_change_is_named(finished: tuple[Path, Path]) -> None:
+    photos, run = finished
+    rose, fern = photos / "plant" / "rose", photos / "plant" / "fern"
+    (rose / "001.png").unlink()
+    (rose / "002.png").rename(fern / "other.png")
+    shutil.copy(rose / "003.png", rose / "004.png")
+    with pytest.raises(RunError) as caught:
+        load_run(run)
+    said = str(caught.value)
+    assert "1 renamed ('plant/rose/002.png' is now 'plant/fern/other.png')" in said
+    assert "1 gone or unreadable ('plant/rose/001.png')" in said
+    assert "1 with another content ('plant/rose/004.png')" in said
+    assert "split" not in said
+
+
+def test_added_images_move_no_other(
+    finished: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    recipe_of: Callable[..., Recipe],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The splits of a run are its own; drawn anew, one image more would part them otherwise."""
+    photos, run = finished
+    before = load_run(run).source
+    shutil.copy(images_of(photos)[0], photos / "animal" / "000.png")
+    Image.new("RGB", (40, 90)).save(photos / "plant" / "fern" / "000a.png")
+    (photos / "plant" / "moss").mkdir()
+    Image.new("RGB", (28, 28)).save(photos / "plant" / "moss" / "0.png")
+    after = load_run(run).source
+    assert "had 60 samples" in caplog.text
+    assert "has 63 now" in caplog.text
+    assert before.sample_names() == after.sample_names()
+    assert before.taxonomy == after.taxonomy
+    assert torch.equal(before.instances, after.instances)
+    assert torch.equal(before.nodes, after.nodes)
+    assert before.split is not None
+    assert after.split is not None
+    assert (before.split == after.split).all()
+    assert torch.equal(before.load(range(60)), after.load(range(60)))
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--quiet"]) == 0
+
+
+def test_an_added_image_is_refused_by_a_resume(
+    image_folder: Path, tmp_path: Path, recipe_of: Callable[..., Recipe], stopped: Callable[..., Path]
+) -> None:
+    shutil.copytree(image_folder, tmp_path / "photos")
+    recipe = recipe_of("supcon", data=str(tmp_path / "photos"))
+    run = stopped(recipe, tmp_path / "run")
+    shutil.copy(images_of(image_folder)[0], tmp_path / "photos" / "plant" / "fern" / "000a.png")
+    with pytest.raises(RunError, match=r"1 new \('plant/fern/000a\.png'\)"):
+        train(recipe, run, progress_bar=False)
+    (tmp_path / "photos" / "plant" / "fern" / "000a.png").unlink()
+    (tmp_path / "photos" / "plant" / "moss").mkdir()
+    with pytest.raises(RunError, match=r"taxonomy .* is no longer .* \(new: 'plant/moss'\)"):
+        train(recipe, run, progress_bar=False)
+
+
+def test_other_samples_need_no_data_of_the_run(
+    finished: tuple[Path, Path], tmp_path: Path, image_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, run = finished
+    assert main(["calibrate", str(run)]) == 0
+    one = str(images_of(image_folder)[0])
+    assert main(["predict", str(run), one, "--coverage=0.8"]) == 0
+    answered = capsys.readouterr().out
+    shutil.rmtree(photos)
+    assert main(["predict", str(run), one, "--coverage=0.8"]) == 0
+    assert capsys.readouterr().out in answered
+    others = ["--data", str(image_folder), "--out", str(tmp_path / "others.npz")]
+    assert main(["embed", str(run), *others]) == 0
+    with np.load(tmp_path / "others.npz") as table:
+        assert len(table["embeddings"]) == 60
+    assert main(["predict", str(run), "--split", "test"]) == 2
+    assert "no longer at" in capsys.readouterr().err
+    photos.mkdir()
+
+
+def test_runs_without_a_record_still_open(
+    finished: tuple[Path, Path], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, run = finished
+    with np.load(run / "samples.npz") as archive:
+        old = {name: archive[name] for name in ("instances", "nodes", "split")}
+    np.savez(run / "samples.npz", **old)
+    source = load_run(run).source
+    assert "cannot be checked" in caplog.text
+    assert (source.split == old["split"]).all()
+    caplog.clear()
+    assert main(["train", "--config", str(run / "recipe.yaml"), "--out", str(run), "--quiet"]) == 0
+    images_of(photos)[0].unlink()
+    with pytest.raises(RunError, match="have changed since the run"):
+        load_run(run)
+
+
+def test_a_record_says_what_it_cannot_be_read_for(finished: tuple[Path, Path]) -> None:
+    _, run = finished
+    path = RunFolder(run).samples
+    record = SampleRecord.load(path)
+    assert record.names is not None
+    assert record.names[0] == "animal/cat/tabby/000.png"
+    assert set(record.split) == {"train", "val", "test"}
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(RunError, match=r"samples\.npz' cannot be read as the samples of a run"):
+        load_run(run)
+    path.unlink()
+    with pytest.raises(RunError, match=r"there is no '.*samples\.npz'"):
+        load_run(run)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Texts of two classes, a group for every two rows."""
+    words = {"cat": "purrs miaows hunts mice", "oak": "acorn leaf bark root"}
+    frame = pd.DataFrame(
+        {
+            "text": [f"{text} number {n}" for text in words.values() for n in range(15)],
+            "label": [name for name in words for _ in range(15)],
+            "group": [n // 2 for n in range(30)],
+            "split": ["train", "train", "train", "val", "test"] * 6,
+        }
+    )
+    frame.drop(columns="group").to_csv(tmp_path / "notes.csv", index=False)
+    return tmp_path / "notes.csv"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("text", 3, "something else"), r"1 with another content \('row 4'\)"),
+        (("label", 3, "oak"), r"1 with another label \('row 4' was 'cat', is 'oak'\)"),
+        (("split", 0, "test"), r"1 moved to another split \('row 1' from training to test\)"),
+        (("split", 4, "train"), r"1 moved to another split \('row 5' from test to training\)"),
+    ],
+)
+def test_texts_of_a_table(
+    change: tuple[str, int, str],
+    said: str,
+    notes: Path,
+    tmp_path: Path,
+    recipe_of: Callable[..., Recipe],
+    stopped: Callable[..., Path],
+) -> None:
+    recipe = recipe_of(
+        "supcon", data=str(notes), encoder="small-text", image_size="null", epochs=1, batch_size=8
+    )
+    run = stopped(recipe, tmp_path / "run")
+    frame = pd.read_csv(notes)
+    content = notes.read_bytes()
+    column, row, value = change
+    frame.loc[row, column] = value
+    frame.to_csv(notes, index=False)
+    with pytest.raises(RunError, match=said):
+        train(recipe, run, progress_bar=False)
+    notes.write_bytes(content)
+    train(recipe, run, progress_bar=False)
+    load_run(run)
+    frame.to_csv(notes, index=False)
+    with pytest.raises(RunError, match=said):
+        load_run(run)
+
+
+def test_images_of_a_table(
+    image_folder: Path, tmp_path: Path, recipe_of: Callable[..., Recipe], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows that are put elsewhere are the same samples; rows whose groups are others are not."""
+    shutil.copytree(image_folder, tmp_path / "photos")
+    paths = images_of(tmp_path / "photos")
+    frame = pd.DataFrame(
+        {
+            "image": [str(path.relative_to(tmp_path)) for path in paths],
+            "label": ["/".join(path.parent.relative_to(tmp_path / "photos").parts) for path in paths],
+            "group": [number // 2 for number in range(60)],
+        }
+    )
+    table = tmp_path / "table.csv"
+    frame.to_csv(table, index=False)
+    run = train(recipe_of("supcon", data=str(table), epochs=1), tmp_path / "run", progress_bar=False).path
+    before = load_run(run).source
+    caplog.clear()
+    frame.iloc[::-1].to_csv(table, index=False)
+    after = load_run(run).source
+    assert before.sample_names() == after.sample_names()
+    assert torch.equal(before.load(range(60)), after.load(range(60)))
+    assert not caplog.text
+    frame["group"] = [(number + 1) // 2 for number in range(60)]
+    frame.to_csv(table, index=False)
+    with pytest.raises(RunError, match="in another group"):
+        load_run(run)
+
+
+def test_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe_of: Callable[..., Recipe]) -> None:
+    """Images of a named data set that are rows of one array."""
+    import dataclasses
+    from functools import partial
+
+    from labeltree.data import ArrayStore, Source, registry
+    from labeltree.taxonomy import Taxonomy
+
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
+
+    def opened(images: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Source:
+        tree = Taxonomy.from_paths(["a", "b"])
+        rows = torch.arange(40)
+        return Source("squares", tree, tree.encode(["a", "b"] * 20), rows, ArrayStore(images), rows)
+
+    entry = registry.DatasetEntry("squares", "", "", "", partial(opened, pixels), None)
+    monkeypatch.setitem(registry._entries, "squares", entry)
+    recipe = recipe_of("supcon", data="squares", epochs=1, limit=20)
+    run = train(recipe, tmp_path / "run", progress_bar=False).path
+    load_run(run)
+    record = SampleRecord.load(RunFolder(run).samples)
+    used, unused = int(record.instances[0]), next(iter({*range(40)} - {*record.instances.tolist()}))
+    for changed, refused in ((unused, False), (used, True)):
+        other = pixels.copy()
+        other[changed, 0, 0] ^= 1
+        entry = dataclasses.replace(entry, opener=partial(opened, other))
+        monkeypatch.setitem(registry._entries, "squares", entry)
+        if refused:
+            with pytest.raises(RunError, match=rf"1 with another content \('sample {used}'\)"):
+                load_run(run)
+        else:
+            load_run(run)
