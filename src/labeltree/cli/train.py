@@ -119,6 +119,9 @@ def _with_whole_paths(recipe: Recipe) -> Recipe:
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),
+        logger_folder=None
+        if recipe.logger_folder is None
+        else str(Path(recipe.logger_folder).expanduser().resolve()),
     )
 
 

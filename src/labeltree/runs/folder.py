@@ -134,6 +134,16 @@ class RunFolder:
         """Which classifier the run answers with, and why (JSON)."""
         return self.path / "classifier.json"
 
+    @property
+    def logs(self) -> Path:
+        """Folder of further logs of the training, where the recipe asks for some."""
+        return self.path / "logs"
+
+    @property
+    def mlflow_run(self) -> Path:
+        """The id that MLflow gave the run, by which a training that goes on continues its log."""
+        return self.path / "mlflow_run.txt"
+
     def embeddings(self, name: str = "trained") -> Path:
         """The embeddings table of that name: ``trained``, ``untrained`` or ``raw``."""
         return self.path / "embeddings" / f"{name}.npz"

@@ -151,6 +151,9 @@ class Checkpoints(Checkpoint):
         if trainer.world_size > 1:  # ranks normalise by their own batches: the first says what is best
             row = trainer.strategy.broadcast(row)
         self.rows.append(row)
+        for logger in trainer.loggers:  # the rest is logged as it is computed
+            told = {k: v for k, v in row.items() if k.startswith("train_") or k in ("lr", "seconds")}
+            logger.log_metrics(told, step=trainer.global_step)
         self.seconds, self._clock, self.sums = 0.0, now, {}
         if trainer.is_global_zero:
             self.folder.write_history(self.rows)

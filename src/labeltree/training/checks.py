@@ -45,6 +45,7 @@ def check_recipe(recipe: Recipe) -> None:
 
         fold_number(recipe.fold)
     optimizer = recipe.optimizer
+    check_idle(recipe, ["logger_folder"], recipe.logger == "none", "while logger is 'none'")
     check_idle(recipe, ["test"], recipe.fold is not None, "while fold chooses the test samples")
     check_idle(recipe, ["projection"], recipe.train_taxonomy is None, "without train_taxonomy")
     numbered = isinstance(recipe.unseen_classes, int | float)

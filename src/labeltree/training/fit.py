@@ -26,6 +26,7 @@ from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import AtomicCheckpointIO, Checkpoints, TrainingInterrupted
 from labeltree.training.compiling import compile_encoders
 from labeltree.training.frozen import use_known_features
+from labeltree.training.loggers import check_logger, open_logger
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
 from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
@@ -107,6 +108,7 @@ def _train(
     _check_settings(folder, known.differences(recipe, but=(*LEFT_OPEN, *_PLACES)))
     if folder.encoder.is_file() and not known.differences(recipe) and not verify:
         return folder
+    check_logger(recipe)
     if recipe.encoder != "auto":
         check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
     progress = ProgressLine() if progress_bar else None
@@ -179,7 +181,8 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
             plugins=[AtomicCheckpointIO()],
-            logger=False,
+            logger=open_logger(recipe, folder, first_rank=is_first_rank()) or False,
+            log_every_n_steps=10,
             enable_model_summary=False,
             enable_progress_bar=progress_bar,
             num_sanity_val_steps=0,
@@ -299,6 +302,7 @@ def _quiet() -> None:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers.*",
+        ".*smaller than the logging interval.*",
         ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
         ".*sync_dist=True.*",  # every rank validates all samples
         ".*LeafSpec.*",

@@ -15,7 +15,15 @@ from labeltree.training.groups import HeadRecipe, OptimizerRecipe, QueueRecipe, 
 __all__ = ["Recipe"]
 
 
-_CARRYING_OUT = {"workers", "checkpoint_minutes", "accelerator", "devices", "compile"}
+_CARRYING_OUT = {
+    "workers",
+    "checkpoint_minutes",
+    "accelerator",
+    "devices",
+    "compile",
+    "logger",
+    "logger_folder",
+}
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,9 @@ class Recipe:
         accelerator: ``auto``, ``cpu`` or ``gpu``.
         devices: how many of them; each takes its share of every batch.
         workers: loader processes; 0 = load in the training process, best for small images.
+        logger: further logs beside ``history.csv``, by Lightning's loggers, on disk: ``tensorboard``,
+            ``mlflow`` or ``none``.
+        logger_folder: where those go; None = ``logs`` in the run folder.
         checkpoint_minutes: save the training state this often within an epoch; always at its end.
         channels_last: memory format of images and weights.
         compile: compile the encoder when training begins (half a minute and more), which makes steps quicker.
@@ -173,6 +184,8 @@ class Recipe:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = 1
     workers: int = 0
+    logger: Literal["none", "tensorboard", "mlflow"] = "none"
+    logger_folder: str | None = None
     checkpoint_minutes: float = 2.0
     channels_last: bool = True
     compile: bool = False
