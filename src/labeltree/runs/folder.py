@@ -90,6 +90,11 @@ class RunFolder:
         return self.path / "versions.json"
 
     @property
+    def diverged(self) -> Path:
+        """At which steps training has diverged, and with which settings it went on (JSON)."""
+        return self.path / "diverged.json"
+
+    @property
     def metrics(self) -> Path:
         """The result of the evaluation."""
         return self.path / "metrics.json"

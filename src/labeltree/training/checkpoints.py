@@ -21,6 +21,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.training.divergence import Watch
 from labeltree.training.module import RepresentationModule
 
 __all__ = ["AtomicCheckpointIO", "Checkpoints", "TrainingInterrupted", "best_row"]
@@ -64,13 +65,19 @@ class Checkpoints(Checkpoint):
 
     Args:
         folder: of the run.
+        watch: sees that nothing is saved that is not finite.
         monitor: column of the history that is largest at the best epoch.
         minutes: time between two savings within an epoch.
         every_n_steps: also save after so many steps; None = by time alone.
     """
 
     def __init__(
-        self, folder: RunFolder, monitor: str, minutes: float, every_n_steps: int | None = None
+        self,
+        folder: RunFolder,
+        watch: Watch,
+        monitor: str,
+        minutes: float,
+        every_n_steps: int | None = None,
     ) -> None:
         self.folder = folder
         self.monitor = monitor
@@ -79,6 +86,7 @@ class Checkpoints(Checkpoint):
         self.rows: list[dict[str, float | int]] = []
         self.seconds = 0.0
         self.sums: dict[str, float] = {}
+        self._watch = watch
         self._waiting: list[dict[str, Tensor]] = []
         self._clock = time.monotonic()
         self._saved = time.monotonic()
@@ -113,17 +121,27 @@ class Checkpoints(Checkpoint):
         """Add up the losses; save when it is time, or when the user wants to stop."""
         assert isinstance(pl_module, RepresentationModule)
         self._waiting.append(pl_module.step_losses)
+        self._watch.see_step(trainer, pl_module.step_losses["loss"])
         if len(self._waiting) >= _TOGETHER:
+            self._watch.check(trainer, pl_module)
             self._add_up()
         if trainer.global_step % _steps_per_epoch(trainer) == 0:
+            self._watch.check(trainer, pl_module, weights=True)  # before the epoch's validation
             return
         late = time.monotonic() - self._saved >= 60 * self.minutes
         due = self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0
         if trainer.world_size > 1:  # all ranks save together, so the first decides by its own clock
             late, self._stop = trainer.strategy.broadcast((late, self._stop))
         if late or due or self._stop:
+            self._watch.check(trainer, pl_module, weights=True)
             self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_told()
+
+    def on_before_optimizer_step(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Look at the gradient."""
+        self._watch.see_gradient(trainer, optimizer)
 
     def _add_up(self) -> None:
         """Reading a number from a GPU waits until all work there is done: not after every step."""

@@ -25,6 +25,14 @@ from labeltree.processes import Terminated, end_with_parent
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import AtomicCheckpointIO, Checkpoints, TrainingInterrupted
 from labeltree.training.compiling import compile_encoders
+from labeltree.training.divergence import (
+    CALMING,
+    TrainingDiverged,
+    Watch,
+    goes_on_calmer,
+    has_diverged,
+    record_divergence,
+)
 from labeltree.training.frozen import use_known_features
 from labeltree.training.loggers import check_logger, open_logger
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
@@ -74,6 +82,8 @@ def train(
         RunError: if the folder holds a run with another recipe, or its samples are not those that it began
             with, by name, content, label and split. Data that were moved as a whole are the same.
         FolderInUseError: if another process trains, or writes something else, in the folder.
+        TrainingDiverged: at a step whose loss or gradient is not finite; nothing of it is saved, and the same
+            folder goes on with a smaller learning rate.
         TrainingInterrupted: after Ctrl-C or SIGTERM, when the state has been saved.
     """
     folder = RunFolder(path)
@@ -105,7 +115,8 @@ def _train(
     verify: bool,
 ) -> RunFolder:
     known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
-    _check_settings(folder, known.differences(recipe, but=(*LEFT_OPEN, *_PLACES)))
+    free = CALMING if has_diverged(folder) else ()
+    _check_settings(folder, known.differences(recipe, but=(*LEFT_OPEN, *_PLACES, *free)))
     if folder.encoder.is_file() and not known.differences(recipe) and not verify:
         return folder
     check_logger(recipe)
@@ -132,7 +143,10 @@ def _train(
         hooks.append(Patience(recipe))
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
-    hooks.append(Checkpoints(folder, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps))
+    watch = Watch(folder, trainee.module.recipe)
+    hooks.append(
+        Checkpoints(folder, watch, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps)
+    )
     hooks.append(VersionRecord(folder))
     trainer = _trainer(recipe, folder, hooks, progress_bar)
     if recipe.compile:
@@ -140,6 +154,8 @@ def _train(
     begun = False
     if is_first_rank():
         begun = begin_run(folder, recipe, data, trainee.source, trainee.labels, summary)
+        if free and (said := goes_on_calmer(folder, known, recipe)):
+            warnings.warn(said, stacklevel=2)
     last = folder.last_checkpoint
     if last.is_file():
         _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
@@ -157,7 +173,9 @@ def _train(
             f"stopped at once; the same command continues the run in '{folder.path}' from its last state",
             signal.SIGTERM if isinstance(stop.__context__, Terminated) else signal.SIGINT,
         ) from stop
-    except Exception:
+    except Exception as error:
+        if isinstance(error, TrainingDiverged) and last.is_file() and is_first_rank():
+            record_divergence(folder, error)
         if begun and not last.is_file():  # a first step that fails leaves no run that bars the way
             abandon_run(folder)
         raise
@@ -246,7 +264,8 @@ def _open_samples(
     data = open_recipe_data(recipe, progress, verify=verify)
     source = split_by_recipe(recipe, data)
     # What one recipe leaves open may be what the other says.
-    _check_settings(folder, settle(known, source).differences(settle(recipe, source), but=_PLACES))
+    free = (*_PLACES, *(CALMING if has_diverged(folder) else ()))
+    _check_settings(folder, settle(known, source).differences(settle(recipe, source), but=free))
     if folder.recipe.is_file():
         _check_data(folder, known, recipe, data, source)
     return data, source

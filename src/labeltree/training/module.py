@@ -213,9 +213,25 @@ class RepresentationModule(L.LightningModule):
             del checkpoint["state_dict"][key]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Put the weights that `on_save_checkpoint` has left out back: they are those of the start."""
+        """Put the weights that `on_save_checkpoint` has left out back: they are those of the start.
+
+        The learning rate is that of the recipe, which may be another where training has diverged.
+        """
         own = self.state_dict()
         checkpoint["state_dict"] |= {key: own[key] for key in self._constant_keys()}
+        if "optimizer_states" in checkpoint:
+            self._take_own_rates(checkpoint["optimizer_states"][0], checkpoint["lr_schedulers"][0])
+
+    def _take_own_rates(self, optimizer: dict[str, Any], schedule: dict[str, Any]) -> None:
+        fresh = self.configure_optimizers()["lr_scheduler"]["scheduler"]
+        if len(fresh.base_lrs) != len(schedule["base_lrs"]) or fresh.base_lrs == schedule["base_lrs"]:
+            return
+        schedule["base_lrs"] = list(fresh.base_lrs)
+        done = schedule["last_epoch"]
+        rates = [rate * at(done) for rate, at in zip(fresh.base_lrs, fresh.lr_lambdas, strict=True)]
+        schedule["_last_lr"] = rates
+        for group, peak, rate in zip(optimizer["param_groups"], fresh.base_lrs, rates, strict=True):
+            group["initial_lr"], group["lr"] = peak, rate
 
     def _constant_keys(self) -> list[str]:
         if not self.reads_features:

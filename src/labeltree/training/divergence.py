@@ -1,0 +1,157 @@
+"""Training that diverges: seen before anything of it is saved, told of, and taken up with a smaller rate."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+
+from labeltree.errors import RunError
+from labeltree.runs import RunFolder
+from labeltree.training.recipe import Recipe
+
+__all__ = ["CALMING", "TrainingDiverged", "Watch", "goes_on_calmer", "has_diverged", "record_divergence"]
+
+CALMING = ("optimizer.lr", "optimizer.head_lr_factor", "optimizer.clip_norm")
+"""Settings that a run that has diverged may go on with others of."""
+
+
+class TrainingDiverged(RunError):
+    """A loss, a gradient or a weight is not finite.
+
+    Args:
+        message: for people.
+        step: the first such step, counted from 1.
+        epoch: likewise.
+    """
+
+    def __init__(self, message: str, step: int, epoch: int) -> None:
+        super().__init__(message)
+        self.step = step
+        self.epoch = epoch
+
+
+class Watch:
+    """Remembers of each step whether its loss and gradient are finite, and reads that many steps later.
+
+    Reading a number from a GPU waits until all work there is done, so `check` is called where losses are read
+    anyway, and before anything is saved.
+
+    Args:
+        folder: of the run.
+        recipe: of the run.
+    """
+
+    def __init__(self, folder: RunFolder, recipe: Recipe) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self._norm: Tensor | None = None
+        self._steps: list[tuple[int, int, Tensor, Tensor | None]] = []
+
+    def see_gradient(self, trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> None:
+        """Take the norm of the gradient before it is clipped.
+
+        With scaled gradients an infinite one is in order: the step is left out and the scale halved.
+        """
+        if getattr(trainer.precision_plugin, "scaler", None) is not None:
+            return
+        gradients = [
+            p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+        ]
+        self._norm = torch.nn.utils.get_total_norm(gradients)
+
+    def see_step(self, trainer: L.Trainer, loss: Tensor) -> None:
+        """Note a step that is done."""
+        self._steps.append((trainer.global_step, trainer.current_epoch + 1, loss, self._norm))
+        self._norm = None
+
+    def check(self, trainer: L.Trainer, module: torch.nn.Module, *, weights: bool = False) -> None:
+        """Raise if a step since the last check was not finite, on all ranks together.
+
+        Args:
+            trainer: of the run.
+            module: that learns.
+            weights: whether to look at its weights as well.
+
+        Raises:
+            TrainingDiverged: names the step and what to try.
+        """
+        steps, self._steps = self._steps, []
+        found = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
+        if found is None and weights and not all(bool(p.isfinite().all()) for p in module.parameters()):
+            found = (trainer.global_step, trainer.current_epoch + 1, "a weight")
+        if trainer.world_size > 1:
+            everywhere = trainer.strategy.reduce_boolean_decision(found is None)
+            if found is None and not everywhere:
+                found = (trainer.global_step, trainer.current_epoch + 1, "the loss of another device")
+        if found is not None:
+            raise self._error(*found)
+
+    def _error(self, step: int, epoch: int, what: str) -> TrainingDiverged:
+        rate = self.recipe.learning_rates[0]
+        tries = [f"--optimizer.lr {rate / 10:g} (it was {rate:g})"]
+        if self.recipe.optimizer.clip_norm is None:
+            tries.append("--optimizer.clip_norm 1")
+        kept = "nothing was saved before it"
+        if self.folder.last_checkpoint.is_file():
+            kept = f"the last finite state is kept, and '{self.folder.path}' goes on from it"
+        if self.recipe.precision == "16":
+            kept += "; in another folder, --precision bf16 or 32 has a wider range"
+        return TrainingDiverged(
+            f"diverged at step {step}, epoch {epoch}: {what} is not finite; {kept}; try "
+            f"{' or '.join(tries)} in the same command",
+            step,
+            epoch,
+        )
+
+
+def _not_finite(step: int, epoch: int, loss: Tensor, norm: Tensor | None) -> tuple[int, int, str] | None:
+    if not math.isfinite(float(loss)):
+        return step, epoch, "the loss"
+    if norm is not None and not math.isfinite(float(norm)):
+        return step, epoch, "the gradient"
+    return None
+
+
+def record_divergence(folder: RunFolder, error: TrainingDiverged) -> None:
+    """Remember that the run has diverged, so that it may go on with other `CALMING` settings."""
+    entry = {"step": error.step, "epoch": error.epoch, "went_on_with": None}
+    folder.write_json(folder.diverged, {"diverged": [*_entries(folder), entry]})
+
+
+def has_diverged(folder: RunFolder) -> bool:
+    """Whether the run in the folder has diverged and not gone on since with other settings."""
+    entries = _entries(folder)
+    return bool(entries) and not entries[-1].get("went_on_with")
+
+
+def goes_on_calmer(folder: RunFolder, known: Recipe, recipe: Recipe) -> str | None:
+    """Make the recipe the run's, where it differs from the known one in `CALMING` settings.
+
+    Returns:
+        What there is to say of it, or None if nothing has changed.
+    """
+    changes = [change for change in recipe.differences(known) if change.startswith(CALMING)]
+    if not changes:
+        return None
+    entries = _entries(folder)
+    entries[-1]["went_on_with"] = changes
+    recipe.save(folder.recipe)
+    folder.write_json(folder.diverged, {"diverged": entries})
+    return (
+        f"the run in '{folder.path}' diverged at step {entries[-1]['step']} and goes on from its last finite "
+        f"state with other settings: {'; '.join(changes)}"
+    )
+
+
+def _entries(folder: RunFolder) -> list[dict[str, Any]]:
+    if not folder.diverged.is_file():
+        return []
+    try:
+        return [dict(entry) for entry in json.loads(folder.diverged.read_text("utf-8"))["diverged"]]
+    except (ValueError, KeyError, TypeError):
+        return []
