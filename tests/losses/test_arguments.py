@@ -22,9 +22,10 @@ from labeltree.losses import (
     RelationLoss,
     SupConLoss,
     WeightedSupConLoss,
+    bounded_loss,
     depth_weights,
 )
-from labeltree.pairs import relation_space
+from labeltree.pairs import implementation, relation_space
 
 TREE = even_tree(2, 2)
 Z, NODES, INSTANCES = random_batch(TREE, 0)
@@ -119,6 +120,23 @@ def test_wrong_options(make, message):
 def test_the_reference_variant_needs_labels():
     with pytest.raises(ValueError, match="variant='reference' needs nodes"):
         HiMulConLoss(TREE, variant="reference")(Z, None, INSTANCES)
+
+
+@pytest.mark.parametrize("make", [HiConELoss, HiMulConELoss])
+def test_a_tree_too_deep_for_the_bounds_is_refused(make, monkeypatch):
+    """At depth 5,000 the bounds of 340 rows would take 102 GB."""
+    monkeypatch.setattr(bounded_loss, "_memory", lambda device: 64 * 10**9)
+    with pytest.raises(ValueError, match=r"bounds of 340 rows at 5000 depths take a table of 102 GB.*64 GB"):
+        bounded_loss._check_room(340, 5000, 15005, torch.zeros(1))
+    bounded_loss._check_room(200, 5000, 15005, torch.zeros(1))
+    monkeypatch.setattr(bounded_loss, "_memory", lambda device: 12 * 2 * 13 * 8 - 1)
+    loss = make(TREE, variant="paper")
+    with implementation("dense"), pytest.raises(ValueError, match=r"taxonomy.cut\(depth\).*'reference'"):
+        loss(Z, NODES, INSTANCES)
+    monkeypatch.undo()
+    assert bounded_loss._memory(torch.device("cpu")) > 2**28
+    with implementation("dense"):
+        assert loss(Z, NODES, INSTANCES).isfinite()
 
 
 def test_tables_are_checked():

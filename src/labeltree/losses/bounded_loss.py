@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch import Tensor
 
@@ -71,6 +73,7 @@ def bounded_relation_loss(
     if small is not None:
         loss = reduce_terms(*small, table.term_weight, reduction, relation.shard)
         return hide_nothing(loss, embeddings, shard=relation.shard)
+    _check_room(len(embeddings), *table.member.shape, embeddings)
     count, denominator, statistics = denominators(
         embeddings, relation, geometry, temperature, table.member, want={"least"}, similarity=similarity
     )
@@ -91,6 +94,24 @@ def bounded_relation_loss(
     )
     loss = reduce_terms(row, share, table.term_weight, reduction, relation.shard)
     return hide_nothing(loss, embeddings, shard=relation.shard)
+
+
+def _check_room(rows: int, terms: int, relations: int, like: Tensor) -> None:
+    """A sentence in place of a table (n, T, R) that no memory holds; T and R grow with the tree's depth."""
+    needed, there = rows * terms * relations * max(like.element_size(), 4), _memory(like.device)
+    if needed > there:
+        raise ValueError(
+            f"the bounds of {rows} rows at {terms} depths take a table of {needed / 1e9:.3g} GB, and there "
+            f"are {there / 1e9:.3g} GB of memory; take smaller batches, a tree of fewer depths "
+            "(taxonomy.cut(depth), or --coarsen), or variant='reference', which needs no such table"
+        )
+
+
+def _memory(device: torch.device) -> int:
+    """All memory of a device, in bytes."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def term_bounds(largest: Tensor) -> Tensor:
