@@ -273,3 +273,13 @@ def test_classes_that_nothing_was_learned_of_have_no_top1() -> None:
     result = evaluate(EmbeddingTable(vectors, nodes, split=split), tree)
     assert 0 < result.main.score("top1") < 1
     assert any("they count as errors" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("protocol", ["per-group", "clustering"])
+def test_no_finest_label_among_the_tested_is_no_crash(taxonomy: Taxonomy, protocol: str) -> None:
+    nodes = taxonomy.encode(["dog", "cat", "animal"] * 6)
+    split = np.array(["train", "train", "test"] * 6)
+    table = EmbeddingTable(tree_vectors(taxonomy, nodes, 4, 0.5, 2), nodes, split=split)
+    found = evaluate(table, taxonomy, settings=QUICK, protocols=[protocol])
+    assert math.isnan(found.main.score("recall_at_1"))
+    assert found.main.protocols[protocol].refusal

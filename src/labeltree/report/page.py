@@ -134,7 +134,8 @@ def render_report(
     searches = choose_searches(
         features, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
     )
-    shown = thin_out(chosen.search, table.nodes[chosen.search], max_points, result.settings.seed)
+    mapped = chosen.search if len(chosen.search) else chosen.test
+    shown = thin_out(mapped, table.nodes[mapped], max_points, result.settings.seed)
     plane = project(embeddings, shown, table.nodes[shown], method=projection, seed=result.settings.seed)
     errors, outcomes = result.main.errors, result.outcomes.get(result.name)
     answering = result.main.classifier.name

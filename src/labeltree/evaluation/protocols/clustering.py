@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from labeltree.errors import DataError
 from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
 from labeltree.evaluation.reading import Reading
@@ -58,6 +59,10 @@ class ClusteringOptions:
 def clustering(inputs: Inputs, options: ClusteringOptions) -> ProtocolResult:
     """Cluster the searched samples (those of the evaluated split with a finest label)."""
     rows = inputs.thinned(inputs.samples.search, options.max_samples)
+    if not len(rows):
+        raise DataError(
+            "no sample of the evaluated split has a finest label, so that there is nothing to cluster"
+        )
     parts = {
         role: cluster_scores(reading, rows, inputs, options, role)
         for role, reading in inputs.chosen(options.roles).items()

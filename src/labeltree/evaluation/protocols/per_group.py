@@ -70,12 +70,12 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     """
     table = inputs.table
     groups = _groups_of(inputs)
-    resolved = _resolve(inputs, groups, options.conflicts)
-    test, target = resolved.test, resolved.target
     if len(torch.unique(groups)) == len(inputs.samples.test):
         raise DataError(
             "no two test samples are in one group: give the table a column 'groups' (patient, item, lesion)"
         )
+    resolved = _resolve(inputs, groups, options.conflicts)
+    test, target = resolved.test, resolved.target
     if not len(inputs.learned):
         raise DataError("no training sample has a finest label, so that no class can be learned")
     parts: dict[str, ProtocolResult] = {}
