@@ -7,7 +7,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart test lint bench bench-full campaign campaign-crash clean
+.PHONY: install quickstart test lint bench bench-full campaign campaign-crash campaign-fuzz clean
 
 install: $(READY)
 
@@ -39,14 +39,19 @@ bench-full: $(READY)
 	$(BIN)/python benchmarks/every.py
 	$(BIN)/python benchmarks/goals.py --write
 
-# What docs/reliability.md says, tried at length. For more, or other, kills: make campaign-crash COUNT=500 SEED=1
-COUNT ?= 120
-SEED  ?= 0
+# What docs/reliability.md says, tried at length. For more, or other, kills: make campaign-crash COUNT=500 SEED=1;
+# more, or other, damaged files: make campaign-fuzz FUZZ_CASES=9000 SEED=1
+COUNT      ?= 120
+FUZZ_CASES ?= 2000
+SEED       ?= 0
 
-campaign: campaign-crash
+campaign: campaign-crash campaign-fuzz
 
 campaign-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
+
+campaign-fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/reliability/campaign_fuzz.py --cases $(FUZZ_CASES) --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

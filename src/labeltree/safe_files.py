@@ -7,16 +7,18 @@ of bytes that it did not expect stays with the cause of the error; the sentence 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pickle
 import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from types import UnionType
+from typing import IO, TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reader",
+    "fits",
     "read_array",
     "read_arrays",
     "read_json",
@@ -297,6 +300,42 @@ def _check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
     unpacked, packed = sum(member.file_size for member in archive.infolist()), Path(path).stat().st_size
     if unpacked > max(_UNPACKED, _RATIO * packed):
         raise _Unfit(f"its {packed:,} bytes would become {unpacked:,}")
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value that was read is of a kind, down to the last number; kinds are those of annotations.
+
+    A whole number is a number, a truth value is neither; a list may stand where a tuple of any length does.
+
+    Example:
+        >>> fits({"a": [1, 2.5]}, dict[str, list[float]]), fits([1, "2"], list[int])
+        (True, False)
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        found = True
+    elif kind in (int, float):
+        found = isinstance(value, (int, np.integer) if kind is int else (int, float, np.number))
+        found = found and not isinstance(value, bool)
+    elif origin in (Union, UnionType):
+        found = any(fits(value, part) for part in parts)
+    elif origin is Literal:
+        found = any(type(value) is type(part) and value == part for part in parts)
+    elif origin in (list, Sequence) or (origin is tuple and parts[-1:] == (...,)):
+        found = isinstance(value, list | tuple) and all(fits(item, parts[0]) for item in value)
+    elif origin is tuple:
+        found = isinstance(value, list | tuple) and len(value) == len(parts)
+        found = found and all(map(fits, value, parts))
+    elif origin in (dict, Mapping):
+        found = isinstance(value, Mapping)
+        found = found and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+    elif dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        found = isinstance(value, kind)  # type: ignore[arg-type]
+        found = found and all(fits(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(kind))
+    else:
+        found = isinstance(value, type(None) if kind is None else kind)
+    return found
 
 
 def _opened(path: str | Path) -> IO[bytes]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 from labeltree.plugins import load_plugins
+from labeltree.safe_files import fits
 
 __all__ = [
     "Inputs",
@@ -71,6 +73,16 @@ class ProtocolEntry:
         for key, value in chosen.items():
             many = isinstance(fields[key].default, tuple)
             values[key] = (tuple(value) if isinstance(value, list | tuple) else (value,)) if many else value
+        hints = get_type_hints(self.options)
+        for key, value in values.items():
+            numbers = value if isinstance(value, tuple) else (value,)
+            odd = any(isinstance(number, float) and not math.isfinite(number) for number in numbers)
+            if odd or not fits(value, hints[key]):
+                given = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+                raise ValueError(
+                    f"option '{key}' of protocol '{self.name}' is {given}; it must be like its default, "
+                    f"{fields[key].default}"
+                )
         try:
             return self.options(**values)
         except (TypeError, ValueError) as error:

@@ -16,6 +16,7 @@ from labeltree.evaluation.outcomes import Outcomes
 from labeltree.evaluation.plain import Bounds, bounds, curves, numbers, without_nan
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.safe_files import fits
 
 __all__ = ["Bounds", "EvaluationResult", "MethodResult", "Representation"]
 
@@ -175,7 +176,7 @@ class EvaluationResult:
             settings = dict(content["settings"])
             for several in ("recall_ks", "protocols", "frequency_bounds"):
                 settings[several] = tuple(settings.get(several, ()))
-            return cls(
+            result = cls(
                 name=content["name"],
                 split=content["split"],
                 methods={name: _method(method) for name, method in content["methods"].items()},
@@ -185,8 +186,15 @@ class EvaluationResult:
                 search=dict(content.get("search", {})),
                 settings=EvaluationSettings(**settings),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the result of an evaluation is incomplete: {error}; evaluate again") from error
+        except KeyError as error:
+            raise DataError(
+                f"the result of an evaluation is incomplete: it has no {error}; evaluate again"
+            ) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise DataError("the result of an evaluation is incomplete or damaged; evaluate again") from error
+        if not fits(result, cls) or result.name not in result.methods:
+            raise DataError("the result of an evaluation is incomplete or damaged; evaluate again")
+        return result
 
 
 def _method(content: Mapping[str, Any]) -> MethodResult:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 from labeltree.decisions.choice import CLASSIFIERS, ClassifierChoice
 from labeltree.metrics.partners import LeaveGroupOut, check_leave_group_out
+from labeltree.safe_files import fits
 
 __all__ = ["EvaluationSettings", "FeatureGeometry"]
 
@@ -100,36 +100,15 @@ class EvaluationSettings:
 
     def _check_kinds(self) -> None:
         """Settings may come from a file: every one is of its default's kind, and none is beyond all use."""
+        hints = get_type_hints(EvaluationSettings)
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if isinstance(entry.default, bool):
-                fits, expected = isinstance(value, bool), "true or false"
-            elif isinstance(entry.default, int):
-                fits, expected = _is_count(value), f"a whole number of at most {_MOST:,}"
-            elif isinstance(entry.default, float):
-                fits = isinstance(value, int | float) and math.isfinite(value)
-                expected = "a number"
-            elif isinstance(entry.default, tuple):
-                kind = _is_text if entry.name == "protocols" else _is_count
-                fits = isinstance(value, list | tuple) and all(map(kind, value))
-                expected = "a list of texts" if kind is _is_text else f"whole numbers of at most {_MOST:,}"
-            else:
-                fits, expected = True, ""
-            if not fits:
-                raise ValueError(f"{entry.name} is {value!r}; it must be {expected}")
-        if not isinstance(self.options, Mapping) or not all(
-            isinstance(options, Mapping) for options in self.options.values()
-        ):
-            raise ValueError(
-                f"options is {self.options!r}; it must be options by name, under a protocol each"
-            )
+            if not fits(value, hints[entry.name]):
+                options = entry.name == "options"
+                like = "options by name, under a protocol each" if options else repr(entry.default)
+                raise ValueError(f"{entry.name} is {value!r}; it must be of the kind of {like}")
+            for number in value if isinstance(value, tuple | list) else [value]:
+                if isinstance(number, int | float) and not abs(number) <= _MOST:
+                    raise ValueError(f"{entry.name} is {value}; {_MOST:,} is the most")
         if self.resamples > MOST_RESAMPLES:
             raise ValueError(f"resamples is {self.resamples}; {MOST_RESAMPLES:,} are the most")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)

@@ -18,6 +18,7 @@ _TABLE = Reader("an embeddings table", "write it again as .npz or .parquet")
 __all__ = [
     "as_floats",
     "as_integers",
+    "as_texts",
     "group_names",
     "read_answers",
     "read_columns",
@@ -34,7 +35,7 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) ->
         raise DataError(f"'{path}' has neither a column 'labels' nor 'nodes'; it has {sorted(raw)}")
     if taxonomy is None:
         raise DataError(f"'{path}' gives labels by name: a taxonomy is needed to read it")
-    return _encoded(raw["labels"], taxonomy)
+    return _encoded(path, "labels", raw["labels"], taxonomy)
 
 
 def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
@@ -43,7 +44,7 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
         return None
     answers = np.asarray(raw["predictions"])
     if answers.dtype.kind in "UO" and taxonomy is not None:
-        return _encoded(answers, taxonomy)
+        return _encoded(path, "predictions", answers, taxonomy)
     return _known(path, as_integers(path, "predictions", answers), taxonomy)
 
 
@@ -52,25 +53,21 @@ def read_groups(path: Path, column: Any) -> Tensor:
     groups = np.asarray(column)
     if groups.dtype.kind not in "UO":
         return as_integers(path, "groups", groups)
-    names = group_names(groups)
-    assert names is not None
+    names = as_texts(path, "groups", groups)
     numbers = np.unique(names[names != ""], return_inverse=True)[1]
     result = np.full(len(names), -1, dtype=np.int64)
     result[names != ""] = numbers
     return torch.from_numpy(result)
 
 
-def group_names(column: Any) -> np.ndarray[Any, Any] | None:
+def group_names(path: Path, column: Any) -> np.ndarray[Any, Any] | None:
     """What groups are called, where the column has names and not numbers; empty for none."""
     groups = np.asarray(column)
-    if column is None or groups.dtype.kind not in "UO":
-        return None
-    return np.array(["" if v is None or v != v else str(v) for v in groups.tolist()], dtype=str)
+    return None if column is None or groups.dtype.kind not in "UO" else as_texts(path, "groups", groups)
 
 
-def _encoded(labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
-    given = np.asarray(labels).tolist()
-    return taxonomy.encode([None if v is None or v != v or str(v) == "" else str(v) for v in given])
+def _encoded(path: Path, name: str, labels: Any, taxonomy: AnyTaxonomy) -> Tensor:
+    return taxonomy.encode([text or None for text in as_texts(path, name, labels).tolist()])
 
 
 def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
@@ -111,6 +108,17 @@ def _read_parquet(path: Path) -> dict[str, Any]:
         else:
             raw[name] = np.asarray(column.to_pylist(), dtype=object if column.null_count else None)
     return raw
+
+
+def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
+    """A column of texts, (n,) str; numbers are written out, what is missing is empty."""
+    array = np.asarray(array)
+    texts = (
+        ["" if value is None or value != value else value for value in array.tolist()] if array.ndim else []
+    )
+    if array.ndim != 1 or not all(isinstance(text, str | int | float) for text in texts):
+        raise DataError(f"'{name}' in '{path}' must be text, one a row, got {array.dtype} {array.shape}")
+    return np.array([str(text) for text in texts], dtype=str)
 
 
 def as_floats(path: Path, name: str, array: Any) -> Tensor:

@@ -17,6 +17,7 @@ from labeltree.runs.aspects import aspect_names, aspects_from_text, check_aspect
 from labeltree.runs.columns import (
     as_floats,
     as_integers,
+    as_texts,
     group_names,
     read_answers,
     read_columns,
@@ -209,7 +210,7 @@ class EmbeddingTable:
                     raw[name] = raw[alias]
         if "embeddings" not in raw:
             raise DataError(f"'{path}' has no column 'embeddings'; it has {sorted(raw)}")
-        text = {k: np.asarray(raw[k], dtype=str) for k in _TEXTS if k in raw}
+        text = {k: as_texts(path, k, raw[k]) for k in _TEXTS if k in raw}
         aspects = {
             k: as_integers(path, k, raw[k], columns=True)
             for k in ("aspects", "aspect_predictions")
@@ -223,15 +224,24 @@ class EmbeddingTable:
             features=as_floats(path, "features", raw["features"]) if "features" in raw else None,
             instances=as_integers(path, "instances", raw["instances"]) if "instances" in raw else None,
             groups=read_groups(path, raw["groups"]) if "groups" in raw else None,
-            group_names=group_names(raw.get("groups")) if "group_names" not in raw else text["group_names"],
+            group_names=group_names(path, raw.get("groups"))
+            if "group_names" not in raw
+            else text["group_names"],
             paths=text.get("paths"),
             geometry=str(raw.get("geometry", "sphere")),
-            curvature=float(raw.get("curvature", -1.0)),
+            curvature=_curvature(path, raw.get("curvature", -1.0)),
             predictions=read_answers(path, raw, taxonomy),
             aspect_taxonomies=taxonomies,
             aspect_names=names,
             **aspects,
         )
+
+
+def _curvature(path: Path, given: Any) -> float:
+    try:
+        return float(str(given))
+    except ValueError as error:
+        raise DataError(f"'curvature' in '{path}' is no number") from error
 
 
 def _describe(tensor: Tensor) -> str:

@@ -18,11 +18,20 @@ from labeltree.atomic import atomic_write, clear_leftovers
 from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.samples import SampleRecord
-from labeltree.safe_files import Reader, read_json, read_tensors, read_text, read_torch
+from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RunFolder"]
 
+_STATE: dict[str, Any] = {  # what Lightning and we write into a training state, as far as it is always there
+    "epoch": int,
+    "global_step": int,
+    "state_dict": dict[str, torch.Tensor],
+    "loops": dict[str, dict[str, dict[str, Any]]],
+    "callbacks": dict[str, dict[str, Any]],
+    "optimizer_states": list[dict[str, dict[int, dict[str, torch.Tensor | float]] | list[dict[str, Any]]]],
+    "lr_schedulers": list[dict[str, Any]],
+}
 _TRAIN_AGAIN = "restore it, or train again into another --out"
 
 
@@ -246,8 +255,11 @@ class RunFolder:
         """Read a training state; nothing in it is executed."""
         reader = Reader("a training state", "delete it and the same command begins anew", RunError)
         content = read_torch(path, reader)
-        if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
-            raise reader.failure(path, "it holds no weights by name")
+        if not isinstance(content, dict):
+            raise reader.failure(path, "it holds no values by name")
+        for name, kind in _STATE.items():
+            if not fits(content.get(name), kind):
+                raise reader.failure(path, f"its {name.replace('_', ' ')} is missing or damaged")
         return content
 
     def add_versions(self, entry: Mapping[str, Any]) -> None:

@@ -57,6 +57,24 @@ class WordNetNouns:
             synset = _synset(where, line)
             self.synsets[synset.offset] = synset
         self.senses = dict(_senses(where, line) for where, line in _lines(self.folder / "index.noun"))
+        self._check()
+
+    def _check(self) -> None:
+        """Whatever an offset points to is there."""
+        for offset in self.synsets:
+            for above in self.hypernyms(offset):
+                if above not in self.synsets:
+                    raise TaxonomyError(
+                        f"{str(self.folder / 'data.noun')!r}: synset {offset:08d} has the hypernym "
+                        f"{above:08d}, which is not there"
+                    )
+        for word, offsets in self.senses.items():
+            for offset in offsets:
+                if offset not in self.synsets:
+                    raise TaxonomyError(
+                        f"{str(self.folder / 'index.noun')!r}: {word!r} has the sense {offset:08d}, which "
+                        "is not in data.noun"
+                    )
 
     def name(self, offset: int) -> str:
         """`dog.n.01`: the synset's first word, and which of the word's senses it is."""
@@ -99,11 +117,6 @@ def graph_from_wordnet(
     below: dict[int, list[int]] = {}
     for offset in nouns.synsets:
         for above in nouns.hypernyms(offset, instances):
-            if above not in nouns.synsets:
-                raise TaxonomyError(
-                    f"{str(nouns.folder / 'data.noun')!r}: synset {offset:08d} has the hypernym {above:08d}, "
-                    "which is not there"
-                )
             below.setdefault(above, []).append(offset)
     reached, waiting = {found[0]}, [found[0]]
     while waiting:

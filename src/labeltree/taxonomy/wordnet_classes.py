@@ -49,7 +49,12 @@ def graph_of_synsets(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[T
             if above not in kept:
                 kept.add(above)
                 waiting.append(above)
-    root = next(offset for offset in nouns.synsets if offset in kept and not nouns.hypernyms(offset))
+    tops = [offset for offset in nouns.synsets if offset in kept and not nouns.hypernyms(offset)]
+    if not tops:
+        raise TaxonomyError(
+            f"{str(nouns.folder / 'data.noun')!r}: above the classes hypernyms go in a circle"
+        )
+    root = tops[0]
     dag = TaxonomyDAG(*wordnet_entries(nouns, kept, root, instances=True))
     place = {name: node for node, name in enumerate(dag.names)}
     classes = [place[nouns.name(offset)] for offset in synsets.values()]

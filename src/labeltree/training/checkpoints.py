@@ -21,6 +21,7 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.safe_files import fits
 from labeltree.training.divergence import Watch
 from labeltree.training.module import RepresentationModule
 
@@ -101,6 +102,11 @@ class Checkpoints(Checkpoint):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state."""
+        if not fits(state_dict, dict[str, list[dict[str, float]] | dict[str, float] | float]):
+            raise RunError(
+                f"the training state '{self.folder.last_checkpoint}' is damaged; delete it and the same "
+                "command begins anew"
+            )
         self.rows = list(state_dict["rows"])
         self.seconds = float(state_dict["seconds"])
         self.sums = dict(state_dict["sums"])

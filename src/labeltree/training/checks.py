@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from labeltree.safe_files import fits
 
 if TYPE_CHECKING:
     from labeltree.training.recipe import Recipe
@@ -37,6 +39,7 @@ def check_recipe(recipe: Recipe) -> None:
     Raises:
         ValueError: naming the setting, its value and what it must be.
     """
+    _check_kinds(recipe)
     check_ranges(recipe)
     if recipe.coarsen is not None and recipe.train_taxonomy is not None:
         raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
@@ -152,6 +155,21 @@ def check_ranges(recipe: Recipe) -> None:
     for name, holds, expected in checks:
         if not holds:
             raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
+
+
+def _check_kinds(settings: Any, prefix: str = "") -> None:
+    """Every setting is of its kind: a null in a file passes the parser wherever it stands."""
+    hints = get_type_hints(type(settings))
+    for entry in dataclasses.fields(settings):
+        value, kind = getattr(settings, entry.name), hints[entry.name]
+        if dataclasses.is_dataclass(kind):
+            _check_kinds(value, f"{prefix}{entry.name}.")
+        elif not fits(value, kind):
+            given = "null" if value is None else repr(value)
+            default = "" if entry.default is dataclasses.MISSING else f", as {entry.default!r} is"
+            raise ValueError(
+                f"{prefix}{entry.name} is {given}, which is not of the kind that it must be{default}"
+            )
 
 
 def _numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, float]]:

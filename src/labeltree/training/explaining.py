@@ -42,12 +42,12 @@ def explain(message: str, known: Sequence[str]) -> str:
     if "Unable to load config" in message:
         members = [setting for setting in known if setting.startswith(f"{name}.")][:2]
         return f"'{name}' is a group of settings; set {' or '.join(members) or 'those'} instead"
-    union = re.search(r"Subtypes: \[(.+)\] Errors: .*Given value: (.*)$", message)
-    single = re.search(r"Expected an? (.+?)\. Got value: (.*)$", message)
+    union = re.search(r"Subtypes: \[(.+)\] Errors: .*Given value:\s?(.*)$", message)
+    single = re.search(r"Expected an? (.+?)\. Got value:\s?(.*)$", message)
     if (found := union or single) is None:
         return f"{name}: {message.removeprefix(key[0])}"
     expected = [_in_words(text) for text in re.split(r", (?![^\[]*\])", found[1])]
-    return f"{name}: expected {' or '.join(expected)}; got {found[2]}"
+    return f"{name}: expected {' or '.join(expected)}; got {found[2] or 'nothing'}"
 
 
 def _unknown(message: str) -> str | None:

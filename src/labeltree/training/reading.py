@@ -27,6 +27,13 @@ _RECIPE = Reader(
     "a recipe", "it must hold settings by name in YAML, such as 'objective: supcon'", RecipeError
 )
 
+_GROUPS: dict[str, type[Any]] = {
+    "head": HeadRecipe,
+    "optimizer": OptimizerRecipe,
+    "table": TableRecipe,
+    "queue": QueueRecipe,
+}
+
 
 class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     """A parser of recipes that use one objective: it knows the options of that objective's terms."""
@@ -74,11 +81,17 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         values = parsed.as_dict()
         fields = {f.name for f in dataclasses.fields(Recipe)} - {"options"}
         settings = {name: value for name, value in values.items() if name in fields}
-        settings["head"] = HeadRecipe(**settings["head"])
-        settings["optimizer"] = OptimizerRecipe(**settings["optimizer"])
-        settings["table"] = TableRecipe(**settings["table"])
-        settings["queue"] = QueueRecipe(**settings["queue"])
+        for name, group in _GROUPS.items():
+            if settings[name] is None:
+                raise RecipeError(f"{name} is empty; give settings below it, or leave it out")
+            settings[name] = group(**settings[name])
         options = {term.name: dict(values.get(_key(term.name)) or {}) for term in self.terms}
+        for term in self.terms:
+            parameters = inspect.signature(term.loss).parameters
+            for name, value in options[term.name].items():
+                default = parameters[name].default
+                if value is None and default is not None:
+                    raise RecipeError(f"{term.name}.{name}: null is no value for it; leave it at {default!r}")
         return Recipe(**settings, options=options)
 
     def _explain(self, message: str) -> str:

@@ -95,7 +95,10 @@ def _read_text(path: Path) -> pa.Table:
         while first and not first.strip():
             first = file.readline()
     delimiter = "\t" if path.suffix.lower() == ".tsv" else next((d for d in ",;\t" if d in first), ",")
-    header = next(csv.reader([first], delimiter=delimiter), [])
+    try:
+        header = next(csv.reader([first], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise ValueError("it has a column whose name is too long, or is not closed") from error
     if not header:
         raise ValueError("it is empty; the first line names the columns")
     return arrow_csv.read_csv(

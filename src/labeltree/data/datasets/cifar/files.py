@@ -158,7 +158,10 @@ def _from_pickle(file: BinaryIO, where: str, columns: tuple[str, ...]) -> tuple[
         if key not in found:
             raise DataError(f"'{where}' has no '{key}'; is it a batch of another data set?")
     images = np.asarray(found["data"])
-    labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
+    try:
+        labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
     if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
         raise DataError(
             f"'{where}': data are {images.dtype} {images.shape}; they must be uint8 {(len(labels), _PIXELS)}"

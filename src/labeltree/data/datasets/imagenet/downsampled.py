@@ -101,7 +101,10 @@ def _read(file: Path) -> Iterator[Batch]:
     found = _arrays(file)
     if missing := {"data", "labels"} - set(found):
         raise DataError(f"'{file}' has no '{min(missing)}'; is it a batch of another data set?")
-    images, labels = np.asarray(found["data"]), np.asarray(found["labels"], np.int64).reshape(-1)
+    try:
+        images, labels = np.asarray(found["data"]), np.asarray(found["labels"], np.int64).reshape(-1)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"'{file}': labels are no whole numbers, one an image") from error
     if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
         raise DataError(
             f"'{file}': data are {images.dtype} {images.shape}; they must be uint8 {(len(labels), _PIXELS)}"
