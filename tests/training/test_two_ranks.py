@@ -216,3 +216,20 @@ def test_two_ranks_learn_what_one_process_does(image_folder: Path, tmp_path: Pat
         torch.testing.assert_close(theirs[name], value, rtol=1e-5, atol=1e-6, msg=name)
     weight = next(name for name in ours if name.startswith("encoder") and name.endswith("weight"))
     assert (ours[weight] - start[weight]).abs().max() > 1e-3
+
+
+def test_the_first_of_two_ranks_writes_the_log(image_folder: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path / "recipe.yaml", image_folder, "supcon", logger="tensorboard", epochs=1, encoder="small-conv"
+    )
+    run_ranks(recipe, tmp_path / "run", tmp_path)
+    folder = RunFolder(tmp_path / "run")
+    assert len(list(folder.logs.rglob("events.*"))) == 1
+    (row,) = folder.read_history()
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logged = EventAccumulator(str(folder.logs))
+    logged.Reload()
+    (event,) = logged.Scalars("train_loss")
+    assert event.step == row["step"]
+    assert event.value == pytest.approx(row["train_loss"])
