@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
 
 
 def test_every_flag_is_a_setting() -> None:
-    known = {action.dest for action in RecipeParser("hwc+lam")._actions}
+    known = {action.dest for action in RecipeParser("hwc+lam")._actions} | {"out", "quiet", "verify"}
     objectives = {entry.name for entry in list_objectives()}
     of_training = re.sub(r"`(?:labeltree )?(?:evaluate|embed|calibrate|predict) [^`]*`", "", PAGE)
     flags = re.findall(r"--([a-z][\w.-]*)", of_training)
