@@ -5,11 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from labeltree.taxonomy.class_numbers import look_for_class_numbers
+
 __all__ = ["check_batch", "follow_device"]
 
 
 def check_batch(
-    embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None, num_nodes: int | None
+    embeddings: Tensor,
+    nodes: Tensor | None,
+    instances: Tensor | None,
+    num_nodes: int | None,
+    loss: nn.Module | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Check the shapes, types and range of a batch.
 
@@ -18,6 +24,7 @@ def check_batch(
         nodes: `(n,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(n,)` instance ids, or None.
         num_nodes: size of the taxonomy; None where nodes are not looked up.
+        loss: is warned for, once, where its labels may be class numbers; None: nobody is.
 
     Returns:
         Nodes and instances as int64, on the device of the embeddings.
@@ -38,8 +45,10 @@ def check_batch(
             raise ValueError(
                 f"nodes must lie between -1 (missing) and {num_nodes - 1}, the last node of the taxonomy; "
                 f"got {int(nodes[row])} in row {row}. Class numbers of a data set are not node ids: "
-                "use taxonomy.encode(...)"
+                "use taxonomy.nodes_of(class_names)[class_numbers], or taxonomy.encode(names)"
             )
+        if loss is not None:
+            look_for_class_numbers(loss, "nodes", nodes)
     return nodes, instances
 
 

@@ -73,7 +73,7 @@ def bounded_relation_loss(
     if small is not None:
         loss = reduce_terms(*small, table.term_weight, reduction, relation.shard)
         return hide_nothing(loss, embeddings, shard=relation.shard)
-    _check_room(len(embeddings), *table.member.shape, embeddings)
+    _check_room(len(embeddings), len(table.member), relation.num_relations, embeddings)
     count, denominator, statistics = denominators(
         embeddings, relation, geometry, temperature, table.member, want={"least"}, similarity=similarity
     )

@@ -72,7 +72,7 @@ class ClassifierLoss(nn.Module):
             raise ValueError(
                 f"nodes must be a tensor of shape ({len(logits)},), one label per row of logits; got {got}"
             )
-        checked, _ = check_batch(logits, nodes, None, len(self.ranges) - 1)
+        checked, _ = check_batch(logits, nodes, None, len(self.ranges) - 1, self)
         assert checked is not None
         follow_device(self, self.classes, logits.device)
         return logits.to(answer_dtype(logits)), checked

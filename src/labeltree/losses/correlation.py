@@ -85,7 +85,7 @@ class CorrelationLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""
-        checked, _ = check_batch(embeddings, nodes, None, len(self.targets))
+        checked, _ = check_batch(embeddings, nodes, None, len(self.targets), self)
         if checked is None:
             raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")
         self._check_width(embeddings)

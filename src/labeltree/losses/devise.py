@@ -108,7 +108,7 @@ class DeViSELoss(nn.Module):
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""
-        checked, _ = check_batch(embeddings, nodes, None, len(self.targets))
+        checked, _ = check_batch(embeddings, nodes, None, len(self.targets), self)
         self._check_width(embeddings)
         if checked is None:
             raise ValueError(f"nodes must be an integer tensor of shape ({len(embeddings)},); got None")

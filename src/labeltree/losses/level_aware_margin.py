@@ -116,7 +116,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
     ) -> Tensor:
         """Evaluate the loss of a batch and, in training mode, move the prototypes; see the class."""
-        nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen))
+        nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen), self)
         follow_device(self, self.prototypes, embeddings.device)
         dim = self.prototypes.shape[1]
         if embeddings.shape[1] != dim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from labeltree.losses.batch import check_batch
 
@@ -34,6 +34,7 @@ def check_queries(
     nodes: Tensor | None,
     instances: Tensor | None,
     num_nodes: int | None,
+    loss: nn.Module | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Check the shapes, types and range of a batch and the queue that it meets.
 
@@ -44,6 +45,7 @@ def check_queries(
         nodes: `(b,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(b,)` instance ids, or None.
         num_nodes: size of the taxonomy; None where nodes are not looked up.
+        loss: as in `check_batch`.
 
     Returns:
         Nodes and instances as int64, on the device of the queries.
@@ -51,7 +53,7 @@ def check_queries(
     Raises:
         ValueError: names the argument, what it is and what was expected.
     """
-    nodes, instances = check_batch(queries, nodes, instances, num_nodes)
+    nodes, instances = check_batch(queries, nodes, instances, num_nodes, loss)
     if not isinstance(keys, Tensor) or keys.shape != queries.shape or not keys.is_floating_point():
         got = (
             f"{keys.dtype} of shape {tuple(keys.shape)}" if isinstance(keys, Tensor) else type(keys).__name__

@@ -144,7 +144,7 @@ class QueueLoss(nn.Module):
         """The primitive on a checked batch; softmax 0 is that of the class, softmax 1 of everything."""
         labelled = len(self.taxonomy_paths) > 0
         num_nodes = len(self.taxonomy_paths) or None
-        nodes, instances = check_queries(queries, keys, queue, nodes, instances, num_nodes)
+        nodes, instances = check_queries(queries, keys, queue, nodes, instances, num_nodes, self)
         device, dtype = queries.device, torch.float64 if queries.dtype == torch.float64 else torch.float32
         follow_device(self, self.members, device)
         stored, ids = queue.vectors.to(device), queue.instances.to(device)

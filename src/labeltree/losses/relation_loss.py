@@ -189,7 +189,7 @@ class RelationLoss(nn.Module):
         self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None
     ) -> tuple[Tensor, PairRelation, LossTable]:
         num_nodes = len(self.taxonomy_paths) or None
-        nodes, instances = check_batch(embeddings, nodes, instances, num_nodes)
+        nodes, instances = check_batch(embeddings, nodes, instances, num_nodes, self)
         follow_device(self, self.taxonomy_paths, embeddings.device)
         dtype = torch.float64 if embeddings.dtype == torch.float64 else torch.float32
         labelled = nodes is not None and num_nodes is not None

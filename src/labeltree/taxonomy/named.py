@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.labels import Label, LabelIndex
 from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
 
@@ -61,6 +62,38 @@ class NamedNodes:
             TaxonomyError: if a label is ambiguous or not in the taxonomy.
         """
         return self._labels.encode(labels)
+
+    def nodes_of(self, class_names: Sequence[Label]) -> Tensor:
+        """The node of every class of a data set, int64 of shape (C,), for its class numbers to index.
+
+        Class numbers are no nodes: node 0 is the root. `taxonomy.nodes_of(dataset.classes)[class_numbers]`
+        are the nodes of labels that a data set gives as numbers, all at least 0.
+
+        Args:
+            class_names: a name or a path for each class, in the order of their numbers.
+
+        Raises:
+            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or the node of
+                another class too.
+
+        Example:
+            >>> from labeltree.taxonomy import Taxonomy
+            >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+            >>> nodes = taxonomy.nodes_of(["cat", "dog", "oak"])  # classes 0, 1 and 2
+            >>> taxonomy.decode(nodes[torch.tensor([2, 0, 0])])
+            ['plant/oak', 'animal/cat', 'animal/cat']
+        """
+        nodes = self.encode(class_names)
+        first: dict[int, int] = {}
+        for number, node in enumerate(nodes.tolist()):
+            if node < 0:
+                raise TaxonomyError(f"class {number} has no name; give one for each class number")
+            if (other := first.setdefault(node, number)) != number:
+                raise TaxonomyError(
+                    f"classes {other} and {number} are both {self.path_name(node)!r}; give each class a node "
+                    "of its own, by its path where names repeat"
+                )
+        return nodes
 
     def decode(self, nodes: NodesLike) -> list[str | None]:
         """The path names of nodes, shape (n,); None for -1. `encode` reads them back."""
