@@ -120,7 +120,9 @@ def test_checkpoints_do_not_pass_through_the_systems_temporary_folder(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     folder = train(recipe, tmp_path / "run", progress_bar=False)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert sorted(path.name for path in folder.last_checkpoint.parent.iterdir()) == ["best.ckpt", "last.ckpt"]
 
 

@@ -186,8 +186,17 @@ class Checkpoints(Checkpoint):
         self._save(trainer, self.folder.last_checkpoint)
         self._stop_if_told()
 
-    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        """Give the signals back to whoever had them."""
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Give the signals back to whoever had them: to Lightning, which then gives them back in its turn."""
+        self._give_signals_back()
+
+    def on_exception(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
+    ) -> None:
+        """As at the end."""
+        self._give_signals_back()
+
+    def _give_signals_back(self) -> None:
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
         self._previous_handlers = {}
