@@ -386,3 +386,88 @@ def test_the_comparison_opens_and_its_branches_fold(show: Any, tmp_path: Path, s
     assert cut_off(phone) == []
     assert faint_texts(phone) == []
     assert phone.locator("#differences .on-narrow").is_visible()
+
+
+LONG = [
+    ("epithelial neoplasm", "adenocarcinoma", "ductal adenocarcinoma in situ"),
+    ("epithelial neoplasm", "adenocarcinoma", "lobular adenocarcinoma"),
+    ("mesenchymal", "sarcoma", "rhabdomyosarcoma"),
+    ("normal", "stroma", "normal stroma"),
+]
+
+
+@pytest.fixture(scope="module")
+def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Methods of long names that are nearly all perfect, on a tree of long names."""
+    taxonomy = Taxonomy.from_paths(LONG)
+    best, worse = (random_table(taxonomy, 16, noise=noise) for noise in (0.01, 1.0))
+    others = {"hierarchical-multi-label-contrast": best, "supcon, frozen encoder": best, "raw pixels": best}
+    result = evaluate(worse, taxonomy, name="hwc+lam", baselines=others)
+    path = tmp_path_factory.mktemp("perfect") / "report.html"
+    path.write_text(render_report(result, worse, taxonomy, images=grey, projection="PCA"), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_text_of_a_chart_leaves_it_or_lies_on_another(show: Any, perfect: Path, width: int) -> None:
+    page = show(perfect, viewport={"width": width, "height": 900})
+    texts, cut, covered = page.evaluate(
+        """() => {
+          const cut = [], covered = [];
+          let texts = 0;
+          for (const chart of document.querySelectorAll(":is(#depth, #curve, #map) svg.chart")) {
+            const frame = chart.getBoundingClientRect();
+            const all = [...chart.querySelectorAll("text")].filter((t) => t.getBoundingClientRect().width);
+            texts += all.length;
+            for (const text of all) {
+              const box = text.getBoundingClientRect();
+              if (box.left < frame.left - 1 || box.right > frame.right + 1) cut.push(text.textContent);
+            }
+            const names = all.filter((t) => t.matches(".name, .halo")).map((t) => t.getBoundingClientRect());
+            names.forEach((a, i) => names.slice(i + 1).forEach((b) => {
+              const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+              const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+              if (across > 1 && down > 0.4 * Math.min(a.height, b.height)) covered.push([across, down]);
+            }));
+          }
+          return [texts, cut, covered];
+        }"""
+    )
+    assert texts > 20
+    assert cut == []
+    assert covered == []
+
+
+@pytest.mark.parametrize("width", [390, 600, 780, 1280])
+def test_the_page_is_as_wide_as_the_screen_and_the_tree_can_be_scrolled(
+    show: Any, perfect: Path, width: int
+) -> None:
+    page = show(perfect, viewport={"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll(".viewport, .confusions")].filter((e) =>
+             e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "visible").length"""
+    )
+    assert hidden == 0
+
+
+def test_a_word_that_fits_on_a_line_is_not_broken(show: Any, perfect: Path) -> None:
+    """A box of one word is one line high."""
+    page = show(perfect, viewport={"width": 390, "height": 900})
+    broken = page.evaluate(
+        """() => {
+          const range = document.createRange(), found = [];
+          for (const box of document.querySelectorAll(".card figcaption, .confusions td")) {
+            const walk = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+            for (let text = walk.nextNode(); text; text = walk.nextNode())
+              for (const word of text.data.matchAll(/\\S+/g)) {
+                range.setStart(text, word.index);
+                range.setEnd(text, word.index + word[0].length);
+                const lines = [...range.getClientRects()].filter((r) => r.width > 0);
+                if (new Set(lines.map((r) => Math.round(r.top))).size > 1) found.push(word[0]);
+              }
+          }
+          return found;
+        }"""
+    )
+    assert [word for word in broken if len(word) <= 14] == []  # "adenocarcinoma"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from report_inputs import SMALL, large_ragged_tree, random_table
 
-from labeltree.evaluation import read, tree_errors
-from labeltree.report.charts import Line, line_chart
+from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
+from labeltree.report.charts import Line, _spread, line_chart
 from labeltree.report.error_tree import ErrorRow, ErrorTree
 from labeltree.report.names import NodeNames
 from labeltree.report.palette import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
 from labeltree.report.projection import project
+from labeltree.report.protocol_tables import protocol_blocks
 from labeltree.report.retrieval_rows import choose_searches
 from labeltree.taxonomy import Taxonomy
 
@@ -191,3 +193,27 @@ def test_pictures() -> None:
     assert len(picture(large)) < 30_000
     with pytest.raises(ValueError, match=r"uint8 of shape.*float32"):
         picture(torch.zeros(3, 8, 8))
+
+
+def test_points_of_numbers_are_no_points_between_names() -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    result = evaluate(random_table(taxonomy, 8), taxonomy)
+    asked = ProtocolResult(
+        "Decisions", {"coverage_at_0.8": 0.79, "features.recall_at_1": 0.5, "depth_at_0.95": 2}
+    )
+    methods = {key: replace(method, protocols={"decisions": asked}) for key, method in result.methods.items()}
+    (found,) = protocol_blocks(replace(result, methods=methods))
+    names = [name for name, _ in found.tables[0].rows]
+    assert names == ["coverage at 0.8", "features: recall at 1", "depth at 0.95"]
+
+
+@pytest.mark.parametrize(
+    "places", [[0.0] * 5, [50.0, 52.0, 99.0, 100.0, 100.0], [100.0, 0.0, 60.0, 1.0, 2.0]]
+)
+def test_end_labels_keep_their_distance_and_stay_inside(places: list[float]) -> None:
+    moved = _spread(places, 17.0, 0.0, 100.0)
+    order = sorted(range(5), key=lambda i: (places[i], i))
+    assert sorted(range(5), key=lambda i: moved[i]) == order
+    assert all(b - a >= 17 - 1e-9 for a, b in pairwise(moved[i] for i in order))
+    assert min(moved) >= -1e-9
+    assert max(moved) <= 100 + 1e-9

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from markupsafe import Markup
 
-from labeltree.report.svg import Drawing, legend_mark, marker
+from labeltree.report.svg import Drawing, legend_mark, marker, text_width
 
 __all__ = ["METHOD_SHAPES", "DotRow", "Line", "clip", "dot_chart", "for_screens", "line_chart", "sparkline"]
 
+_LINE = 17.0  # height of a line of text
 METHOD_SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 
 
@@ -54,8 +54,10 @@ def line_chart(
 
     A narrow one names its lines below.
     """
-    width, height = (400.0, 300.0) if narrow else (860.0, 380.0)
-    left, right, top, bottom = (44.0, 12.0, 34.0, 46.0) if narrow else (52.0, 232.0, 34.0, 46.0)
+    names = 0.0 if narrow else max((text_width(clip(line.name, 24), 13.5) for line in lines), default=0.0)
+    left, right, top, bottom = (44.0, 12.0, 34.0, 46.0) if narrow else (52.0, 82.0 + names, 34.0, 46.0)
+    width = 400.0 if narrow else 860.0
+    height = 300.0 if narrow else max(380.0, top + bottom + _LINE * len(lines))  # every name has its own line
     finite = [v for line in lines for v in line.values if math.isfinite(v)]
     longest = max((len(line.values) for line in lines), default=0)
     drawing = Drawing(width, height, title)
@@ -100,10 +102,10 @@ def line_chart(
         ends.append((points[-1][1], line.name, f"{100 * last:.1f}%", line.style))
     if narrow:
         return drawing.markup() + _named_below(lines)
-    places = _spread([y for y, *_ in ends], 17.0, top, height - bottom)
+    places = _spread([y for y, *_ in ends], _LINE, top, height - bottom)
     for (_, name, share, style), y in zip(ends, places, strict=True):
         drawing.text(width - right + 14, y + 4.5, share, f"name m{style % 6}")
-        drawing.text(width - right + 66, y + 4.5, clip(name, 24), f"name m{style % 6}")
+        drawing.text(width - right + 76, y + 4.5, clip(name, 24), f"name m{style % 6}")
     return drawing.markup()
 
 
@@ -127,7 +129,7 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, nar
     A narrow one has the labels above the dots.
     """
     lane, left, right, top, bottom = (
-        (20.0, 16.0, 52.0, 4.0, 30.0) if narrow else (17.0, 262.0, 62.0, 12.0, 34.0)
+        (20.0, 16.0, 76.0, 4.0, 30.0) if narrow else (17.0, 262.0, 76.0, 12.0, 34.0)
     )
     above = 42.0 if narrow else 0.0
     gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
@@ -196,22 +198,22 @@ def sparkline(
 
 
 def _spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move places apart to at least ``gap``, keeping their order and staying between ``low`` and ``high``."""
+    """Move places apart to at least ``gap``, keeping their order and staying between ``low`` and ``high``.
+
+    There must be room for them. Places that are pushed together move as one block, about their own middle.
+    """
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
-    moved = list(places)
-    for _ in range(60):
-        changed = False
-        for a, b in pairwise(order):
-            short = gap - (moved[b] - moved[a])
-            if short > 0.01:
-                moved[a] -= short / 2
-                moved[b] += short / 2
-                changed = True
-        for i in order:
-            moved[i] = min(max(moved[i], low), high)
-        if not changed:
-            break
-    return moved
+    blocks: list[tuple[float, int]] = []  # the first place of each block, and how many it has
+    for i in order:
+        start, count = min(max(places[i], low), high), 1
+        while blocks and start < blocks[-1][0] + gap * blocks[-1][1]:
+            before, many = blocks.pop()
+            wanted = (before * many + (start - gap * many) * count) / (many + count)
+            count += many
+            start = min(max(wanted, low), high - gap * (count - 1))
+        blocks.append((start, count))
+    moved = [start + gap * k for start, count in blocks for k in range(count)]
+    return [place for _, place in sorted(zip(order, moved, strict=True))]
 
 
 def clip(text: str, limit: int) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.evaluation import Reading
 from labeltree.report.charts import clip
 from labeltree.report.palette import TreeColours
-from labeltree.report.svg import Drawing, marker
+from labeltree.report.svg import Drawing, marker, text_width
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Plane", "draw_plane", "project"]
@@ -118,8 +118,9 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
             drawing.add("path", d=marker(shape, float(x[i]), float(y[i]), radius))
         drawing.raw(Markup("</g>"))
     places = _label_places(plane.nodes, x, y, taxonomy)
-    for node, (px, py) in _apart(places, width, height).items():
-        drawing.text(px, py + 4, clip(taxonomy.names[node], 24), "halo mid")
+    names = {node: clip(taxonomy.names[node], 24) for node in places}
+    for node, (px, py) in _apart(places, names, width, height).items():
+        drawing.text(px, py + 4, names[node], "halo mid")
     return drawing.markup()
 
 
@@ -145,25 +146,28 @@ def _label_places(
     return places
 
 
+_NAME = 17.0  # size of the names, in pixels, where it is greatest: on a narrow screen
+
+
 def _apart(
-    places: dict[int, tuple[float, float]], width: float, height: float
+    places: dict[int, tuple[float, float]], names: dict[int, str], width: float, height: float
 ) -> dict[int, tuple[float, float]]:
-    """Push names apart that would cover each other."""
-    spots = {node: list(place) for node, place in places.items()}
-    nodes = list(spots)
+    """Push names apart that would cover each other, and into the drawing."""
+    half = {node: min(text_width(name, _NAME), width) / 2 + 2 for node, name in names.items()}
+    spots = {node: [min(max(px, half[node]), width - half[node]), py] for node, (px, py) in places.items()}
+    nodes, line = list(spots), _NAME + 2
     for _ in range(80):
         moved = False
         for i, a in enumerate(nodes):
             for b in nodes[i + 1 :]:
                 dx, dy = spots[b][0] - spots[a][0], spots[b][1] - spots[a][1]
-                if abs(dx) < 92 and abs(dy) < 17:
-                    push = (17 - abs(dy)) / 2 * (1 if dy >= 0 else -1)
+                if abs(dx) < half[a] + half[b] and abs(dy) < line - 0.01:
+                    push = (line - abs(dy)) / 2 * (1 if dy >= 0 else -1)
                     spots[a][1] -= push
                     spots[b][1] += push
                     moved = True
+        for spot in spots.values():
+            spot[1] = min(max(spot[1], line), height - line)
         if not moved:
             break
-    return {
-        node: (min(max(px, 60.0), width - 60.0), min(max(py, 14.0), height - 14.0))
-        for node, (px, py) in spots.items()
-    }
+    return {node: (px, py) for node, (px, py) in spots.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -129,7 +130,8 @@ def _spread_out(length: int, most: int) -> list[int]:
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ").replace(".", ": ", 1)
+    """A key as it is shown: `features.recall_at_1` as "features: recall at 1"; the points of numbers stay."""
+    return re.sub(r"(?<!\d)\.|\.(?!\d)", ": ", name.replace("_", " "), count=1)
 
 
 def _cell(value: float, ends: tuple[float, float] | None = None) -> str:
