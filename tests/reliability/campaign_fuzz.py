@@ -39,7 +39,9 @@ def main() -> int:
         failed = 0
         for number in range(options.cases):
             case = fuzzing.case(f"{options.seed}/{number}")
-            codes["accepted" if case.code in (0, None) else "refused" if case.code == 2 else "broken"] += 1
+            codes[
+                "accepted" if case.code in (0, None) else "refused" if case.code in (1, 2) else "broken"
+            ] += 1
             if case.faults:
                 failed += 1
                 print(case, flush=True)
