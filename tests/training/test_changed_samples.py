@@ -302,6 +302,25 @@ def test_a_record_says_what_it_cannot_be_read_for(finished: tuple[Path, Path]) -
         load_run(run)
 
 
+def test_runs_on_other_samples_of_the_same_ids_are_not_compared(
+    finished: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two folders with as many images a class: ids and labels alone would pair the ones with the others."""
+    photos, run = finished
+    shutil.copytree(photos, tmp_path / "photos")
+    for path in images_of(tmp_path / "photos"):
+        Image.open(path).transpose(Image.Transpose.ROTATE_180).save(path)
+    words = ["--config", str(run / "recipe.yaml"), "--data", str(tmp_path / "photos")]
+    assert main(["train", *words, "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    for folder in (run, tmp_path / "run"):
+        assert main(["evaluate", str(folder), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--beside", str(tmp_path / "run"), "--quiet"]) == 2
+    assert "cannot stand beside" in capsys.readouterr().err
+    assert main(["compare", str(run), str(tmp_path / "run"), "--out", str(tmp_path / "compared")]) == 2
+    assert "different samples under the same ids" in capsys.readouterr().err
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     """Texts of two classes, a group for every two rows."""

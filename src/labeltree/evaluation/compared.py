@@ -15,7 +15,7 @@ from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.metrics.ranking import Progress
-from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
@@ -66,10 +66,15 @@ def compare_paths(
 
     Raises:
         RunError: if a folder has no outcomes: the run was not evaluated, or by an older version.
-        DataError: if a table cannot be read, or `compare` cannot compare.
+        DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
+            cannot compare.
     """
     judge = None if taxonomy is None else load_taxonomy(taxonomy)
     read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
+    outcomes_of: list[tuple[str | Path, Outcomes]] = []
+    for name, paths in methods.items():
+        outcomes_of += zip(paths, [outcomes for outcomes, _ in read[name]], strict=True)
+    _check_same_samples(outcomes_of)
     if progress is not None:
         progress("comparing", 0, 0)
     result = compare(
@@ -84,6 +89,32 @@ def compare_paths(
     )
     results = {name: [found for _, found in runs if found is not None] for name, runs in read.items()}
     return replace(write_comparison(result, out), results=results)
+
+
+def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
+    """Make sure that a sample id stands for the same content in all runs that have recorded theirs.
+
+    Raises:
+        DataError: if not: what is paired would be of different samples.
+    """
+    first: tuple[str | Path, SampleRecord] | None = None
+    for path, outcomes in runs:
+        file = RunFolder(path).samples
+        record = SampleRecord.load(file) if file.is_file() else None
+        if record is None or not record.has_contents:
+            continue
+        record = record.of(outcomes.instances)
+        if first is None:
+            first = (path, record)
+            continue
+        differ = first[1].different_contents(record)
+        if differ:
+            mine, theirs = differ[0]
+            raise DataError(
+                f"'{first[0]}' and '{path}' have different samples under the same ids, {len(differ)} of "
+                f"those that were evaluated: '{mine}' in the one is '{theirs}' in the other, or holds "
+                "something else there; compare runs on the same data"
+            )
 
 
 def write_comparison(result: Comparison, out: str | Path) -> Compared:

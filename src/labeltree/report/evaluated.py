@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -125,7 +126,8 @@ def _evaluate_run(
     for other in beside:
         theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
         mine, yours = tables["trained"], their_tables["trained"]
-        if theirs.source.taxonomy != own or not torch.equal(mine.instances, yours.instances):  # type: ignore[arg-type]
+        same = torch.equal(mine.instances, yours.instances)  # type: ignore[arg-type]
+        if theirs.source.taxonomy != own or not (same and _same_contents(trainee.source, theirs.source)):
             raise RunError(
                 f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
             )
@@ -179,6 +181,11 @@ def _as_usual(settings: EvaluationSettings) -> bool:
 
 def _chosen(classifiers: Mapping[str, Classifiers]) -> dict[str, ChosenClassifier]:
     return {name: entry.chosen for name, entry in classifiers.items()}
+
+
+def _same_contents(first: Source, second: Source) -> bool:
+    """Whether the samples of two sources hold the same, one by one."""
+    return bool(np.array_equal(first.sample_digests(), second.sample_digests()))
 
 
 def evaluate_embeddings(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class SampleRecord:
         modalities: What each sample has: ``image``, ``text`` or both.
         image_shape: ``(c, h, w)``; None of texts.
         aspect_taxonomies: One per aspect.
+        columns: Of a table: which of its columns were taken as what.
+        missing_labels: Names of classes that stand for missing labels, and of how many samples.
     """
 
     instances: Array
@@ -61,6 +63,8 @@ class SampleRecord:
     modalities: tuple[str, ...] = ()
     image_shape: tuple[int, int, int] | None = None
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing_labels: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -70,7 +74,7 @@ class SampleRecord:
         """Whether names and contents are recorded: runs of earlier versions have ids and labels alone."""
         return self.names is not None
 
-    def columns(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Array]:
         """The record as named arrays, as the file has them."""
         about = {
             "data": self.data,
@@ -78,6 +82,8 @@ class SampleRecord:
             "modalities": self.modalities,
             "image_shape": self.image_shape,
             "aspect_taxonomies": [taxonomy.to_dict() for taxonomy in self.aspect_taxonomies],
+            "columns": dict(self.columns),
+            "missing_labels": dict(self.missing_labels),
         }
         columns: dict[str, Array | None] = {name: getattr(self, name) for name in _COLUMNS}
         if self.has_contents:
@@ -91,7 +97,7 @@ class SampleRecord:
     def save(self, path: Path) -> None:
         """Write the record, atomically: a compressed ``.npz`` with a member for each column."""
         with atomic_write(path) as temporary:
-            np.savez_compressed(temporary, allow_pickle=False, **self.columns())
+            np.savez_compressed(temporary, allow_pickle=False, **self.arrays())
 
     @classmethod
     def load(cls, path: Path) -> SampleRecord:
@@ -117,6 +123,8 @@ class SampleRecord:
                 modalities=tuple(about.get("modalities", ())),
                 image_shape=tuple(about["image_shape"]) if about.get("image_shape") else None,
                 aspect_taxonomies=tuple(map(Taxonomy.from_dict, about.get("aspect_taxonomies", ()))),
+                columns={kind: tuple(names) for kind, names in about.get("columns", {}).items()},
+                missing_labels=dict(about.get("missing_labels", {})),
             )
             record._check()
         return record
@@ -137,6 +145,23 @@ class SampleRecord:
         """
         where = {key: place for place, key in enumerate(_keys(present.names))}
         return np.fromiter((where.get(key, -1) for key in _keys(self.names)), np.int64, len(self))
+
+    def of(self, instances: Array) -> SampleRecord:
+        """The record of the samples that have these ids; what the whole data set is called stays."""
+        rows = np.flatnonzero(np.isin(self.instances, instances))
+        names = None if self.names is None else [self.names[row] for row in rows.tolist()]
+        picked: dict[str, Any] = {"names": names}
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            picked[name] = None if column is None else column[rows]
+        return replace(self, **picked)
+
+    def different_contents(self, other: SampleRecord) -> list[tuple[str, str]]:
+        """The names, here and there, of the samples that have one id in both but hold something else."""
+        _, mine, theirs = np.intersect1d(self.instances, other.instances, return_indices=True)
+        differ = (np.asarray(self.digests)[mine] != np.asarray(other.digests)[theirs]).any(1)
+        here, there = list(self.names or ()), list(other.names or ())
+        return [(here[i], there[j]) for i, j in zip(mine[differ], theirs[differ], strict=True)]
 
     def changes(self, present: SampleRecord, taxonomy: Taxonomy, *, whole: bool) -> Changes:
         """How the samples of a run differ from what the data set holds now.

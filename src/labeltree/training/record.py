@@ -198,6 +198,8 @@ def samples_without_content(record: SampleRecord, taxonomy: Taxonomy) -> Source:
         aspects=None if record.aspects is None else torch.from_numpy(record.aspects),
         ratings=None if record.ratings is None else torch.from_numpy(record.ratings),
         names=record.names,
+        columns=record.columns,
+        missing_labels=record.missing_labels,
     )
 
 
@@ -251,6 +253,8 @@ def _record_of(source: Source, num_data: int, given_split: np.ndarray[Any, Any])
         modalities=source.modalities,
         image_shape=source.image_shape if source.store is not None else None,
         aspect_taxonomies=source.aspect_taxonomies,
+        columns=source.columns,
+        missing_labels=source.missing_labels,
     )
 
 

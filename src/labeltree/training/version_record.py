@@ -60,7 +60,7 @@ def _digest(folder: RunFolder) -> str:
     taxonomy.
     """
     digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    for name, column in sorted(folder.load_samples().columns().items()):
+    for name, column in sorted(folder.load_samples().arrays().items()):
         digest.update(f"{name} {column.dtype} {column.shape}".encode())
         digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()[:32]
