@@ -6,7 +6,7 @@ import doctest
 import importlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -91,6 +91,9 @@ def test_names_and_options_are_checked_before_anything_is_measured(
         evaluate(table, taxonomy, protocols=["knn"], settings=wrong)
     with pytest.raises(ValueError, match="options of protocol 'knn': ks and main_k"):
         get_protocol("knn").choose({"ks": (0,)})
+    wrong = EvaluationSettings(options={"knn": {"roles": ("pixels",)}})
+    with pytest.raises(ValueError, match="options of protocol 'knn': roles are"):
+        evaluate(table, taxonomy, protocols=["knn"], settings=wrong)
     with pytest.raises(ValueError, match="frequency_bounds must be"):
         EvaluationSettings(frequency_bounds=(9, 3))
     for name in ("all", "Big", "knn"):
@@ -104,6 +107,19 @@ def test_an_undefined_protocol_costs_no_other(taxonomy: Taxonomy, table: Embeddi
     assert found["knn"].refusal is None
     assert found["knn"].scores
     assert "Not measured" in describe_skipped(taxonomy, table)
+
+
+def test_a_protocol_that_fails_costs_no_other(
+    taxonomy: Taxonomy, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(inputs: Inputs, options: object) -> ProtocolResult:
+        raise ValueError("classes holds no class")
+
+    broken.__module__ = "labeltree.evaluation.protocols.clustering"
+    monkeypatch.setitem(protocol._entries, "clustering", replace(get_protocol("clustering"), run=broken))
+    found = evaluate(table, taxonomy, protocols=["clustering", "knn"]).main.protocols
+    assert "failed: ValueError: classes holds no class" in str(found["clustering"].refusal)
+    assert found["knn"].scores
 
 
 def describe_skipped(taxonomy: Taxonomy, table: EmbeddingTable) -> str:

@@ -12,6 +12,7 @@ import torch
 from labelled_vectors import tree_vectors
 from torch import Tensor
 
+from labeltree.errors import DataError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
@@ -173,28 +174,42 @@ def test_different_searches_are_not_compared(
     assert same.metric("recall_at_1")
 
 
-@pytest.mark.parametrize("protocol", ["knn", "query-gallery", "frequency", "seen-unseen"])
-def test_protocols_leave_the_own_group_out(
-    patients: EmbeddingTable, taxonomy: Taxonomy, protocol: str
-) -> None:
-    """Training and test samples of a patient, as where the split parts them."""
-    mixed = replace(patients, split=np.array(["train", "test", "train"] * 80))
-    options = {"seen-unseen": {"unseen": ("fish",)}}.get(protocol, {})
+OF_PROTOCOLS = {
+    "knn": ("embeddings.top1_at_1", "own group had no vote"),
+    "query-gallery": ("embeddings.recall_at_1", "own group do not count"),
+    "seen-unseen": ("seen.embeddings.recall_at_1", "own group do not count"),
+    "frequency": ("retrieval.embeddings.recall_at_1_head", None),
+}
+
+
+@pytest.mark.parametrize("protocol", OF_PROTOCOLS)
+def test_protocols_leave_the_own_group_out(taxonomy: Taxonomy, protocol: str) -> None:
+    """Eight samples of each patient, all of one class and more alike than the samples of a class are."""
+    person = torch.arange(384) // 8
+    nodes = taxonomy.leaves[person % 8]
+    looks = torch.randn(48, 6, generator=torch.Generator().manual_seed(4))[person]
+    row, leaf = torch.arange(384), person % 8  # 24 training samples a class, then 12, then 6
+    kept = (leaf < 3) | ((row % 4 != 1) & ((leaf < 6) | (row % 8 != 0)))
+    table = EmbeddingTable(
+        tree_vectors(taxonomy, nodes, 6, 0.1, 3) + 3 * looks,
+        nodes,
+        split=np.array(["train", "train", "test", "test"] * 96),
+        groups=person,
+    ).rows(kept.nonzero().squeeze(1))
+    options = {"seen-unseen": {"unseen": ("plant",)}}.get(protocol, {})
+    key, words = OF_PROTOCOLS[protocol]
     found = {}
-    for how in (replace(QUICK, frequency_bounds=(1, 2)), replace(NEVER, frequency_bounds=(1, 2))):
-        settings = replace(how, options={protocol: options})
-        samples = choose_samples(mixed, taxonomy, "test", settings)
-        inputs = Inputs(mixed, Ground.of(taxonomy), samples, settings)
-        found[how.leave_group_out] = run_protocol(
-            get_protocol(protocol), inputs, strict=protocol != "frequency"
-        )
-    key = {"knn": "embeddings.top1_at_1", "query-gallery": "embeddings.recall_at_1"}.get(protocol)
-    key = "seen.embeddings.map_at_r" if protocol == "seen-unseen" else key
-    if key is not None and protocol == "knn":
-        assert found["auto"].scores[key] < found["never"].scores[key] - 0.2
-        assert any("own group had no vote" in note for note in found["auto"].notes)
-    elif key is not None:
-        assert not math.isnan(found["auto"].scores[key])
+    for how in (QUICK, NEVER):
+        settings = replace(how, frequency_bounds=(8, 20), options={protocol: options})
+        samples = choose_samples(table, taxonomy, "test", settings)
+        inputs = Inputs(table, Ground.of(taxonomy), samples, settings)
+        found[how.leave_group_out] = run_protocol(get_protocol(protocol), inputs)
+    without, counted = found["auto"], found["never"]
+    assert counted.scores[key] > 0.9  # a patient's own samples are found
+    assert without.scores[key] < counted.scores[key] - 0.3
+    if words is not None:
+        assert any(words in note for note in without.notes)
+        assert not any(words in note for note in counted.notes)
 
 
 def test_which_groups_are_left_out() -> None:
@@ -275,11 +290,25 @@ def test_classes_that_nothing_was_learned_of_have_no_top1() -> None:
     assert any("they count as errors" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("protocol", ["per-group", "clustering"])
+@pytest.mark.parametrize("protocol", ["per-group", "clustering", "k-fold"])
 def test_no_finest_label_among_the_tested_is_no_crash(taxonomy: Taxonomy, protocol: str) -> None:
     nodes = taxonomy.encode(["dog", "cat", "animal"] * 6)
     split = np.array(["train", "train", "test"] * 6)
     table = EmbeddingTable(tree_vectors(taxonomy, nodes, 4, 0.5, 2), nodes, split=split)
+    ground = Ground.of(taxonomy)
+    inputs = Inputs(table, ground, choose_samples(table, taxonomy, "test", QUICK), QUICK)
+    with pytest.raises(DataError, match=f"protocol '{protocol}': .*no"):
+        run_protocol(get_protocol(protocol), inputs)
     found = evaluate(table, taxonomy, settings=QUICK, protocols=[protocol])
     assert math.isnan(found.main.score("recall_at_1"))
     assert found.main.protocols[protocol].refusal
+
+
+def test_finest_labels_in_one_fold_alone_leave_nothing_to_learn(taxonomy: Taxonomy) -> None:
+    """The finest labels of the test are all of one patient, who is in one fold."""
+    nodes = taxonomy.encode(["dog", "cat"] * 6 + ["animal"] * 20 + ["dog", "cat"])
+    split = np.array(["train"] * 12 + ["test"] * 22)
+    groups = torch.cat([torch.arange(32), torch.tensor([40, 40])])
+    table = EmbeddingTable(tree_vectors(taxonomy, nodes, 4, 0.5, 2), nodes, split=split, groups=groups)
+    found = evaluate(table, taxonomy, settings=QUICK, protocols=["k-fold"]).main.protocols["k-fold"]
+    assert "has a finest label, so that there is nothing to learn" in str(found.refusal)

@@ -108,6 +108,30 @@ def test_searches_are_spread_over_the_tree_and_own_up_to_failures() -> None:
     assert min(failures) > sum(typical) / len(typical)
 
 
+def test_searches_leave_out_the_own_group() -> None:
+    """A query's own patient is neither among its results nor counted among what there is to find."""
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 12)
+    person = torch.arange(len(table)) // 5
+    person[::7] = -1  # of no group: found by everybody
+    looks = torch.randn(len(table), 6, generator=torch.Generator().manual_seed(0))[person.clamp(min=0)]
+    table = replace(table, embeddings=looks + 0.01 * torch.arange(6), features=None)
+    reading, rows = read(table, "embeddings"), torch.arange(len(table))
+
+    def own(groups: torch.Tensor | None) -> list[bool]:
+        searches = choose_searches(reading, table.nodes, rows, taxonomy, groups=groups)
+        assert searches
+        for search in searches:
+            same = (person == person[search.query]) & (person[search.query] >= 0)
+            out = (rows == search.query) | (same if groups is not None else torch.zeros_like(same))
+            alike = (table.nodes == table.nodes[search.query]) & ~out
+            assert search.alike_exist == int(alike.sum())
+        return [bool((person[s.results] == person[s.query]).any()) for s in searches if person[s.query] >= 0]
+
+    assert not any(own(person))
+    assert all(own(None))
+
+
 def test_few_classes_give_several_queries_each() -> None:
     taxonomy = Taxonomy.from_paths(SMALL)
     table = random_table(taxonomy, 12)

@@ -16,7 +16,7 @@ from labeltree.evaluation.frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.portions import thin_out
 from labeltree.evaluation.protocol_result import ProtocolResult
-from labeltree.evaluation.reading import ROLES, Reading, read
+from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
@@ -173,8 +173,7 @@ class Inputs:
         Raises:
             ValueError: for another role than ``features`` and ``embeddings``, or none.
         """
-        if not roles or not set(roles) <= set(ROLES):
-            raise ValueError(f"roles are {tuple(roles)}; expected one or both of {', '.join(ROLES)}")
+        check_roles(roles)
         if self.table.features is None:
             return {"embeddings": self.reading("embeddings")}
         return {role: self.reading(role) for role in ROLES if role in roles}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
+from labeltree.evaluation.reading import check_roles
 from labeltree.plugins import load_plugins
 from labeltree.safe_files import fits
 
@@ -32,6 +34,7 @@ __all__ = [
 
 Options = TypeVar("Options")
 _entries: dict[str, ProtocolEntry] = {}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class ProtocolEntry:
                     f"{fields[key].default}"
                 )
         try:
+            if "roles" in values and self.run.__module__.startswith("labeltree."):
+                check_roles(values["roles"])
             return self.options(**values)
         except (TypeError, ValueError) as error:
             raise ValueError(f"options of protocol '{self.name}': {error}") from error
@@ -156,10 +161,12 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     Args:
         entry: which one.
         inputs: what it reads.
-        strict: raise where it is not defined for this table; else say so in the notes of an empty result.
+        strict: raise where it is not defined for this table; else say so in the notes of an empty result,
+            and likewise where it fails in any other way: a protocol that fails costs no other.
 
     Raises:
         DataError: if it is strict and not defined for this table, or is another package's and fails.
+        ValueError: for an option that it does not have, strict or not.
     """
     options = entry.choose(inputs.settings.options.get(entry.name, {}))
     try:
@@ -167,8 +174,9 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     except DataError as error:
         reason = str(error)
     except Exception as error:
-        if entry.run.__module__.startswith("labeltree."):
+        if strict and entry.run.__module__.startswith("labeltree."):
             raise
+        _log.warning("protocol %s failed", entry.name, exc_info=True)
         reason = f"{entry.run.__module__} failed: {type(error).__name__}: {error}"
     if strict:
         raise DataError(f"protocol '{entry.name}': {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +13,7 @@ from labeltree.evaluation.settings import FeatureGeometry
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs import EmbeddingTable
 
-__all__ = ["ROLES", "Reading", "read"]
+__all__ = ["ROLES", "Reading", "check_roles", "read"]
 
 ROLES = ("features", "embeddings")
 
@@ -33,6 +34,12 @@ class Reading:
     vectors: Tensor
     geometry: Geometry
     representation: Representation
+
+
+def check_roles(roles: Sequence[str]) -> None:
+    """Raise ValueError unless these are one or both of the roles."""
+    if not roles or not set(roles) <= set(ROLES):
+        raise ValueError(f"roles are {tuple(roles)}; expected one or both of {', '.join(ROLES)}")
 
 
 def read(table: EmbeddingTable, role: str, feature_geometry: FeatureGeometry = "sphere") -> Reading:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.errors import DataError
 from labeltree.evaluation.answers import judge_answers
 from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
 from labeltree.evaluation.fold_outcomes import FoldOutcomes
@@ -53,7 +54,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     curve of its name has every fold's. By depth there are both, by node the means.
 
     Raises:
-        DataError: if there are fewer groups than folds.
+        DataError: if there are fewer groups than folds, or a fold's others have no finest label to learn.
     """
     table = inputs.table
     labelled = table.nodes > 0
@@ -61,6 +62,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
         labelled &= torch.from_numpy(np.asarray(table.split == inputs.split))
     rows = inputs.thinned(labelled.nonzero().squeeze(1), inputs.settings.max_probe_samples)
     fold = table_folds(table, rows, inputs.ground, options.folds, inputs.settings.seed)
+    _check_learnable(inputs, rows, fold, options.folds)
     parts = {
         role: _of_reading(reading, inputs, rows, fold, options.folds)
         for role, reading in inputs.chosen(options.roles).items()
@@ -89,6 +91,16 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
             "it is tested on there, and they count as errors."
         )
     return ProtocolResult.joined("Linear probe by cross-validation", parts, counts=counts, notes=notes)
+
+
+def _check_learnable(inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> None:
+    finest = inputs.samples.finest[inputs.nodes[rows]]
+    for number in range(folds):
+        if not bool(finest[fold != number].any()):
+            raise DataError(
+                f"without fold {number + 1} of {folds}, no sample of the evaluated split has a finest "
+                "label, so that there is nothing to learn"
+            )
 
 
 def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
