@@ -4,6 +4,7 @@ import math
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,11 @@ def defined(value: Tensor) -> Tensor:
     return value[~value.isnan()] if value.is_floating_point() else value
 
 
+def scalars(values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What the class gives, so that a LightningModule can log it."""
+    return {name: value for name, value in values.items() if name != "hp_curve"}
+
+
 # name -> the class, its inputs, and the function of all inputs that it must equal
 CASES: dict[str, tuple[Callable[[], Metric], tuple[str, str], Callable[..., Any]]] = {
     "f1": (
@@ -87,7 +93,7 @@ CASES: dict[str, tuple[Callable[[], Metric], tuple[str, str], Callable[..., Any]
         lambda z, t: functional.parent_order_accuracy(z, t, TAXONOMY, PROTOTYPES),
     ),
     "recall": (
-        lambda: metrics.RecallAtK(5, PoincareBall()),
+        lambda: metrics.RecallAtK(k=5, geometry="poincare"),
         SAMPLE,
         lambda z, t: functional.recall_at_k(z, t, ks=(5,), geometry=PoincareBall())[5],
     ),
@@ -97,27 +103,27 @@ CASES: dict[str, tuple[Callable[[], Metric], tuple[str, str], Callable[..., Any]
         lambda z, t: functional.map_at_r(z, t, taxonomy=TAXONOMY, depth=1),
     ),
     "map": (
-        lambda: metrics.MeanAveragePrecision(Euclidean()),
+        lambda: metrics.MeanAveragePrecision(geometry=Euclidean()),
         SAMPLE,
         lambda z, t: functional.mean_average_precision(z, t, geometry=Euclidean()),
     ),
     "hp": (
-        lambda: metrics.HierarchicalPrecisionAtK(TAXONOMY, 3),
+        lambda: metrics.HierarchicalPrecisionAtK(TAXONOMY, k=3),
         SAMPLE,
         lambda z, t: functional.hierarchical_precision_at_k(z, t, TAXONOMY, ks=(3,))[3],
     ),
     "ahp": (
-        lambda: metrics.AverageHierarchicalPrecision(TAXONOMY, 9, "trapezoid"),
+        lambda: metrics.AverageHierarchicalPrecision(TAXONOMY, k=9, rule="trapezoid"),
         SAMPLE,
         lambda z, t: functional.average_hierarchical_precision(z, t, TAXONOMY, k=9, rule="trapezoid"),
     ),
     "all retrieval": (
         lambda: metrics.RetrievalMetrics(TAXONOMY, ks=(1, 3), ahp_k=9, depths=(1, 2)),
         SAMPLE,
-        lambda z, t: functional.retrieval_metrics(z, t, TAXONOMY, ks=(1, 3), ahp_k=9, depths=(1, 2)),
+        lambda z, t: scalars(functional.retrieval_metrics(z, t, TAXONOMY, ks=(1, 3), ahp_k=9, depths=(1, 2))),
     ),
     "pair violations": (
-        lambda: metrics.PairViolations(TAXONOMY, Euclidean(), reading="triplets"),
+        lambda: metrics.PairViolations(TAXONOMY, geometry=Euclidean(), reading="triplets"),
         SAMPLE,
         lambda z, t: functional.pair_violations(z, t, TAXONOMY, Euclidean(), reading="triplets"),
     ),
@@ -238,7 +244,7 @@ def test_state_dict_holds_the_state_when_asked() -> None:
 def test_half_precision_and_large_ids_survive_collection() -> None:
     ids = torch.tensor([2**24, 2**24 + 1, 2**24, 2**24 + 1])
     points = torch.tensor([[1.0, 0.0], [0.99, 0.01], [0.0, 1.0], [0.01, 0.99]]).bfloat16()
-    metric = metrics.RecallAtK(1)
+    metric = metrics.RecallAtK()
     metric.update(points[:2], ids[:2])
     metric.update(points[2:], ids[2:])
     assert metric.compute().item() == 0.0
@@ -330,3 +336,104 @@ def test_every_public_name_exists() -> None:
         assert name in dir(metrics)
     with pytest.raises(AttributeError, match="has no attribute 'Precision'"):
         _ = metrics.Precision  # type: ignore[attr-defined]
+
+
+PREDICTED = ("f1", "f1 with root", "tree accuracy", "severity", "accuracy by depth", "node decisions")
+REPEATING = [name for name in CASES if name not in (*PREDICTED, "parent violations", "parent order")]
+
+
+@pytest.mark.parametrize("name", REPEATING)
+def test_rows_of_one_sample_count_once(name: str) -> None:
+    """As where two ranks validate the same samples: without ids each would be its own first hit."""
+    make, (first, second), function = CASES[name]
+    metric = make()
+    ids = 1000 + torch.arange(COUNT)
+    for rows in (slice(0, 20), slice(10, COUNT), slice(0, COUNT)):
+        metric.update(DATA[first][rows], DATA[second][rows], instances=ids[rows])
+    expected = function(DATA[first], DATA[second])
+    found = metric.compute()
+    if not isinstance(expected, dict):
+        expected, found = {"": expected}, {"": found}
+    for key, value in found.items():
+        torch.testing.assert_close(value, expected[key], equal_nan=True)
+    metric.reset()
+    metric.update(DATA[first][:5], DATA[second][:5], instances=torch.full((5,), -1))
+    metric.update(DATA[first][:5], DATA[second][:5])
+    assert len(metric.rows(metric.names[0])) == 10  # -1 stands alone
+    with pytest.raises(ValueError, match="instances has 3 rows"):
+        metric.update(DATA[first][:5], DATA[second][:5], instances=ids[:3])
+
+
+def validate_the_same(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    warnings.simplefilter("always")
+    points = torch.randn(12, 4, generator=torch.Generator().manual_seed(3))
+    nodes = TAXONOMY.leaves[torch.arange(12) % 3]
+    told, silent = metrics.RecallAtK(), metrics.RecallAtK()
+    told.update(points, nodes, instances=torch.arange(12))
+    silent.update(points, nodes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = [told.compute(), silent.compute()]
+    torch.save((values, [str(warning.message) for warning in caught]), f"{folder}/same{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_two_ranks_with_the_same_samples(tmp_path: Path) -> None:
+    mp.spawn(validate_the_same, args=(str(tmp_path),), nprocs=2)
+    points = torch.randn(12, 4, generator=torch.Generator().manual_seed(3))
+    one = functional.recall_at_k(points, TAXONOMY.leaves[torch.arange(12) % 3], ks=(1,))[1]
+    assert one < 1
+    for rank in range(2):
+        (told, silent), messages = torch.load(tmp_path / f"same{rank}.pt")
+        assert told == one
+        assert silent == 1  # nothing says that these are one another, but that is remarked
+        (message,) = [m for m in messages if "bit by bit" in m]
+        assert message.startswith("12 of 24 samples of all ranks")
+        assert "RecallAtK.update(..., instances=ids) counts them once" in message
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: metrics.RecallAtK(1), "taxonomy is 1; expected the taxonomy of the labels, or None"),
+        (lambda: metrics.RecallAtK(k=0), "k.* is 0; expected an integer of at least 1"),
+        (lambda: metrics.RecallAtK(k=(1, 5)), r"is \(1, 5\); expected an integer"),
+        (lambda: metrics.RecallAtK(depth=1), "depth is given without taxonomy"),
+        (lambda: metrics.RecallAtK(TAXONOMY, depth=9), "depth is 9; expected a depth of the taxonomy"),
+        (lambda: metrics.RecallAtK(geometry="ball"), "geometry is 'ball'; expected one of"),
+        (lambda: metrics.RecallAtK(ks=(1,)), "Unexpected keyword arguments: `ks`"),
+        (lambda: metrics.MAPAtR(TAXONOMY, depth=0), "depth is 0"),
+        (lambda: metrics.MeanAveragePrecision(geometry=3), "geometry is 3"),
+        (lambda: metrics.HierarchicalPrecisionAtK(None), "taxonomy is None; expected the taxonomy"),
+        (lambda: metrics.HierarchicalPrecisionAtK(TAXONOMY, k=-1), "is -1; expected an integer"),
+        (lambda: metrics.AverageHierarchicalPrecision(TAXONOMY, rule="median"), "rule is 'median'"),
+        (lambda: metrics.RetrievalMetrics(5), "taxonomy is 5; expected the taxonomy of the labels, and all"),
+        (lambda: metrics.RetrievalMetrics(TAXONOMY, ks=(1, 0)), "is 0; expected an integer"),
+        (lambda: metrics.RetrievalMetrics(TAXONOMY, depths=(7,)), "depth is 7"),
+        (lambda: metrics.RetrievalMetrics(TAXONOMY, ahp_k=0), "ahp_k is 0"),
+        (lambda: metrics.RetrievalMetrics(TAXONOMY, k=1), "Unexpected keyword arguments: `k`"),
+        (lambda: metrics.PairViolations(TAXONOMY, reading="threes"), "reading is 'threes'"),
+        (lambda: metrics.PairViolations(TAXONOMY, geometry="ball"), "geometry is 'ball'"),
+        (lambda: metrics.ParentViolations(TAXONOMY, torch.zeros(3, 2)), "prototypes has shape"),
+        (lambda: metrics.ParentViolations(TAXONOMY, PROTOTYPES, distance="far"), "distance is 'far'"),
+        (lambda: metrics.HierarchicalF1(TAXONOMY, undecided="maybe"), "undecided is 'maybe'"),
+        (lambda: metrics.MistakeSeverity(TAXONOMY, undecided="maybe"), "undecided is 'maybe'"),
+        (lambda: metrics.NormalizedMutualInformation("mean"), "average is 'mean'"),
+    ],
+)
+def test_arguments_are_refused_at_construction(make: Callable[[], Metric], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_log_dict_takes_what_retrieval_metrics_compute() -> None:
+    collection = MetricCollection(
+        {"one": metrics.RecallAtK(TAXONOMY), "all": metrics.RetrievalMetrics(TAXONOMY, depths=(1,))}
+    )
+    collection.update(DATA["embeddings"], DATA["nodes"])
+    values = collection.compute()
+    assert all(value.numel() == 1 for value in values.values())
+    assert values["recall@1"] == values["one"]
+    assert "ahp@250" in values

@@ -69,7 +69,9 @@ def work(rank: int, folder: str) -> None:
 def test_two_ranks_equal_one(tmp_path: Path) -> None:
     mp.spawn(work, args=(str(tmp_path),), nprocs=2)
     expected = results(shard=False)
-    expected |= functional.retrieval_metrics(*sample(43, 3, -1), TAXONOMY, ahp_k=9, depths=(1,))
+    of_metric = functional.retrieval_metrics(*sample(43, 3, -1), TAXONOMY, ahp_k=9, depths=(1,))
+    del of_metric["hp_curve"]  # the class has scalars alone
+    expected |= of_metric
     for rank in range(2):
         found, shares = torch.load(tmp_path / f"{rank}.pt")
         assert found.keys() == expected.keys()

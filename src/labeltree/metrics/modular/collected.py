@@ -1,11 +1,13 @@
 """Metrics that need all samples at once: their rows are collected over batches and ranks.
 
-Rows are kept in the order of rank, then of arrival. A sample must arrive once: a sampler that pads its last
-batch with repetitions would let a sample find itself.
+Rows are kept in the order of rank, then of arrival. A sample counts once: where one may arrive several times
+(`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and of
+equal ones the first counts. Otherwise a sample would find itself.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,19 +23,46 @@ __all__ = ["Collected", "CollectedSamples"]
 
 
 class Collected(Metric):
-    """Collects one row of each state per sample; a rank without samples takes part in the synchronisation."""
+    """Collects one row of each state per sample; a rank without samples takes part in the synchronisation.
 
+    Args:
+        names: of the states, besides `instances`.
+        **kwargs: of `torchmetrics.Metric`.
+
+    """
+
+    instances: list[Tensor]
     is_differentiable = False
     full_state_update = False
     higher_is_better: bool | None = True
 
     def __init__(self, names: Sequence[str], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.names = tuple(names)
+        self.names = (*names, "instances")
         for name in self.names:
             self.add_state(name, [], dist_reduce_fx="cat")
 
+    def add_instances(self, instances: Tensor | None, rows: Tensor) -> None:
+        """Add the samples that the rows (b, ...) are of; None: each is of another one."""
+        if instances is None:
+            instances = torch.full((len(rows),), -1, device=rows.device)
+        else:
+            check_labels("instances", instances)
+            check_same_length("instances", instances, "rows", rows)
+        self.instances.append(instances.long())
+
     def rows(self, name: str) -> Tensor:
+        """The rows of a state, one for each sample: where one has arrived several times, its first."""
+        ids, rows = self._arrived("instances"), self._arrived(name)
+        if not bool((ids >= 0).any()):
+            return rows
+        known, order = torch.unique(ids, return_inverse=True)
+        first = torch.full_like(known, len(ids)).scatter_reduce(
+            0, order, torch.arange(len(ids), device=ids.device), "amin"
+        )
+        return rows[(ids < 0) | (first[order] == torch.arange(len(ids), device=ids.device))]
+
+    def _arrived(self, name: str) -> Tensor:
         """All rows of a state: a list while collecting, one tensor after a synchronisation."""
         state: Tensor | list[Tensor] = getattr(self, name)
         if isinstance(state, Tensor):
@@ -50,7 +79,7 @@ class Collected(Metric):
     ) -> None:
         # torchmetrics stands in for a rank without rows with an empty float vector, which fits neither the
         # dtype of ids nor the shape of embeddings. Other ranks' rows tell what an empty state looks like.
-        rows = {name: self.rows(name) for name in self.names}
+        rows = {name: self._arrived(name) for name in self.names}
         widths = [row.shape[1] if row.ndim == 2 else 0 for row in rows.values()]
         double = [int(row.dtype == torch.float64) for row in rows.values()]
         mine = torch.tensor([widths, double], device=self.device)
@@ -76,18 +105,45 @@ class CollectedSamples(Collected):
     def __init__(self, further: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(("embeddings", "nodes", *further), **kwargs)
 
-    def update(self, embeddings: Tensor, nodes: Tensor) -> None:
-        """Add embeddings (b, d) and labels (b,)."""
+    def update(self, embeddings: Tensor, nodes: Tensor, *, instances: Tensor | None = None) -> None:
+        """Add embeddings (b, d) and labels (b,).
+
+        Args:
+            embeddings: (b, d).
+            nodes: (b,), -1 where a label is missing.
+            instances: (b,) integers, the same on every rank: rows of one sample count once; -1 stands alone.
+
+        """
         check_embeddings("embeddings", embeddings)
         check_labels("nodes", nodes)
         check_same_length("embeddings", embeddings, "nodes", nodes)
         exact = torch.promote_types(embeddings.dtype, torch.float32)
         self.embeddings.append(embeddings.detach().to(exact))
         self.nodes.append(nodes.long())
+        self.add_instances(instances, nodes)
 
     def compute(self) -> Any:
         """The metric of all collected samples."""
+        if self._is_synced:
+            self._tell_of_repetitions()
         return self.value(self.rows("embeddings"), self.rows("nodes"))
+
+    def _tell_of_repetitions(self) -> None:
+        """Warn where ranks have brought rows that are equal bit by bit, without saying of which sample."""
+        if bool((self._arrived("instances") >= 0).any()):
+            return
+        points = self._arrived("embeddings")
+        bits = points.contiguous().view(torch.int64 if points.dtype == torch.float64 else torch.int32).long()
+        mix = torch.arange(1, bits.shape[1] + 1, device=bits.device) * 0x9E3779B1 + 0x632BE5A5
+        sums = (bits * mix).sum(1) + self._arrived("nodes") * 0x85EBCA6B
+        repeated = len(sums) - len(sums.unique())  # type: ignore[no-untyped-call]
+        if repeated:
+            warnings.warn(
+                f"{repeated} of {len(sums)} samples of all ranks have the label and the embedding of another "
+                "one, bit by bit: a DistributedSampler repeats samples to make ranks even, and each then "
+                f"finds itself; {type(self).__name__}.update(..., instances=ids) counts them once",
+                stacklevel=2,
+            )
 
     @property
     def shard(self) -> bool:
@@ -98,3 +154,7 @@ class CollectedSamples(Collected):
     def value(self, embeddings: Tensor, nodes: Tensor) -> Any:
         """The metric of samples (n, d) and their labels (n,)."""
         raise NotImplementedError
+
+    def try_out(self) -> None:
+        """Evaluate two samples without a label, so that arguments that make no sense are refused at once."""
+        self.value(torch.zeros(2, 1), torch.full((2,), -1))

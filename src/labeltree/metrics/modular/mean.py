@@ -36,6 +36,11 @@ class SampleMean(Metric):
         self.count += (~left_out).sum()
         self.left_out += left_out.sum()
 
+    def try_out(self) -> None:
+        """Add no sample at all, so that arguments that make no sense are refused at once."""
+        nothing = torch.empty(0, dtype=torch.int64)
+        type(self).update(self, nothing, nothing)
+
     def compute(self) -> Tensor:
         """Float64 scalar; NaN if no sample counts."""
         return self.total / self.count

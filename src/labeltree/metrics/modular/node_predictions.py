@@ -54,6 +54,7 @@ class HierarchicalF1(SampleMean):
     ) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.include_root, self.undecided = taxonomy, include_root, undecided
+        self.try_out()
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
@@ -91,6 +92,7 @@ class TreeAccuracy(SampleMean):
     def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.undecided = taxonomy, undecided
+        self.try_out()
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
@@ -125,6 +127,7 @@ class MistakeSeverity(SampleMean):
     def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.undecided = taxonomy, undecided
+        self.try_out()
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""

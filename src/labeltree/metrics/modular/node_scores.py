@@ -31,14 +31,15 @@ class _CollectedProbabilities(Collected):
         self.taxonomy, self.classes = taxonomy, classes
         self._below = Below(classes, taxonomy)
 
-    def update(self, probabilities: Tensor, target_nodes: Tensor) -> None:
-        """Add probabilities (b, c) of the classes, and labels (b,)."""
+    def update(self, probabilities: Tensor, target_nodes: Tensor, *, instances: Tensor | None = None) -> None:
+        """Add probabilities (b, c) of the classes, and labels (b,); rows of one instance (b,) count once."""
         check_probabilities(probabilities, self._below)
         check_nodes("target_nodes", target_nodes, self.taxonomy)
         check_same_length("probabilities", probabilities, "target_nodes", target_nodes)
         exact = torch.promote_types(probabilities.dtype, torch.float32)
         self.probabilities.append(probabilities.detach().to(exact))
         self.nodes.append(target_nodes.long())
+        self.add_instances(instances, target_nodes)
 
     def compute(self) -> Any:
         """The metric of all collected samples."""

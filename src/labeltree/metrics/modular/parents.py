@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.functional.parents import parent_violations
 from labeltree.metrics.modular.mean import SampleMean
 from labeltree.taxonomy import Taxonomy
@@ -49,7 +50,10 @@ class ParentViolations(SampleMean):
     ) -> None:
         super().__init__(**kwargs)
         self.taxonomy, self.prototypes = taxonomy, prototypes
-        self.geometry, self.distance = geometry, distance
+        self.geometry, self.distance = as_geometry(geometry), distance
+        type(self).update(
+            self, torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1])
+        )  # refuses what makes no sense
 
     def update(self, embeddings: Tensor, nodes: Tensor) -> None:
         """Add embeddings (b, d) and labels (b,)."""

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.modular.collected import CollectedSamples
-from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
 __all__ = [
     "AverageHierarchicalPrecision",
@@ -34,15 +34,37 @@ class _Retrieval(CollectedSamples):
 
     groups: list[Tensor]
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        taxonomy: AnyTaxonomy | None,
+        geometry: Geometry | str | None,
+        *,
+        required: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(("groups",), **kwargs)
+        if not isinstance(taxonomy, Taxonomy | TaxonomyDAG) and (required or taxonomy is not None):
+            raise ValueError(
+                f"taxonomy is {taxonomy!r}; expected the taxonomy of the labels"
+                f"{'' if required else ', or None'}, and all other arguments by their names"
+            )
+        self.taxonomy: Any = taxonomy
+        self.geometry = as_geometry(geometry)
 
-    def update(self, embeddings: Tensor, nodes: Tensor, *, groups: Tensor | None = None) -> None:
-        """Add embeddings (b, d), labels (b,) and groups (b,).
+    def update(
+        self,
+        embeddings: Tensor,
+        nodes: Tensor,
+        *,
+        instances: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> None:
+        """Add embeddings (b, d), labels (b,), and what samples and groups they are of.
 
         Args:
             embeddings: (b, d).
             nodes: (b,), -1 where a label is missing.
+            instances: (b,) integers, the same on every rank: rows of one sample count once; -1 stands alone.
             groups: (b,) integers: samples of a query's own group are left out of its results, -1 stands
                 alone; None where every sample does.
 
@@ -50,7 +72,7 @@ class _Retrieval(CollectedSamples):
         if groups is not None:
             check_labels("groups", groups)
             check_same_length("embeddings", embeddings, "groups", groups)
-        super().update(embeddings, nodes)
+        super().update(embeddings, nodes, instances=instances)
         self.groups.append(torch.full_like(nodes, -1).long() if groups is None else groups.long())
 
     @property
@@ -64,15 +86,15 @@ class RecallAtK(_Retrieval):
     """Recall@k for one k; see `labeltree.metrics.functional.recall_at_k`.
 
     Args:
-        k: number of results looked at.
-        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
+        k: number of results looked at.
         depth: cut all labels to this depth first.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
-        >>> metric = RecallAtK(1)
+        >>> metric = RecallAtK()
         >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([4, 5]))
         >>> metric.update(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([4, 5]))
         >>> metric.compute().item()
@@ -82,15 +104,16 @@ class RecallAtK(_Retrieval):
 
     def __init__(
         self,
-        k: int = 1,
-        geometry: Geometry | str | None = None,
-        *,
         taxonomy: AnyTaxonomy | None = None,
+        *,
+        k: int = 1,
         depth: int | None = None,
+        geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.k, self.geometry, self.taxonomy, self.depth = k, geometry, taxonomy, depth
+        super().__init__(taxonomy, geometry, required=False, **kwargs)
+        self.k, self.depth = k, depth
+        self.try_out()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
@@ -109,23 +132,24 @@ class RecallAtK(_Retrieval):
 class _FlatRetrieval(_Retrieval):
     def __init__(
         self,
-        geometry: Geometry | str | None = None,
-        *,
         taxonomy: AnyTaxonomy | None = None,
+        *,
         depth: int | None = None,
+        geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.geometry, self.taxonomy, self.depth = geometry, taxonomy, depth
+        super().__init__(taxonomy, geometry, required=False, **kwargs)
+        self.depth = depth
+        self.try_out()
 
 
 class MAPAtR(_FlatRetrieval):
     """MAP@R; see `labeltree.metrics.functional.map_at_r`.
 
     Args:
-        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -152,9 +176,9 @@ class MeanAveragePrecision(_FlatRetrieval):
     """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
 
     Args:
-        geometry: or its name; default the sphere.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
+        geometry: or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -198,10 +222,11 @@ class HierarchicalPrecisionAtK(_Retrieval):
     """
 
     def __init__(
-        self, taxonomy: AnyTaxonomy, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any
+        self, taxonomy: AnyTaxonomy, *, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.k, self.geometry = taxonomy, k, geometry
+        super().__init__(taxonomy, geometry, **kwargs)
+        self.k = k
+        self.try_out()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
@@ -239,13 +264,15 @@ class AverageHierarchicalPrecision(_Retrieval):
     def __init__(
         self,
         taxonomy: AnyTaxonomy,
+        *,
         k: int = 250,
         rule: str = "mean",
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.k, self.rule, self.geometry = taxonomy, k, rule, geometry
+        super().__init__(taxonomy, geometry, **kwargs)
+        self.k, self.rule = k, rule
+        self.try_out()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
@@ -264,6 +291,9 @@ class AverageHierarchicalPrecision(_Retrieval):
 class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
+
+    All values are scalars, so that in a LightningModule ``self.log_dict(metric.compute())`` logs them; the
+    curve of HP@1 … HP@K is the function's alone.
 
     Args:
         taxonomy: a tree or a DAG.
@@ -298,13 +328,13 @@ class RetrievalMetrics(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.ks, self.ahp_k = taxonomy, tuple(ks), ahp_k
-        self.depths, self.geometry = tuple(depths), geometry
+        super().__init__(taxonomy, geometry, **kwargs)
+        self.ks, self.ahp_k, self.depths = tuple(ks), ahp_k, tuple(depths)
+        self.try_out()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> dict[str, Tensor]:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.retrieval_metrics(
+        """Scalars by name, of samples (n, d) and their labels (n,)."""
+        found = functional.retrieval_metrics(
             embeddings,
             nodes,
             self.taxonomy,
@@ -315,3 +345,5 @@ class RetrievalMetrics(_Retrieval):
             query_groups=self.query_groups,
             shard=self.shard,
         )
+        del found["hp_curve"]
+        return found

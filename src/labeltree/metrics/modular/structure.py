@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
 from labeltree.metrics.modular.collected import Collected, CollectedSamples
@@ -43,8 +44,8 @@ class PairViolations(CollectedSamples):
     def __init__(
         self,
         taxonomy: AnyTaxonomy,
-        geometry: Geometry | str | None = None,
         *,
+        geometry: Geometry | str | None = None,
         reading: str = "comparisons",
         ties: str = "ignore",
         max_pairs: int = 1_000_000,
@@ -52,8 +53,9 @@ class PairViolations(CollectedSamples):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.taxonomy, self.geometry = taxonomy, geometry
+        self.taxonomy, self.geometry = taxonomy, as_geometry(geometry)
         self.reading, self.ties, self.max_pairs, self.seed = reading, ties, max_pairs, seed
+        self.try_out()
 
     def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The metric of samples (n, d) and their labels (n,)."""
@@ -89,14 +91,17 @@ class NormalizedMutualInformation(Collected):
     def __init__(self, average: str = "arithmetic", **kwargs: Any) -> None:
         super().__init__(("labels", "clusters"), **kwargs)
         self.average = average
+        nothing = torch.empty(0, dtype=torch.int64)
+        functional.normalized_mutual_information(nothing, nothing, average=average)
 
-    def update(self, labels: Tensor, clusters: Tensor) -> None:
-        """Add labels (b,), -1 where missing, and clusters (b,)."""
+    def update(self, labels: Tensor, clusters: Tensor, *, instances: Tensor | None = None) -> None:
+        """Add labels (b,), -1 where missing, and clusters (b,); rows of one instance (b,) count once."""
         check_labels("labels", labels)
         check_labels("clusters", clusters)
         check_same_length("labels", labels, "clusters", clusters)
         self.labels.append(labels.long())
         self.clusters.append(clusters.long())
+        self.add_instances(instances, labels)
 
     def compute(self) -> Tensor:
         """Float64 scalar; NaN if no row has a label."""
