@@ -212,7 +212,13 @@ def test_seen_unseen(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     # named, with training samples of their own in the table: the probe learns from those
     named = run("seen-unseen", inputs_of(table, taxonomy), unseen=("plant", "trout"))
     assert named.counts["unseen classes"] == 4
-    assert not named.notes
+    (said,) = named.notes
+    assert said.startswith(
+        "All seen classes lie at or below 'animal': accuracy and recall at depth 1 are not"
+    )
+    assert math.isnan(named.by_depth["seen.features.accuracy"][0])
+    assert math.isnan(named.by_depth["seen.features.recall_at_1"][0])
+    assert not math.isnan(named.by_depth["unseen.features.recall_at_1"][0])
     learned = (table.split == "train") & (
         torch.isin(table.nodes, torch.arange(1, taxonomy.num_nodes))
     ).numpy()

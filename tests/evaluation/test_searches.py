@@ -27,8 +27,12 @@ from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.protocol import get_protocol, run_protocol
 from labeltree.metrics import functional
 from labeltree.metrics.partners import have_partner, leaves_group_out
+from labeltree.report.charts import DotRow, dot_chart
 from labeltree.report.evaluated import headline
+from labeltree.report.headline import headline as page_headline
+from labeltree.report.headline import tiles
 from labeltree.report.metric_table import metric_table, table_cells
+from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -312,3 +316,67 @@ def test_finest_labels_in_one_fold_alone_leave_nothing_to_learn(taxonomy: Taxono
     table = EmbeddingTable(tree_vectors(taxonomy, nodes, 4, 0.5, 2), nodes, split=split, groups=groups)
     found = evaluate(table, taxonomy, settings=QUICK, protocols=["k-fold"]).main.protocols["k-fold"]
     assert "has a finest label, so that there is nothing to learn" in str(found.refusal)
+
+
+@pytest.fixture(scope="module")
+def under_one() -> tuple[EmbeddingTable, Taxonomy]:
+    """A tree of which the coarsest depth has one node, with the model's own answers, some of them missing."""
+    tree = Taxonomy.from_paths([("life", f"g{i // 3}", f"s{i}") for i in range(9)])
+    nodes = tree.leaves.repeat(20)
+    answers = torch.where(torch.arange(180) % 7 == 0, -1, nodes.roll(1))
+    split = np.where(np.arange(180) // 9 % 2, "train", "test")
+    points = tree_vectors(tree, nodes, 5, 0.5, 2)
+    return EmbeddingTable(
+        points, nodes, split=split, predictions=answers, groups=torch.arange(180) // 2
+    ), tree
+
+
+def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable, Taxonomy]) -> None:
+    """There nothing can be wrong; the metrics themselves give 1.0."""
+    table, tree = under_one
+    names = ["knn", "sgd-probe", "k-fold", "query-gallery", "decisions", "clustering", "class-embeddings"]
+    found = evaluate(table, tree, settings=QUICK, protocols=names)
+    assert set(found.main.by_depth) == {"probe", "prototypes", "own"}
+    for name, depths in found.main.by_depth.items():
+        assert math.isnan(depths[0])
+        assert not any(map(math.isnan, depths[1:]))
+        assert math.isnan(found.main.depth_intervals[name][0][0])
+        assert not math.isnan(found.main.depth_intervals[name][1][0])
+    assert {
+        np.isnan(v).all() for (_, m), v in found.outcomes[found.name].values.items() if "depth_1" in m
+    } == {True}
+    reason = "All classes lie at or below 'life': accuracy and recall at depth 1 are not defined"
+    assert sum(caution.startswith(reason) for caution in found.cautions) == 1
+    for name in names:
+        result = found.main.protocols[name]
+        assert result.refusal is None
+        assert result.by_depth
+        for column, depths in result.by_depth.items():
+            if not column.startswith("answered"):  # says how many, not how good
+                assert math.isnan(depths[0]), (name, column)
+        assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
+    shown = {tile.title: tile.number for tile in tiles(found, "images")}
+    assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
+    assert "100% stay" not in " ".join(page_headline(found, "images"))
+
+
+def test_a_branch_of_a_tree_has_no_number_at_the_depth_of_its_top(
+    under_one: tuple[EmbeddingTable, Taxonomy],
+) -> None:
+    """A classifier that learned one branch cannot leave it; the model's own answers can."""
+    table, _ = under_one
+    tree = Taxonomy.from_paths(
+        [("life", f"g{i // 3}", f"s{i}") for i in range(9)] + [("things", "tools", "saw")]
+    )
+    answers = torch.where(table.predictions < 0, tree.find("things"), table.predictions)  # type: ignore[operator]
+    found = evaluate(replace(table, predictions=answers), tree, settings=QUICK).main.by_depth
+    assert math.isnan(found["probe"][0])
+    assert math.isnan(found["prototypes"][0])
+    assert 0 < found["own"][0] < 1
+
+
+def test_a_chart_says_where_nothing_is_defined() -> None:
+    rows = [DotRow("Depth 1", "", [math.nan, math.nan]), DotRow("Depth 2", "", [0.5, math.nan])]
+    drawn = str(dot_chart(rows, ["a", "b"], title="depths"))
+    assert drawn.count("not defined here") == 1
+    assert "nan" not in drawn

@@ -16,6 +16,7 @@ from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.retrieval import without_numbers
+from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import (
@@ -36,6 +37,7 @@ def judge_answers(
     frequency: ClassFrequency | None = None,
     title: str = "",
     evidence: Evidence | None = None,
+    shared: int | None = None,
 ) -> ProtocolResult:
     """Score predicted nodes: overall, by depth, by subtree and by the frequency of the classes.
 
@@ -47,12 +49,13 @@ def judge_answers(
         frequency: of the classes; where they are unequal, scores by head, middle and tail are added.
         title: of the result.
         evidence: of the samples; gives all numbers their intervals.
+        shared: as for `classification_scores`.
 
     Returns:
         ``top1``, ``balanced_top1`` (the mean over classes), ``hierarchical_f1``, ``tree_accuracy``,
         ``mistake_severity``; ``top1_head`` …; accuracy by depth; top1 and hierarchical F1 by subtree.
     """
-    scores, depths = classification_scores(predicted, target, decided, ground)
+    scores, depths = classification_scores(predicted, target, decided, ground, shared)
     guess, truth = predicted[decided], target[decided]
     right = (guess == truth).double()
     f1 = hierarchical_f1(ground.in_judge(guess), ground.in_judge(truth), ground.judge, reduction="none")
@@ -71,7 +74,7 @@ def judge_answers(
     )
     if evidence is None:
         return result
-    outcomes, _ = sample_scores(predicted, target, decided, ground)
+    outcomes, _ = sample_scores(predicted, target, decided, ground, shared)
     for name in ("top1", "hierarchical_f1", "tree_accuracy", "mistake_severity"):
         evidence.add(Place("scores", name), outcomes[name], share=name != "mistake_severity")
     evidence.add_depths(
@@ -127,6 +130,7 @@ def judge_retrieval(
     """
     tree = ground.tree
     depths = range(1, tree.max_depth + 1)
+    of_depths = [*(f"recall@{k}" for k in ks), "map@r", "map"]
     values = retrieval_metrics(
         points,
         nodes,
@@ -155,7 +159,13 @@ def judge_retrieval(
             geometry=geometry,
             reduction="none",
         )
-    if len(torch.unique(nodes if key_nodes is None else torch.cat([nodes, key_nodes]))) < 2:
+    searched = nodes if key_nodes is None else torch.cat([nodes, key_nodes])
+    for depth in depths[: shared_depth(searched, tree)]:  # whatever is found is right
+        values |= {
+            f"{key}/depth{depth}": torch.full_like(values[f"{key}/depth{depth}"], torch.nan)
+            for key in of_depths
+        }
+    if len(torch.unique(searched)) < 2:
         values = without_numbers(values)  # of one class, whatever is found is right
     names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
     names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}

@@ -24,6 +24,7 @@ from labeltree.decisions.summary import answer_scores
 from labeltree.errors import DataError
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.places import Place
+from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.taxonomy import Taxonomy
 
@@ -130,8 +131,14 @@ class DecisionFindings:
         """Whether answers are right down to a depth that they reach, NaN where they do not."""
         right = torch.full((len(answers),), torch.nan, dtype=torch.float64)
         reached = self.tree.ancestors[answers[rows], level]
-        right[rows] = holds_truth(reached, self.truth[rows], self.tree).double()
+        if level > self._shared:
+            right[rows] = holds_truth(reached, self.truth[rows], self.tree).double()
         return right
+
+    @property
+    def _shared(self) -> int:
+        """Down to which depth all answers share one node: nothing can be wrong there."""
+        return shared_depth(self.rule.classes.nodes, self.tree)
 
     def add_costs(self, scores: Tensor) -> None:
         """What answers of least expected cost come to, beside always naming the most probable class."""
@@ -149,14 +156,18 @@ class DecisionFindings:
     def add_calibration(self, scores: Tensor, truth: Tensor, bins: int) -> None:
         """Whether probabilities mean what they say at each depth, before and after calibration."""
         before = torch.softmax(scores.double(), 1)
+        shared = self._shared
+        nothing = [math.nan] * shared
         for name, p in (("before", before), ("after", self.rule.probabilities(scores))):
             depths = calibration_by_depth(self.rule.classes.node_probabilities(p), truth, self.tree, bins)
             for key, attribute in (("ece", "error"), ("brier", "brier"), ("nll", "nll")):
-                self.by_depth[f"{key}_{name}"] = [float(getattr(here, attribute)) for here in depths]
+                self.by_depth[f"{key}_{name}"] = nothing + [
+                    float(getattr(here, attribute)) for here in depths[shared:]
+                ]
             if name == "after":
-                self.by_depth["accuracy"] = [here.accuracy for here in depths]
-                self.by_depth["confidence"] = [here.confidence for here in depths]
-            for level, here in enumerate(depths, start=1):
+                self.by_depth["accuracy"] = nothing + [here.accuracy for here in depths[shared:]]
+                self.by_depth["confidence"] = nothing + [here.confidence for here in depths[shared:]]
+            for level, here in enumerate(depths[shared:], start=shared + 1):
                 self.curves[f"reliability_{name}_depth_{level}"] = here.curve.accuracy.tolist()
                 self.axes[f"reliability_{name}_depth_{level}"] = here.curve.confidence.tolist()
             self.scores[f"ece_{name}"] = depths[-1].error

@@ -46,7 +46,8 @@ class FoldOutcomes:
         if self._auroc is None:
             return
         ground = self.inputs.ground
-        scores, _ = sample_scores(probe.predicted, target, self.inputs.samples.finest[target], ground)
+        finest, shared = self.inputs.samples.finest[target], self.inputs.shared()
+        scores, _ = sample_scores(probe.predicted, target, finest, ground, shared)
         self._columns.append((scores, rows, target))
         classes = ground.in_judge(probe.classes)
         auroc = mean_auroc(

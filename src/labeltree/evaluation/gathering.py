@@ -18,6 +18,7 @@ from labeltree.evaluation.prototypes import PrototypeResult
 from labeltree.evaluation.retrieval import RetrievalResult
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.metrics.functional import hierarchical_f1, mistake_severity, tree_accuracy
 from labeltree.runs import EmbeddingTable
 
@@ -70,7 +71,8 @@ def gather_outcomes(
     predicted = {}
     target = table.nodes[samples.test]
     for name, (role, found) in answers.items():
-        scores, sizes = sample_scores(found.clamp(min=0), target, samples.finest[target], ground)
+        shared = None if name == "own" else samples.shared
+        scores, sizes = sample_scores(found.clamp(min=0), target, samples.finest[target], ground, shared)
         prefix = CLASSIFIERS[name]
         values |= {
             (role, f"{prefix}{metric}"): _placed(v, tested, len(nodes)) for metric, v in scores.items()
@@ -101,7 +103,7 @@ def gather_outcomes(
 
 
 def sample_scores(
-    predicted: Tensor, target: Tensor, decided: Tensor, ground: Ground
+    predicted: Tensor, target: Tensor, decided: Tensor, ground: Ground, shared: int | None = None
 ) -> tuple[dict[str, Tensor], Tensor]:
     """What each sample contributes to `classification_scores`.
 
@@ -110,6 +112,7 @@ def sample_scores(
         target: ``(n,)`` labels, none missing.
         decided: ``(n,)`` bool, which labels are finest.
         ground: of the nodes.
+        shared: as for `classification_scores`.
 
     Returns:
         ``(n,)`` float64 by metric, NaN where a sample does not count; and the ``(n,)`` weights
@@ -128,6 +131,7 @@ def sample_scores(
     scores = {name: torch.where(decided, column, torch.nan) for name, column in scores.items()}
     paths = ground.tree.paths
     right = torch.where(paths[target] >= 0, (paths[predicted] == paths[target]).double(), torch.nan)
+    right[:, : shared_depth(ground.tree.leaves, ground.tree) if shared is None else shared] = torch.nan
     for depth, column in enumerate(right.unbind(1), start=1):
         scores[f"accuracy_at_depth_{depth}"] = column
     return scores, sizes.double()

@@ -20,6 +20,7 @@ from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
@@ -112,8 +113,11 @@ class Inputs:
         """For the outcomes of some rows ``(m,)``: those of a group, or of a sample, are drawn together."""
         return Evidence(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
 
-    def judge(self, predicted: Tensor, title: str = "") -> ProtocolResult:
-        """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`."""
+    def judge(self, predicted: Tensor, title: str = "", classes: Tensor | None = None) -> ProtocolResult:
+        """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`.
+
+        ``classes`` are the nodes that can be answered, where they are others than those of the table.
+        """
         test = self.samples.test
         target = self.nodes[test]
         return judge_answers(
@@ -124,7 +128,13 @@ class Inputs:
             self.frequency,
             title,
             self.evidence(test),
+            self.shared(classes),
         )
+
+    def shared(self, classes: Tensor | None = None) -> int:
+        """Down to which depth the table's classes, and these ``(c,)``, share one node."""
+        tree, own = self.ground.tree, self.samples.shared
+        return own if classes is None else min(own, shared_depth(classes, tree))
 
     def judge_retrieval(
         self,

@@ -56,7 +56,9 @@ def judge_probe(
     predicted: Tensor, target: Tensor, samples: Samples, ground: Ground, gap: float
 ) -> ProbeResult:
     """Score what a probe predicted for the test samples, ``(m,)`` nodes, against their labels ``(m,)``."""
-    scores, by_depth = classification_scores(predicted, target, samples.finest[target], ground)
+    scores, by_depth = classification_scores(
+        predicted, target, samples.finest[target], ground, samples.shared
+    )
     return ProbeResult(scores, by_depth, gap, predicted)
 
 

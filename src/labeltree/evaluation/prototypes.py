@@ -60,7 +60,7 @@ def prototype_scores(
     prototypes = class_prototypes(points[samples.train], nodes[samples.train], ground.tree, geometry)
     target = nodes[samples.test]
     decided = samples.finest[target]
-    scores, by_depth = classification_scores(predicted, target, decided, ground)
+    scores, by_depth = classification_scores(predicted, target, decided, ground, samples.shared)
     tested = samples.test[decided]
     order = parent_metrics(points[tested], nodes[tested], ground.tree, prototypes, geometry=geometry)
     violated = torch.full((len(target),), torch.nan, dtype=torch.float64)

@@ -13,6 +13,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.portions import half_split, thin_out
 from labeltree.evaluation.search_plan import FEW, SearchPlan, few_note, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.shared_depths import shared_depth, shared_note
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import finest_labels
@@ -45,6 +46,8 @@ class Samples:
         one_class: the class of all samples, where there is nothing to tell apart: no number means anything.
         unlearned: where no class of the test has a training sample, the depths at which no test label has one
             either: what a classifier learned there says nothing of the test. Else None.
+        shared: down to which depth all classes share one node: what a classifier that learned from them says
+            there cannot be wrong.
     """
 
     train: Tensor
@@ -58,6 +61,7 @@ class Samples:
     cautions: list[str]
     one_class: str | None = None
     unlearned: tuple[int, ...] | None = None
+    shared: int = 0
 
 
 def choose_samples(
@@ -119,8 +123,13 @@ def choose_samples(
         cautions=[],
         one_class=taxonomy.path_name(int(classes[0])) if len(classes) == 1 else None,
         unlearned=_unlearned(table.nodes[train], table.nodes[test], finest, taxonomy),
+        shared=shared_depth(classes, taxonomy),
     )
     _count(chosen, table, int(train.sum()), int(search.sum()))
+    if chosen.one_class is None:
+        said = shared_note(classes, taxonomy)
+        chosen.notes.extend(said)
+        chosen.cautions.extend(said)
     return chosen
 
 

@@ -155,6 +155,8 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, nar
         if i:
             line_y = top + gap * i
             drawing.line(0, line_y, width - right, line_y, "grid")
+        if not any(map(math.isfinite, row.values)):
+            drawing.text(left + (width - left - right) / 2, y + 4.5, "– not defined here", "detail mid")
         for style, value in enumerate(row.values):
             if not math.isfinite(value):
                 continue

@@ -60,8 +60,9 @@ def headline(result: EvaluationResult, samples: str) -> list[str]:
     others = [_beside(main, other) for key, other in result.methods.items() if key != result.name]
     if others:
         sentences.append(f"For comparison: {'; '.join(others)}.")
-    if errors.errors and len(errors.by_depth) > 1:
-        near = 1 - errors.by_depth[0] / errors.errors
+    coarsest = _coarsest(main)
+    if errors.errors and coarsest < len(errors.by_depth) - 1:
+        near = 1 - sum(errors.by_depth[: coarsest + 1]) / errors.errors
         sentences.append(
             f"Of the {plural(errors.errors, 'mistake')}, {percent(near, 0)} stay in the right main branch."
         )
@@ -74,7 +75,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     """The four numbers to remember."""
     main = result.main
     others = [method for key, method in result.methods.items() if key != result.name]
-    by_depth = main.answer_by_depth
+    coarsest = _coarsest(main)
     found = [
         Tile(
             percent(main.answer_score("top1")),
@@ -82,12 +83,12 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
             _others(others, lambda m: m.answer_score("top1")),
         ),
     ]
-    if len(by_depth) > 1:
+    if coarsest < len(main.answer_by_depth) - 1:
         found.append(
             Tile(
-                percent(by_depth[0]),
+                percent(main.answer_by_depth[coarsest]),
                 "get the right coarsest group",
-                _others(others, lambda m: next(iter(m.answer_by_depth), math.nan)),
+                _others(others, lambda m: dict(enumerate(m.answer_by_depth)).get(coarsest, math.nan)),
             )
         )
     undefined = math.isnan(main.score("recall_at_1"))
@@ -108,6 +109,12 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
             )
         )
     return found
+
+
+def _coarsest(method: MethodResult) -> int:
+    """The place, depth − 1, of the coarsest groups to tell apart; the number of depths without any."""
+    depths = method.answer_by_depth
+    return next((place for place, value in enumerate(depths) if not math.isnan(value)), len(depths))
 
 
 def _others(methods: list[MethodResult], score: Callable[[MethodResult], float]) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> Protocol
             if not len(classes):
                 raise DataError(f"no class has an embedding in '{options.vectors}'")
             answers = _direct if way == "direct" else _fitted
-            part = inputs.judge(answers(reading, inputs, vectors, classes, options))
+            part = inputs.judge(answers(reading, inputs, vectors, classes, options), classes=classes)
             part.counts["classes that can be answered"] = len(classes)
             parts[f"{way}.{role}"] = part
     if not parts:

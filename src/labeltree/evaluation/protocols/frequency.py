@@ -58,7 +58,9 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
         parts["prototypes"] = standard_prototypes(inputs, readings["embeddings"])
     answers = inputs.table.predictions
     if "own" in options.of and answers is not None and bool((answers[inputs.samples.test] >= 0).any()):
-        parts["own"] = inputs.judge(answers[inputs.samples.test].clamp(min=0))
+        parts["own"] = inputs.judge(
+            answers[inputs.samples.test].clamp(min=0), classes=inputs.ground.tree.leaves
+        )
     if "retrieval" in options.of:
         for role, reading in readings.items():
             progress = titled(inputs.progress, f"retrieval by {role}")

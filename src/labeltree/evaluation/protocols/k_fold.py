@@ -149,7 +149,7 @@ def _of_fold(
     learn = others[finest[nodes[others]]]
     probe = probe_probabilities(reading.vectors[learn], nodes[learn], reading.vectors[test], inputs.settings)
     target = nodes[test]
-    result = judge_answers(probe.predicted, target, finest[target], ground)
+    result = judge_answers(probe.predicted, target, finest[target], ground, shared=inputs.shared())
     classes = ground.in_judge(probe.classes)
     auroc = node_auroc(probe.values, ground.in_judge(target), ground.judge, classes=classes)
     result.scores["auroc"] = float(torch.nanmean(auroc))

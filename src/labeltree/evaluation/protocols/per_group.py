@@ -195,7 +195,8 @@ def _judged(
     probabilities: ClassProbabilities, predicted: Tensor, target: Tensor, inputs: Inputs, evidence: Evidence
 ) -> ProtocolResult:
     ground = inputs.ground
-    result = judge_answers(predicted, target, inputs.samples.finest[target], ground, evidence=evidence)
+    finest, shared = inputs.samples.finest[target], inputs.shared()
+    result = judge_answers(predicted, target, finest, ground, evidence=evidence, shared=shared)
     classes = ground.in_judge(probabilities.classes)
     auroc = node_auroc(probabilities.values, ground.in_judge(target), ground.judge, classes=classes)
     result.scores["auroc"] = float(torch.nanmean(auroc))

@@ -19,6 +19,7 @@ from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.retrieval import titled
 from labeltree.evaluation.search_plan import SearchPlan
+from labeltree.evaluation.shared_depths import shared_depth, shared_note
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
@@ -104,6 +105,8 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         plan = inputs.plan(searched, train)
         if len(torch.unique(nodes[learn])) < 2:
             notes.append(f"The {name} samples are of one class: there is nothing for a probe to tell apart.")
+        if inputs.samples.shared < shared_depth(nodes[test], inputs.ground.tree):
+            notes += shared_note(nodes[test], inputs.ground.tree, f"{name} ")
         notes += [f"{name.capitalize()} classes: {note}" for note in plan.notes("theirs")]
         for role, reading in inputs.chosen(options.roles).items():
             parts[f"{name}.{role}"] = _measure(
@@ -142,7 +145,9 @@ def _measure(
         )
         every = torch.ones(len(judged), dtype=torch.bool)
         evidence = inputs.evidence(judged)
-        parts.insert(0, judge_answers(predicted, nodes[judged], every, ground, evidence=evidence))
+        shared = shared_depth(nodes[torch.cat([learn, judged])], ground.tree)
+        answered = judge_answers(predicted, nodes[judged], every, ground, evidence=evidence, shared=shared)
+        parts.insert(0, answered)
     whole = ProtocolResult("")
     for part in parts:
         for column in (field.name for field in fields(part)):
