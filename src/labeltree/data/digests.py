@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,10 @@ DIGEST_BYTES = 16
 
 
 def file_digest(path: str | Path) -> bytes:
-    """The digest of a file's bytes; of zeros where it cannot be read."""
+    """The digest of a file's bytes; zeros where it cannot be read, or is none: a pipe would wait for ever."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return bytes(DIGEST_BYTES)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]
     except (OSError, ValueError):  # a name may be none at all
