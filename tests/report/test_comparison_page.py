@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from html_page import Page
@@ -12,8 +13,10 @@ from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate
 from labeltree.evaluation.comparison import Comparison, Difference
+from labeltree.evaluation.comparison_text import comparison_text
 from labeltree.report import comparison_page
-from labeltree.report.comparison_words import difference_text, measure_of
+from labeltree.report.comparison_page import _charted
+from labeltree.report.comparison_words import difference_text, measure_of, verdict
 from labeltree.report.difference_tree import DifferenceNode, difference_tree
 from labeltree.taxonomy import Taxonomy
 
@@ -118,3 +121,31 @@ def test_what_is_not_defined_is_a_dash(comparison: Comparison) -> None:
     page = Page(comparison_page(replace(comparison, metrics=[empty], strata=[])))
     assert "nan" not in page.text
     assert "surely better than plain at none" in page.text
+
+
+def test_nothing_undefined_is_better_or_worse(
+    comparison: Comparison, results: dict[str, EvaluationResult]
+) -> None:
+    entry = comparison.metric("top1")
+    nothing = Difference(math.nan, p=0.001, corrected=0.001)
+    assert verdict(entry, nothing) == "not sure"
+    assert difference_text(entry, nothing)[0] == "–"
+    # undefined for one method: no difference and no mark; for all: not drawn
+    outcomes = {name: result.outcomes[name] for name, result in results.items()}
+    key = next(key for key in outcomes["plain"].values if key[1] == "top1")
+    gone = next(key for key in outcomes["plain"].values if key[1] == "recall_at_1")
+    for name, run in outcomes.items():
+        values = {k: np.full_like(v, np.nan) if k == gone else v for k, v in run.values.items()}
+        if name == EVIL:
+            values[key] = np.full_like(values[key], np.nan)
+        outcomes[name] = replace(run, values=values)
+    found = compare(outcomes, resamples=50, permutations=50, min_samples=10, metrics=["top1", "recall_at_1"])
+    assert set(found.metric("top1").estimates) == {"plain"}
+    assert not found.metric("top1").differences
+    html = comparison_page(found)
+    assert "nan" not in Page(html).text.lower()
+    assert {row.metric for row in _charted(found) if row.role == gone[0]} == {"top1"}
+    assert "better by" not in Page(html).text
+    table = comparison_text(found)
+    assert " nan" not in table
+    assert "+*" not in table

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
+from labeltree.studies.book import Book
 from labeltree.studies.csv_table import to_csv
+from labeltree.studies.figures import study_figures
 from labeltree.studies.html_page import to_html
 from labeltree.studies.markdown import to_markdown
 from labeltree.studies.page import study_blocks
 from labeltree.studies.pivot import at_point
 from labeltree.studies.plan import Study, StudyError, read_study
 from labeltree.studies.summary import Summary
+from labeltree.studies.task import trial_tasks_of
 
 METHODS = {
     "SupCon": {"settings": {"objective": "supcon"}},
@@ -194,3 +197,32 @@ def test_the_csv_has_a_line_a_method_and_metric(tmp_path: Path) -> None:
     assert (line["family"], line["τ"], line["seeds"], line["mean"]) == ("HWC", "0.5", "3", "0.3100")
     assert math.isclose(float(line["sd"]), 0.01)
     assert [row["best"] for row in lines if row["metric"] == "features/top1"] == ["0", "0", "0", "0", "1"]
+
+
+@pytest.mark.parametrize("values", [[0.0] * 4, [math.nan, 0.1, 0.2, 0.1]])
+def test_a_map_marks_nothing_undefined_and_not_all_alike(tmp_path: Path, values: list[float]) -> None:
+    lr = {"of": ["lr"], "values": [0.1, 0.2]}
+    methods = {"SupCon": METHODS["SupCon"]}
+    tau = {"of": ["supcon.temperature"], "values": [0.1, 0.5]}
+    study = study_of(tmp_path, grid={"τ": tau, "lr": lr}, methods=methods, columns=["features/top1"])
+    rows = [
+        {"method": method.name, "seed": 0, "scores": {"features/top1": value}}
+        for method, value in zip(study.methods, values, strict=True)
+    ]
+    ((_, _, svg),) = study_figures(study, Summary(rows), ["features/top1"])
+    known = [value for value in values if not math.isnan(value)]
+    assert svg.count(" best<") == (1 if len(set(known)) > 1 else 0)
+    assert svg.count(">–<") == len(values) - len(known)
+    assert "nan" not in svg
+
+
+def test_a_trial_without_a_value_is_chosen_only_where_none_has_one(tmp_path: Path) -> None:
+    methods = {"A": {"settings": {"objective": "supcon"}, "trials": [{}, {"lr": 0.1}, {"lr": 0.2}]}}
+    study = study_of(tmp_path, methods=methods, grid={})
+    tasks = trial_tasks_of(study, study.methods)
+    for values, chosen in (([math.nan, 0.2, 0.3], 2), ([0.2, math.nan, 0.1], 0), ([math.nan] * 3, 0)):
+        book = Book(tmp_path / "study.yaml", study)
+        for task, value in zip(tasks, values, strict=True):
+            book.add_trial(task, value)
+        assert book.choose(tasks) == chosen
+        book.write()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
+from labeltree.studies.blocks import cell_of
 from labeltree.studies.significance import p_against_best, welch
 from labeltree.studies.summary import Summary
 
@@ -67,6 +68,26 @@ def test_the_best_is_the_least_where_less_is_better() -> None:
     assert [entries[name].best for name in "abc"] == [True, False, False]
     assert [entries[name].close for name in "abc"] == [False, False, True]
     assert summary.entries("x/none", summary.methods) == {}
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_nothing_undefined_is_best(lower: bool) -> None:
+    """Neither null, as a file has it, nor NaN, whichever row comes first."""
+    column = "probe/error" if lower else "probe/top1"
+    for nothing in (None, math.nan):
+        rows = {"x": [nothing, nothing], "y": [0.3, 0.4], "z": [nothing, 0.9 if not lower else 0.1]}
+        summary = Summary(
+            [
+                {"method": name, "seed": seed, "scores": {column: value}}
+                for name, values in rows.items()
+                for seed, value in enumerate(values)
+            ]
+        )
+        entries = summary.entries(column, rows)
+        assert {name: entry.best for name, entry in entries.items()} == {"y": False, "z": True}
+        assert entries["z"].n == 1
+        assert summary.mean("x", column) is None
+        assert cell_of(entries.get("x")).text == "–"
 
 
 def test_nobody_is_best_where_all_are_equal() -> None:

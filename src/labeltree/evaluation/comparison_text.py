@@ -116,6 +116,8 @@ def _estimate(estimate: Estimate | None) -> str:
 
 
 def _difference(entry: MetricComparison | StratumComparison, part: Difference) -> list[str]:
+    if math.isnan(part.value):
+        return ["–", "", "", "", ""]
     better = part.value if entry.larger_is_better else -part.value
     sure = "*" if part.corrected < _ALPHA else ""
     mark = "" if better == 0 else ("+" if better > 0 else "−") + sure

@@ -105,13 +105,13 @@ def write_comparison_page(
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
-    """The metrics that are drawn, each once; the first of any role where none is asked for."""
+    """The metrics that are drawn, each once, without those that no method has; else the first shares."""
     found: list[MetricComparison] = []
     for metric, role in _CHARTED:
         entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
-        if entry is not None and entry not in found:
+        if entry is not None and entry.estimates and entry not in found:
             found.append(entry)
-    return found or [e for e in comparison.metrics if measure_of(e.metric, e.role).share][:8]
+    return found or [e for e in comparison.metrics if e.estimates and measure_of(e.metric, e.role).share][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:

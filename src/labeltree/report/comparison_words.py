@@ -58,7 +58,7 @@ def better_by(entry: Compared, part: Difference) -> float:
 
 def verdict(entry: Compared, part: Difference) -> str:
     """``better``, ``worse``, or ``not sure`` where the corrected p-value does not tell the two apart."""
-    if math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
+    if math.isnan(part.value) or math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
         return "not sure"
     return "better" if better_by(entry, part) > 0 else "worse"
 

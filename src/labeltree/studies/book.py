@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,8 @@ class Book:
         if any(value is None for value in values):
             return None
         known = [value for value in values if value is not None]
-        best = max(range(len(known)), key=lambda number: known[number])
+        worth = [-math.inf if math.isnan(value) else value for value in known]  # undefined is never best
+        best = max(range(len(known)), key=worth.__getitem__)
         pairs = zip(tasks, known, strict=True)
         self._trials[tasks[0].method.name] = {
             "trials": [{"settings": task.settings, self._study.select: value} for task, value in pairs],

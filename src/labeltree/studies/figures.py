@@ -107,6 +107,8 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
             if mean is not None:
                 known[row, label] = mean
     best = (min if lower_is_better(column) else max)(known.values(), default=math.nan)
+    if len(known) > 1 and len(set(known.values())) == 1:
+        best = math.nan  # where all are alike, none is best
     low, high = min(known.values(), default=0.0), max(known.values(), default=1.0)
     width = (_WIDTH - _LEFT - 40) / len(across.points)
     height = (_HEIGHT - _TOP - _BOTTOM) / len(down.points)

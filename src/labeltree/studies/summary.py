@@ -53,7 +53,7 @@ class Summary:
     """The results of a study, asked by method and column.
 
     Args:
-        results: one entry a run: ``method``, ``seed``, ``scores``.
+        results: one entry a run: ``method``, ``seed``, ``scores``, of which None and NaN are not defined.
     """
 
     def __init__(self, results: Sequence[dict[str, Any]]) -> None:
@@ -62,7 +62,7 @@ class Summary:
         self._values: dict[tuple[str, str], list[float]] = {}
         for result in results:
             for column, value in result["scores"].items():
-                if value is not None:
+                if value is not None and math.isfinite(value):  # what is undefined is no best
                     self._values.setdefault((result["method"], column), []).append(value)
 
     @property
