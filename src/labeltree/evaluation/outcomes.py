@@ -190,6 +190,11 @@ def _outcomes(
     prefix: str, columns: Mapping[str, Any], entry: Mapping[str, Any], taxonomy: Taxonomy
 ) -> Outcomes:
     mine = {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
+    for name, column in mine.items():
+        if column.ndim != 1 or column.dtype.kind != (
+            "f" if name.startswith(("values/", "weights/")) else "i"
+        ):
+            raise ValueError(f"{name} is {column.dtype} {column.shape}")
 
     def keyed(kind: str) -> dict[Key, Floats]:
         return {

@@ -124,7 +124,7 @@ def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
 def as_floats(path: Path, name: str, array: Any) -> Tensor:
     """A column of vectors, (n, d) float32."""
     array = np.asarray(array)
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
+    if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
         raise DataError(
             f"'{name}' in '{path}' must be a numeric (n, d) array, got {array.dtype} {array.shape}"
         )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,9 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["RunFolder"]
 
+_VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
 _STATE: dict[str, Any] = {  # what Lightning and we write into a training state, as far as it is always there
+    "pytorch-lightning_version": str,
     "epoch": int,
     "global_step": int,
     "state_dict": dict[str, torch.Tensor],
@@ -260,6 +263,8 @@ class RunFolder:
         for name, kind in _STATE.items():
             if not fits(content.get(name), kind):
                 raise reader.failure(path, f"its {name.replace('_', ' ')} is missing or damaged")
+        if not re.fullmatch(_VERSION, content["pytorch-lightning_version"]):
+            raise reader.failure(path, "it does not say which version of Lightning wrote it")
         return content
 
     def add_versions(self, entry: Mapping[str, Any]) -> None:

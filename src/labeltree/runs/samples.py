@@ -12,7 +12,7 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
-from labeltree.safe_files import Reader, read_arrays, value_from_json
+from labeltree.safe_files import Reader, fits, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Changes", "SampleRecord"]
@@ -130,7 +130,14 @@ class SampleRecord:
         return record
 
     def _check(self) -> None:
-        """Make sure that all columns are as long."""
+        """Make sure that all columns are as long, and of their kinds."""
+        for name in _COLUMNS:
+            column, axes = getattr(self, name), 2 if name in ("aspects", "ratings", "digests") else 1
+            kind = {"split": "U", "given_split": "U", "digests": "u"}.get(name, "i")
+            if column is not None and (column.ndim != axes or column.dtype.kind != kind):
+                raise ValueError(f"the column {name} is {column.dtype} {column.shape}")
+        if not fits(self.names, list[str] | None):
+            raise ValueError("names are no texts")
         columns = [self.instances, self.nodes, self.split]
         columns += [getattr(self, name) for name in ("names", *_COLUMNS) if getattr(self, name) is not None]
         if {len(column) for column in columns} != {len(self.nodes)}:

@@ -127,7 +127,7 @@ def test_annotations_that_do_not_fit(apart: Path) -> None:
     save(file, names=NAMES)
     refused("has no annotations")
     file.write_bytes(b"MATLAB 5.0 MAT-file, truncated")
-    refused("is no MATLAB file that can be read")
+    refused("cannot be read as a MATLAB file")
     save(apart / "devkit/cars_meta.mat", names=NAMES[:-1])
     save(file, [{**BOX, "class": 1, "fname": "00001.jpg"}])
     refused("name 195 models; Stanford Cars has 196")

@@ -140,7 +140,7 @@ def test_what_is_half_there(photos, tmp_path):
         open_source("imagenet", data_path=root)
     (root / "LOC_val_solution.csv").unlink()
     (truth.parent / "meta.mat").write_bytes(b"MATLAB")
-    with pytest.raises(DataError, match=r"meta.mat' is no MATLAB file"):
+    with pytest.raises(DataError, match=r"meta.mat' cannot be read as a MATLAB file"):
         open_source("imagenet", data_path=root)
     packed = tmp_path / "packed"
     (packed / "train").mkdir(parents=True)
