@@ -6,8 +6,8 @@ import pytest
 
 from labeltree.pairs import implementation
 
-# dense, and over tiles so small that every batch has several
-IMPLEMENTATIONS = {"dense": ("dense", None), "streaming": ("streaming", 4)}
+# what users get, dense, and over tiles so small that every batch has several
+IMPLEMENTATIONS = {"auto": ("auto", None), "dense": ("dense", None), "streaming": ("streaming", 4)}
 OVER_PAIRS = {
     "test_jaccard",
     "test_level_aware_margin",
