@@ -48,7 +48,7 @@ def compare_styles(images: EmojiImages) -> Mapping[tuple[str, str], Likeness]:
 def _vectors(pixels: Array) -> Array:
     """Unit vectors ``(n, 768)`` whose products are correlations."""
     block = SIZE // _SIDE
-    coarse = pixels.reshape(len(pixels), 3, _SIDE, block, _SIDE, block).mean((3, 5), dtype=np.float32)
+    coarse = pixels.reshape(len(pixels), 3, _SIDE, block, _SIDE, block).mean((3, 5), dtype=np.float64)
     flat = coarse.reshape(len(pixels), -1)
     flat -= flat.mean(1, keepdims=True)
     unit: Array = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-6)
