@@ -47,7 +47,6 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             return
         with temporary_beside(target) as temporary:
             yield temporary
-            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private; a result is for everybody
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
             os.replace(temporary, target)
@@ -62,6 +61,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
         temporary = Path(name)
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private; a result is for everybody
         take_lock(handle)
         if temporary.exists():  # between its making and its lock, it was anybody's to clear
             break

@@ -179,3 +179,12 @@ def test_bad_arguments_are_named() -> None:
         LinearProbe().predict(x)
     with pytest.raises(ValueError, match="features has dimension 3; expected 4, as in fit"):
         LinearProbe().fit(x, y).predict(x[:, 1:])
+
+
+def test_constant_features_give_the_shares_of_the_classes() -> None:
+    classes = torch.tensor([3] * 6 + [7] * 2 + [9] * 4)
+    probe = LinearProbe(balanced=False).fit(torch.ones(12, 4), classes)
+    assert not probe.weight.any()
+    torch.testing.assert_close(
+        probe.bias.softmax(0), torch.tensor([6, 2, 4], dtype=torch.float64) / 12, rtol=1e-3, atol=1e-3
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import fnmatch
@@ -81,16 +82,24 @@ class ProtocolEntry:
             numbers = value if isinstance(value, tuple) else (value,)
             odd = any(isinstance(number, float) and not math.isfinite(number) for number in numbers)
             if odd or not fits(value, hints[key]):
+                with contextlib.suppress(TypeError):
+                    self._build({key: value})  # its own words name what it can be
                 given = ", ".join(map(str, value)) if isinstance(value, tuple) else value
                 raise ValueError(
                     f"option '{key}' of protocol '{self.name}' is {given}; it must be like its default, "
                     f"{fields[key].default}"
                 )
         try:
+            return self._build(values)
+        except TypeError as error:
+            raise ValueError(f"options of protocol '{self.name}': {error}") from error
+
+    def _build(self, values: dict[str, Any]) -> Any:
+        try:
             if "roles" in values and self.run.__module__.startswith("labeltree."):
                 check_roles(values["roles"])
             return self.options(**values)
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise ValueError(f"options of protocol '{self.name}': {error}") from error
 
 

@@ -150,7 +150,8 @@ class LinearProbe:
         parameters, steps = work.zeros(), 0
         # The curvature at zero, where all classes are equally likely. A penalty far below it makes the first
         # steps overshoot into regions where nothing can be learnt about the curvature at the minimum.
-        largest = float((objective.features.square() * objective.sample_weight[:, None]).sum(dim=0).max())
+        squares = (objective.features.square() * objective.sample_weight[:, None]).sum(dim=0)
+        largest = float(squares.max()) if len(squares) else 0.0  # features may all be constant
         strength = largest / objective.num_classes
         while strength > 3.0 * penalty and steps < self.max_iterations:
             work.penalty = strength
