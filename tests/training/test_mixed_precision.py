@@ -75,10 +75,10 @@ def half_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """float16 with scaled gradients, which Lightning has for GPUs alone."""
     trainer = L.Trainer
 
-    def make(*, precision: str, **settings: Any) -> L.Trainer:
+    def make(*, precision: str, plugins: Any = (), **settings: Any) -> L.Trainer:
         assert precision == "16-mixed"
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)  # too much: the first steps are skipped
-        return trainer(plugins=[MixedPrecision("16-mixed", "cpu", scaler)], **settings)
+        return trainer(plugins=[*plugins, MixedPrecision("16-mixed", "cpu", scaler)], **settings)
 
     monkeypatch.setattr(L, "Trainer", make)
 
