@@ -393,7 +393,7 @@ def _other_tensors(state: dict[str, Any], rng: random.Random) -> dict[str, Any]:
         array = state[name].detach().numpy()
         changed = _other_array(array, rng)
         if changed.dtype.kind not in "fiu" or changed.dtype.byteorder == ">" or changed.dtype.str == "<f2":
-            changed = changed.astype("f4") if changed.dtype.kind in "c?" else np.zeros(3, "f4")
+            changed = changed.astype("f4") if changed.dtype.kind == "?" else np.zeros(3, "f4")
         state[name] = torch.from_numpy(np.ascontiguousarray(changed))
     return state
 

@@ -33,7 +33,7 @@ MEMORY = 3 << 30  # bytes of address space that a case may take beyond what ther
 SECONDS = 60  # of the processor
 # What a library or Python itself says of something that it did not expect.
 FOREIGN = re.compile(
-    r"Traceback|unexpected \w+|weights_only|allow_pickle|Errno|object at|0x[0-9a-f]{6}|numpy\.|torch\."
+    r"Traceback|unexpected \w+|weights_only|allow_pickle|Errno|object at| at 0x[0-9a-f]{6}|numpy\.|torch\."
     r"|pyarrow|Arrow|safetensors_rust|HeaderToo|zlib|codec can't|NoneType|has no attribute|subscriptable"
     r"|invalid literal|positional argument|keyword argument|unhashable|out of range|<class|ufunc|broadcast"
     r"|could not convert|not supported between|recursion|must be real number|not iterable|argument must be"

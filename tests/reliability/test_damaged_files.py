@@ -165,6 +165,7 @@ def test_absurd_numbers(
         ("optimizer: {lr: .inf}", "optimizer.lr is inf; it must be a number that is finite"),
         ("optimizer: {weight_decay: .nan}", "optimizer.weight_decay is nan"),
         ("optimizer: null", "optimizer is empty; give settings below it"),
+        ("table: 3", "table is 3; give settings below it"),
         ("sampler: null", "sampler is null, which is not of the kind"),
         ("hwc: {alpha: null}", "hwc.alpha: null is no value for it"),
         ("schedules: {weights.lam: [[0, .inf]]}", "schedules is inf"),

@@ -82,8 +82,9 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         fields = {f.name for f in dataclasses.fields(Recipe)} - {"options"}
         settings = {name: value for name, value in values.items() if name in fields}
         for name, group in _GROUPS.items():
-            if settings[name] is None:
-                raise RecipeError(f"{name} is empty; give settings below it, or leave it out")
+            if not isinstance(settings[name], dict):
+                given = "empty" if settings[name] is None else f"{settings[name]!r}"
+                raise RecipeError(f"{name} is {given}; give settings below it, or leave it out")
             settings[name] = group(**settings[name])
         options = {term.name: dict(values.get(_key(term.name)) or {}) for term in self.terms}
         for term in self.terms:
