@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from dataclasses import dataclass, replace
@@ -121,23 +122,35 @@ def run_classifiers(
         if known is None:
             table = run_tables(path, ["trained"])[1]["trained"] if table is None else table
             known = _learn(trainee, table, asked or trainee.module.recipe.classifier, own)
-            with atomic_write(folder.classifier) as temporary:
-                temporary.write_bytes(_packed(known))
+            learned = True
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             accuracies, samples = known.chosen.accuracies, known.chosen.samples
             known = replace(known, chosen=pick(offered, accuracies, samples, asked or "auto"))
-        folder.write_json(
-            folder.chosen_classifier,
-            {
-                "version": _VERSION,
-                "encoder": weights_digest(folder),
-                "classifiers": _digest(folder.classifier),
-                "classifier": known.chosen.to_dict(),
-                "probe_gap": known.gap,
-            },
-        )
+            learned = False
+        try:
+            _keep(folder, known, learned=learned)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise  # a run that may only be read has the same choice each time, without keeping it
     return known
+
+
+def _keep(folder: RunFolder, known: Classifiers, *, learned: bool) -> None:
+    """Write the choice to the folder, and before it the classifiers if they were just learned."""
+    if learned:
+        with atomic_write(folder.classifier) as temporary:
+            temporary.write_bytes(_packed(known))
+    folder.write_json(
+        folder.chosen_classifier,
+        {
+            "version": _VERSION,
+            "encoder": weights_digest(folder),
+            "classifiers": _digest(folder.classifier),
+            "classifier": known.chosen.to_dict(),
+            "probe_gap": known.gap,
+        },
+    )
 
 
 def _packed(known: Classifiers) -> bytes:
