@@ -120,11 +120,12 @@ def test_a_failed_write_leaves_the_old_file(encoder, tmp_path, monkeypatch):
     save_weights(encoder, path)
     content = path.read_bytes()
 
-    def fail(state, unfinished):
-        unfinished.write_bytes(b"half")
+    def fail(unfinished, content):
+        with unfinished.open("wb") as file:
+            file.write(content[:4])
         raise OSError("disk full")
 
-    monkeypatch.setattr("safetensors.torch.save_file", fail)
+    monkeypatch.setattr("pathlib.Path.write_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         save_weights(nn.Linear(2, 2), path)
     assert path.read_bytes() == content

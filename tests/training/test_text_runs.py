@@ -153,7 +153,7 @@ def test_texts_without_labels_of_the_run(table, tmp_path, rows, capsys):
     assert EmbeddingTable.load(tmp_path / "other.npz").nodes.tolist() == [-1]
     if "horse" in rows:
         assert main(words) == 2
-        assert "or embed without labels: --unlabelled" in capsys.readouterr().err
+        assert "takes them without labels (--unlabelled)" in capsys.readouterr().err
 
 
 def test_images_are_nothing_to_a_text_encoder(table, tmp_path, image_folder):
