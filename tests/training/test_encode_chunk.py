@@ -62,7 +62,7 @@ def trained(recipe: Recipe, path: Path, *callbacks: Callback) -> tuple[dict[str,
 @pytest.mark.parametrize(
     ("objective", "settings"),
     [
-        ("hwc+lam", {"ema": 0.9, "ema_evaluate": "true"}),
+        ("hwc+lam", {"ema": 0.9, "ema_evaluate": "true", "optimizer__lr": 0.01}),
         ("maskcon", {"queue__size": 20}),
         ("ce", {"adapter": 8}),
         ("hwc", {"precision": "bf16", "optimizer__lr": 0.01}),
