@@ -129,13 +129,25 @@ def value_from_json(text: str) -> Any:
         ValueError: with the reason alone, in plain words.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_once)
+    except _Unfit as error:
+        raise ValueError(str(error)) from error
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno} is no JSON") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except ValueError as error:
         raise ValueError("it has a whole number of more than 4,000 digits") from error
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a name given twice, Python's parser keeps the last."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        seen: set[str] = set()
+        again = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _Unfit(f"it gives {again[:80]!r} twice within one object")
+    return values
 
 
 def read_json(path: str | Path, reader: Reader) -> dict[str, Any]:
@@ -188,17 +200,39 @@ def value_from_yaml(text: str) -> Any:
         raise ValueError("it has a number or a date that is none") from error
 
 
+class _Names:
+    """The names of one mapping, whose names and values come in turn. YAML's parser keeps the last of two."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+        self.name_is_next = True
+
+    def follow(self, name: str | None, line: int) -> None:
+        if self.name_is_next and name is not None and name != "<<":
+            if name in self.lines:
+                raise _Unfit(
+                    f"line {line} gives {name[:80]!r} a second time; line {self.lines[name]} has it, too"
+                )
+            self.lines[name] = line
+        self.name_is_next = not self.name_is_next
+
+
 def _check_events(events: Iterator[Any]) -> None:
-    """Count the values that a YAML text stands for, and how deeply they are nested."""
+    """Count the values that a YAML text stands for and how deeply they are nested; a name is given once."""
     import yaml
 
     sizes: dict[str, int | None] = {}  # of what has an anchor; None while it is not complete
     above: list[tuple[str | None, int]] = []  # the collections that are open, with the values before them
+    names: list[_Names | None] = []  # of each of them; a list has none
     count = 0
     for event in events:
         line = event.start_mark.line + 1
+        if names and names[-1] is not None and isinstance(event, yaml.NodeEvent):
+            name = event.value if isinstance(event, yaml.ScalarEvent) else None
+            names[-1].follow(name, line)
         if isinstance(event, yaml.CollectionStartEvent):
             above.append((event.anchor, count))
+            names.append(_Names() if isinstance(event, yaml.MappingStartEvent) else None)
             if len(above) > _DEEPEST:
                 raise _Unfit(f"line {line} is nested more than {_DEEPEST} levels deep")
             if event.anchor is not None:
@@ -206,6 +240,7 @@ def _check_events(events: Iterator[Any]) -> None:
             count += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = above.pop()
+            names.pop()
             if anchor is not None:
                 sizes[anchor] = count - before
         elif isinstance(event, yaml.AliasEvent):

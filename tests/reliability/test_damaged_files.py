@@ -15,6 +15,7 @@ from fuzzing import Case, Fuzzing
 from valid_files import make_valid_files
 
 from labeltree.cli.main import main
+from labeltree.safe_files import value_from_json, value_from_yaml
 
 CASES, IN_PROCESSES = 150, 3
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -103,6 +104,19 @@ HOSTILE = [
     ),
     ("recipe.yaml", "train --config {file} --quiet", "a: " + "[" * 9000, "line 1"),
     ("study.yaml", "study {file} --dry-run", "a: " + "{b: " * 9000, "line 1"),
+    (
+        "recipe.yaml",
+        "train --config {file} --quiet",
+        "data: a\nepochs: 1\ndata: b",
+        "line 3 gives 'data' a second time",
+    ),
+    (
+        "study.yaml",
+        "study {file} --dry-run",
+        "shared: {a: 1}\nevaluation: {b: 1, b: 2}",
+        "gives 'b' a second time",
+    ),
+    ("tree.json", "taxonomy check {file}", '{"a": {"b": {}}, "a": {}}', "two children named 'a'"),
     ("tree.json", "taxonomy check {file}", "[" * 100_000, "nested too deeply"),
     ("tree.json", "taxonomy check {file}", "[" + "1" * 5000 + "]", "more than 4,000 digits"),
     ("recipe.yaml", "train --config {file} --quiet", "", "it is empty"),
@@ -114,6 +128,14 @@ HOSTILE = [
         "methods is ['a']; it must be methods by name",
     ),
 ]
+
+
+def test_a_name_is_given_once() -> None:
+    with pytest.raises(ValueError, match="it gives 'a' twice within one object"):
+        value_from_json('{"b": {"a": 1, "c": {"a": 1}, "a": 2}}')
+    assert value_from_json('{"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]}')["b"] == [{"a": 1}, {"a": 2}]
+    assert value_from_yaml("a: &q {x: 1, y: 1}\nb: {<<: *q, x: 2}")["b"] == {"x": 2, "y": 1}
+    assert value_from_yaml("a: [{x: 1}, {x: 2}]")["a"] == [{"x": 1}, {"x": 2}]
 
 
 @pytest.mark.parametrize(("name", "words", "content", "what"), HOSTILE)

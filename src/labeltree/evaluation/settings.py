@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from labeltree.decisions.choice import CLASSIFIERS, ClassifierChoice
 from labeltree.metrics.partners import LeaveGroupOut, check_leave_group_out
@@ -106,7 +106,11 @@ class EvaluationSettings:
             if not fits(value, hints[entry.name]):
                 options = entry.name == "options"
                 like = "options by name, under a protocol each" if options else repr(entry.default)
-                raise ValueError(f"{entry.name} is {value!r}; it must be of the kind of {like}")
+                words = get_args(hints[entry.name]) if get_origin(hints[entry.name]) is Literal else ()
+                expected = (
+                    f"expected one of {', '.join(words)}" if words else f"it must be of the kind of {like}"
+                )
+                raise ValueError(f"{entry.name} is {value!r}; {expected}")
             for number in value if isinstance(value, tuple | list) else [value]:
                 if isinstance(number, int | float) and not abs(number) <= _MOST:
                     raise ValueError(f"{entry.name} is {value}; {_MOST:,} is the most")
