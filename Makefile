@@ -33,7 +33,7 @@ check: lint
 	$(BIN)/python -m pytest -m "not slow"
 
 # A process of tests for each processor, at most four: each needs about 2 GB.
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || echo 1); echo $$((n < 4 ? n : 4)))
+WORKERS ?= $(shell n=$$(OMP_NUM_THREADS= nproc 2>/dev/null || echo 1); echo $$((n < 4 ? n : 4)))
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
