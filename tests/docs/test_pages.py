@@ -5,8 +5,25 @@ from pathlib import Path
 
 import pytest
 
+from labeltree.data import registry as datasets
+from labeltree.evaluation import protocol as protocols
+from labeltree.models import registry as encoders
+from labeltree.training import registry as objectives
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.fixture(autouse=True)
+def _own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example registers is known to that example alone, not to the tests that come after it."""
+    for registry, name in (
+        (datasets, "_entries"),
+        (encoders, "_ENTRIES"),
+        (objectives, "_entries"),
+        (protocols, "_entries"),
+    ):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
 def examples(page: Path) -> str:
@@ -15,7 +32,16 @@ def examples(page: Path) -> str:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_examples_run(page: Path) -> None:
-    exec(compile(examples(page), str(page), "exec"), {})
+    exec(compile(examples(page), str(page), "exec"), {"__name__": page.stem})
+
+
+def test_examples_leave_nothing_registered() -> None:
+    """Whatever ran before in this process, an example's data set and encoder are not among ours."""
+    assert not {"fruit", "my-encoder", "family"} & {
+        *datasets.list_datasets(),
+        *encoders.registered_encoders(),
+        *(entry.name for entry in objectives.list_objectives()),
+    }
 
 
 def test_links_lead_somewhere() -> None:
