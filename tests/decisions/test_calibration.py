@@ -13,7 +13,10 @@ from labeltree.decisions import (
     calibration_by_depth,
     expected_calibration_error,
     fit_calibrator,
+    fit_rule,
 )
+from labeltree.decisions.calibration_check import check_calibration
+from labeltree.decisions.shown import calibration_text
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
@@ -217,3 +220,60 @@ def test_a_classifier_that_knows_is_calibrated_at_every_depth() -> None:
         assert here.error < 0.02
     worse = torch.softmax(3 * p.log(), 1)
     assert calibration_by_depth(classes.node_probabilities(worse), labels, tree)[-1].error > 0.1
+
+
+def one_branch(extra: bool) -> ClassNodes:
+    """Classes below one node of depth 1, which is the only one there is, or one of two."""
+    paths = [("life", "cat", "tabby"), ("life", "cat", "manx"), ("life", "dog", "pug")]
+    tree = Taxonomy.from_paths([*paths, ("stone", "flint", "grey")] if extra else paths)
+    return ClassNodes(tree.encode(["tabby", "manx", "pug"]), tree)
+
+
+@pytest.mark.parametrize("extra", [False, True])
+def test_nothing_is_defined_where_all_classes_share_one_node(extra: bool) -> None:
+    classes = one_branch(extra)
+    scores, labels = too_sure(classes, 2.0, 300)
+    of_nodes = classes.node_probabilities(torch.softmax(scores, 1))
+    assert isinstance(classes.taxonomy, Taxonomy)
+    first, second, third = calibration_by_depth(of_nodes, labels, classes.taxonomy, classes=classes.nodes)
+    numbers = [first.accuracy, first.confidence, first.error, first.brier, first.nll, first.curve.error]
+    assert all(math.isnan(number) for number in numbers)
+    assert first.samples == 300
+    assert len(first.curve.count) == 0
+    assert 0 < second.error < 1
+    assert 0 < third.error < 1
+    check = check_calibration(scores, labels, classes, "temperature")
+    assert math.isnan(check.before[0].error)
+    assert check.errors[0] == pytest.approx((check.before[1].error + check.before[2].error) / 2)
+    if not extra:  # then the tree says it, also to whoever does not name the classes
+        assert math.isnan(calibration_by_depth(of_nodes, labels, classes.taxonomy)[0].error)
+
+
+def test_a_calibration_shows_why_a_depth_has_no_number() -> None:
+    classes = one_branch(True)
+    scores, labels = too_sure(classes, 2.0, 300)
+    rule = fit_rule(scores, labels, classes)
+    depths = rule.check.after if rule.check is not None else []
+    columns = {key: [getattr(here, key) for here in depths] for key in ("accuracy", "error")}
+    text = calibration_text(
+        rule,
+        {
+            "classifier_choice": {"sentence": ""},
+            "calibration_check": {"sentence": ""},
+            "calibrated_on": "val",
+            "calibration_by_depth": {"before": columns, "after": columns},
+        },
+    )
+    row = next(line for line in text.splitlines() if line.startswith("1 "))
+    assert row.split() == ["1", "–", "–", "–"]
+    assert "All classes lie at or below 'life'" in text
+    assert "at depth 1 are not defined, for nothing can be wrong there" in text
+
+
+def test_one_class_is_calibrated_by_nothing() -> None:
+    tree = one_branch(True).taxonomy
+    only = ClassNodes(tree.leaves[:1], tree)
+    check = check_calibration(torch.randn(60, 1), only.nodes.repeat(60), only, "temperature")
+    assert not check.applied
+    assert "all samples are of one class or group" in check.sentence
+    assert "fewer than" not in check.sentence

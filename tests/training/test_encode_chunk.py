@@ -14,6 +14,7 @@ from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
+from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
@@ -36,7 +37,7 @@ class Plain(Encoder):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         Plain.most = max(Plain.most, len(images))
-        features: torch.Tensor = self.body(images.to(self.body[0].weight.dtype))
+        features: torch.Tensor = self.body(images.to(next(self.parameters()).dtype))
         return features
 
 
@@ -67,9 +68,9 @@ class InFloat64(Callback):
     """Trains in float64: a wrong gradient then differs by far more than rounding does on any processor."""
 
     def on_fit_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        assert isinstance(module, RepresentationModule)
         module.double()
-        # Validation gives the head features in float32.
-        if module.objective.head is not None:
+        if module.objective.head is not None:  # validation gives it features in float32
             module.objective.head.register_forward_pre_hook(lambda _, given: tuple(x.double() for x in given))
 
 

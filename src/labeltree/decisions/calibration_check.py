@@ -61,6 +61,10 @@ class CalibrationCheck:
         if self.asked == "none":
             return "Probabilities are those of the classifier as they are: no calibration was asked for."
         what = f"calibration by {_WORDS[self.asked]}"
+        if not self.before and self.samples >= LEAST_SAMPLES:
+            return (
+                f"The {what} is not applied: it cannot be tried where all samples are of one class or group."
+            )
         if not self.before:
             return (
                 f"The {what} is not applied: {self.samples} labelled samples fall to it, and fewer than "
@@ -112,7 +116,7 @@ def check_calibration(
     codes = group_codes(groups, len(labels))
     folds = min(_FOLDS, len(torch.unique(codes[decides])))
     count = int(decides.sum())
-    if kind == "none" or count < LEAST_SAMPLES or folds < 2:
+    if kind == "none" or count < LEAST_SAMPLES or folds < 2 or len(classes) < 2:
         return CalibrationCheck(kind, False, count)
     place = torch.empty(int(codes.max()) + 1, dtype=torch.int64)
     place[torch.randperm(len(place), generator=torch.Generator().manual_seed(seed))] = (
@@ -134,7 +138,9 @@ def check_calibration(
 
 def _calibration(p: Tensor, labels: Tensor, classes: ClassNodes, bins: int) -> list[DepthCalibration]:
     if isinstance(classes.taxonomy, Taxonomy):
-        return calibration_by_depth(classes.node_probabilities(p), labels, classes.taxonomy, bins)
+        return calibration_by_depth(
+            classes.node_probabilities(p), labels, classes.taxonomy, bins, classes=classes.nodes
+        )
     column = classes.place[labels]
     p, column = p[column >= 0], column[column >= 0]
     confidence, answer = p.max(1)

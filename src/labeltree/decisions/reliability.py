@@ -9,6 +9,7 @@ from torch import Tensor
 
 from labeltree.metrics.checks import check_nodes, check_positive, check_same_length, check_tree
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["DepthCalibration", "Reliability", "calibration_by_depth", "expected_calibration_error"]
 
@@ -36,7 +37,10 @@ class Reliability:
 
 @dataclass(frozen=True)
 class DepthCalibration:
-    """Calibration at one depth, of samples whose label decides it; NaN where there is none.
+    """Calibration at one depth, of samples whose label decides it.
+
+    All but the number of samples is NaN, and the curve empty, where there is none of them, and where all
+    classes share one node: its probability is 1, and nothing can be wrong.
 
     Attributes:
         samples: how many.
@@ -91,7 +95,12 @@ def expected_calibration_error(confidence: Tensor, correct: Tensor, bins: int = 
 
 
 def calibration_by_depth(
-    node_probabilities: Tensor, labels: Tensor, taxonomy: AnyTaxonomy, bins: int = 15
+    node_probabilities: Tensor,
+    labels: Tensor,
+    taxonomy: AnyTaxonomy,
+    bins: int = 15,
+    *,
+    classes: Tensor | None = None,
 ) -> list[DepthCalibration]:
     """Calibration at depth 1 … L.
 
@@ -103,9 +112,10 @@ def calibration_by_depth(
         labels: (n,) nodes, -1 where missing.
         taxonomy: a tree.
         bins: of the reliability curves.
+        classes: (C,) the nodes that were told apart; None: all leaves.
 
     Raises:
-        ValueError: for wrong shapes, or labels outside the taxonomy.
+        ValueError: for wrong shapes, or labels or classes outside the taxonomy.
         TaxonomyError: for a DAG.
     """
     tree = check_tree("calibration by depth", taxonomy)
@@ -116,22 +126,30 @@ def calibration_by_depth(
             f"node_probabilities has shape {tuple(node_probabilities.shape)}; expected "
             f"(n, {tree.num_nodes}), a column a node"
         )
+    told_apart = tree.leaves if classes is None else classes
+    check_nodes("classes", told_apart, tree)
+    shared = shared_depth(told_apart, tree)
     found = []
-    for paths in tree.paths.unbind(1):
+    for depth, paths in enumerate(tree.paths.unbind(1), start=1):
         truth = torch.where(labels >= 0, paths[labels.clamp(min=0)], -1)
         decided = truth >= 0
         nodes = torch.unique(paths[paths >= 0])
+        if depth <= shared or not bool(decided.any()):
+            found.append(_undefined(int(decided.sum())))
+            continue
         p, truth = node_probabilities[decided][:, nodes].double(), truth[decided]
         found.append(_at_depth(p, torch.searchsorted(nodes, truth), bins))
     return found
 
 
+def _undefined(samples: int) -> DepthCalibration:
+    none, nothing = float("nan"), torch.zeros(0)
+    curve = expected_calibration_error(nothing, nothing.bool())
+    return DepthCalibration(samples, none, none, none, none, none, curve)
+
+
 def _at_depth(p: Tensor, truth: Tensor, bins: int) -> DepthCalibration:
     """Calibration of probabilities (m, U) of the nodes of a depth, with the truth's column (m,)."""
-    if not len(p):
-        none = float("nan")
-        curve = expected_calibration_error(truth.double(), truth.bool(), bins)
-        return DepthCalibration(0, none, none, none, none, none, curve)
     confidence, answer = p.max(1)
     correct = answer == truth
     of_truth = p.gather(1, truth[:, None])[:, 0]

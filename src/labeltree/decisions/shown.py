@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -13,7 +14,8 @@ from torch import Tensor
 from labeltree.decisions.answers import Answers, holds_truth
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
-from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
+from labeltree.taxonomy.shared_depths import shared_note
 
 __all__ = ["Format", "answer_rows", "calibration_text", "show_rows", "skipped_row"]
 
@@ -100,7 +102,12 @@ def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
     before, after = (record["calibration_by_depth"][name] for name in ("before", "after"))
     lines += ["", f"{'depth':<8}{'accuracy':>10}{'error of p before':>20}{'after':>10}"]
     for depth, values in enumerate(zip(after["accuracy"], before["error"], after["error"], strict=True), 1):
-        lines.append(f"{depth:<8}{values[0]:>10.4f}{values[1]:>20.4f}{values[2]:>10.4f}")
+        cells = ["–" if math.isnan(value) else f"{value:.4f}" for value in values]
+        lines.append(f"{depth:<8}{cells[0]:>10}{cells[1]:>20}{cells[2]:>10}")
+    if isinstance(rule.classes.taxonomy, Taxonomy):
+        lines += shared_note(
+            rule.classes.nodes, rule.classes.taxonomy, what="accuracy and the error of probabilities"
+        )
     lines += ["", "a node is answered if its probability exceeds"]
     for coverage in (0.8, 0.9, 0.95, 0.99):
         promise = Promise(coverage)

@@ -16,7 +16,6 @@ from labeltree.evaluation.ground import Ground
 from labeltree.evaluation.places import Place
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.retrieval import without_numbers
-from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import (
@@ -25,6 +24,7 @@ from labeltree.metrics.functional import (
     retrieval_metrics,
 )
 from labeltree.metrics.ranking import Progress
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["judge_answers", "judge_retrieval"]
 

@@ -7,8 +7,8 @@ import math
 from torch import Tensor
 
 from labeltree.evaluation.ground import Ground
-from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.metrics.functional import accuracy_by_depth, hierarchical_f1, mistake_severity, tree_accuracy
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["classification_scores"]
 

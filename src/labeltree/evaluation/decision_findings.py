@@ -24,9 +24,9 @@ from labeltree.decisions.summary import answer_scores
 from labeltree.errors import DataError
 from labeltree.evaluation.evidence import Evidence
 from labeltree.evaluation.places import Place
-from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.subtrees import by_subtree
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["DecisionFindings"]
 
@@ -156,17 +156,16 @@ class DecisionFindings:
     def add_calibration(self, scores: Tensor, truth: Tensor, bins: int) -> None:
         """Whether probabilities mean what they say at each depth, before and after calibration."""
         before = torch.softmax(scores.double(), 1)
-        shared = self._shared
-        nothing = [math.nan] * shared
+        classes, shared = self.rule.classes, self._shared
         for name, p in (("before", before), ("after", self.rule.probabilities(scores))):
-            depths = calibration_by_depth(self.rule.classes.node_probabilities(p), truth, self.tree, bins)
+            depths = calibration_by_depth(
+                classes.node_probabilities(p), truth, self.tree, bins, classes=classes.nodes
+            )
             for key, attribute in (("ece", "error"), ("brier", "brier"), ("nll", "nll")):
-                self.by_depth[f"{key}_{name}"] = nothing + [
-                    float(getattr(here, attribute)) for here in depths[shared:]
-                ]
+                self.by_depth[f"{key}_{name}"] = [float(getattr(here, attribute)) for here in depths]
             if name == "after":
-                self.by_depth["accuracy"] = nothing + [here.accuracy for here in depths[shared:]]
-                self.by_depth["confidence"] = nothing + [here.confidence for here in depths[shared:]]
+                self.by_depth["accuracy"] = [here.accuracy for here in depths]
+                self.by_depth["confidence"] = [here.confidence for here in depths]
             for level, here in enumerate(depths[shared:], start=shared + 1):
                 self.curves[f"reliability_{name}_depth_{level}"] = here.curve.accuracy.tolist()
                 self.axes[f"reliability_{name}_depth_{level}"] = here.curve.confidence.tolist()

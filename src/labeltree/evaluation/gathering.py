@@ -18,9 +18,9 @@ from labeltree.evaluation.prototypes import PrototypeResult
 from labeltree.evaluation.retrieval import RetrievalResult
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.metrics.functional import hierarchical_f1, mistake_severity, tree_accuracy
 from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["CLASSIFIERS", "gather_outcomes", "sample_scores"]
 

@@ -20,11 +20,11 @@ from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.search_plan import SearchPlan, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.shared_depths import shared_depth
 from labeltree.evaluation.statistics import Resampling
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["Inputs", "Second"]
 

@@ -13,10 +13,10 @@ from labeltree.errors import DataError
 from labeltree.evaluation.portions import half_split, thin_out
 from labeltree.evaluation.search_plan import FEW, SearchPlan, few_note, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.shared_depths import shared_depth, shared_note
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.shared_depths import shared_depth, shared_note
 
 __all__ = [
     "Samples",

@@ -216,7 +216,7 @@ def _before_and_after(
             depths = check.before if name == "before" else check.after
         else:
             p = rule.classes.node_probabilities(rule.probabilities(scores))
-            depths = calibration_by_depth(p, labels, rule.classes.taxonomy)
+            depths = calibration_by_depth(p, labels, rule.classes.taxonomy, classes=rule.classes.nodes)
         found[name] = {
             key: [float(getattr(here, key)) for here in depths]
             for key in ("accuracy", "confidence", "error", "brier", "nll")

@@ -121,34 +121,31 @@ def run_classifiers(
     with folder.locked():
         if known is None:
             table = run_tables(path, ["trained"])[1]["trained"] if table is None else table
-            known = _learn(trainee, table, asked or trainee.module.recipe.classifier, own)
-            learned = True
+            found = _learn(trainee, table, asked or trainee.module.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             accuracies, samples = known.chosen.accuracies, known.chosen.samples
-            known = replace(known, chosen=pick(offered, accuracies, samples, asked or "auto"))
-            learned = False
+            found = replace(known, chosen=pick(offered, accuracies, samples, asked or "auto"))
         try:
-            _keep(folder, known, learned=learned)
+            if known is None:  # before the choice, which says by its digest which classifiers it is of
+                with atomic_write(folder.classifier) as temporary:
+                    temporary.write_bytes(_packed(found))
+            _keep_choice(folder, found)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise  # a run that may only be read has the same choice each time, without keeping it
-    return known
+    return found
 
 
-def _keep(folder: RunFolder, known: Classifiers, *, learned: bool) -> None:
-    """Write the choice to the folder, and before it the classifiers if they were just learned."""
-    if learned:
-        with atomic_write(folder.classifier) as temporary:
-            temporary.write_bytes(_packed(known))
+def _keep_choice(folder: RunFolder, found: Classifiers) -> None:
     folder.write_json(
         folder.chosen_classifier,
         {
             "version": _VERSION,
             "encoder": weights_digest(folder),
             "classifiers": _digest(folder.classifier),
-            "classifier": known.chosen.to_dict(),
-            "probe_gap": known.gap,
+            "classifier": found.chosen.to_dict(),
+            "probe_gap": found.gap,
         },
     )
 

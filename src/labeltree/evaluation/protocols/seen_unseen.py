@@ -19,10 +19,10 @@ from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.retrieval import titled
 from labeltree.evaluation.search_plan import SearchPlan
-from labeltree.evaluation.shared_depths import shared_depth, shared_note
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.shared_depths import shared_depth, shared_note
 
 __all__ = ["SeenUnseenOptions", "seen_unseen"]
 

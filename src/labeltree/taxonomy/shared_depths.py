@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["shared_depth", "shared_note"]
 
@@ -28,7 +28,9 @@ def shared_depth(classes: Tensor, tree: Taxonomy) -> int:
     return int(same.long().cumprod(0).sum())
 
 
-def shared_note(classes: Tensor, tree: Taxonomy, whose: str = "") -> list[str]:
+def shared_note(
+    classes: Tensor, tree: Taxonomy, whose: str = "", what: str = "accuracy and recall"
+) -> list[str]:
     """A sentence on the depths that these classes share; none where they share the root alone."""
     shared = shared_depth(classes, tree)
     if not shared:
@@ -36,6 +38,6 @@ def shared_note(classes: Tensor, tree: Taxonomy, whose: str = "") -> list[str]:
     node = tree.path_name(int(tree.paths[classes[0], shared - 1]))
     where = "depth 1" if shared == 1 else f"depths 1 to {shared}"
     return [
-        f"All {whose}classes lie at or below '{node}': accuracy and recall at {where} are not defined, for "
+        f"All {whose}classes lie at or below '{node}': {what} at {where} are not defined, for "
         "nothing can be wrong there."
     ]
