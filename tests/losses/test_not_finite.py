@@ -94,6 +94,7 @@ BY_LENGTH: dict[str, Callable[[], Loss]] = {
     "lam in the ball": lambda: pairwise(LevelAwareMarginLoss(TREE, D, geometry=PoincareBall())),
     "guided": lambda: pairwise_two(seeded(GuidedPrototypeLoss, TREE, D)),
     "guided in the ball": lambda: pairwise_two(seeded(GuidedPrototypeLoss, TREE, D, geometry="poincare")),
+    "guided, squared": lambda: pairwise_two(seeded(GuidedPrototypeLoss, TREE, D, squared=True)),
     "ce": lambda: pairwise_two(CrossEntropyLoss(TREE)),
     "ce, smooth": lambda: pairwise_two(CrossEntropyLoss(TREE, label_smoothing=0.1)),
     "hxe": lambda: pairwise_two(HXELoss(TREE)),
@@ -102,7 +103,9 @@ BY_LENGTH: dict[str, Callable[[], Loss]] = {
 OTHERS: dict[str, Callable[[], Loss]] = {
     "centre": lambda: lambda z: CenterLoss(TREE, D)(z, Z, NODES),
     "embedding classifier": lambda: pairwise_two(seeded(EmbeddingClassifierLoss, TREE, D)),
+    "embedding classifier, normalised": lambda: pairwise_two(normalised(EmbeddingClassifierLoss)),
     "label embedding": lambda: pairwise_two(seeded(LabelEmbeddingLoss, TREE, D)),
+    "label embedding, normalised": lambda: pairwise_two(normalised(LabelEmbeddingLoss)),
     "coins": lambda: queued_classes(CoInsLoss(TREE)),
 }
 
@@ -127,6 +130,11 @@ def _each(request: pytest.FixtureRequest):
     name, tile = request.param
     with implementation(name, tile=tile):
         yield
+
+
+def normalised(make: type[torch.nn.Module]) -> torch.nn.Module:
+    """With ReLU and batch normalisation before its linear layers."""
+    return seeded(make, TREE, D, head="reference")
 
 
 def with_gradient(loss: Loss, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,3 +236,40 @@ def test_metrics_of_huge_embeddings() -> None:
     for name, value in usual.items():
         torch.testing.assert_close(huge[name], value, equal_nan=True, rtol=0, atol=1e-9)
     assert functional.pair_violations(HUGE * Z, NODES, TREE) == functional.pair_violations(Z, NODES, TREE)
+
+
+@pytest.mark.parametrize("make", [EmbeddingClassifierLoss, LabelEmbeddingLoss])
+def test_batch_normalisation_of_huge_embeddings(make: type[torch.nn.Module]) -> None:
+    """It divides by what is as huge: the loss is that in double precision, and 2⁻¹⁰⁰ of its gradient."""
+    for factor in (torch.tensor(HUGE), torch.where(torch.arange(N) % 3 == 0, HUGE, 1.0)[:, None]):
+        found, gradient = with_gradient(pairwise_two(normalised(make)), factor * Z)
+        expected, wide = with_gradient(pairwise_two(normalised(make).double()), factor * Z.double())
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(HUGE * gradient.double(), HUGE * wide, rtol=1e-3, atol=1e-5)
+        assert gradient.abs().sum() > 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, HUGE])
+def test_running_statistics_never_take_in_what_is_not_finite(bad: float) -> None:
+    """The square of 1e30 is beyond float32, and no variance to normalise later batches by."""
+    loss = normalised(EmbeddingClassifierLoss)
+    loss(Z, NODES)
+    before = {name: value.clone() for name, value in loss.head.norm.named_buffers()}
+    poisoned = Z.clone()
+    poisoned[:, 0] *= bad
+    poisoned[0, 0] = abs(bad)
+    loss(poisoned, NODES)
+    after = dict(loss.head.norm.named_buffers())
+    for name in ("running_mean", "running_var"):
+        assert after[name].isfinite().all()
+        assert after[name][0] == before[name][0]
+        assert (after[name][1:] != before[name][1:]).all()
+    assert loss.eval()(Z, NODES).isfinite()
+    assert int(after["num_batches_tracked"]) == 2
+
+
+def test_the_nearest_prototype_of_huge_embeddings() -> None:
+    loss = seeded(GuidedPrototypeLoss, TREE, D, squared=True)
+    expected = loss.double().predict(HUGE * Z.double())
+    assert torch.equal(loss.float().predict(HUGE * Z), expected)
+    assert len(torch.unique(expected)) > 2

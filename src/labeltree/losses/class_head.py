@@ -12,6 +12,8 @@ __all__ = ["ClassHead", "HeadForm"]
 
 HeadForm = Literal["linear", "reference"]
 
+_LARGEST = 2.0**40  # the square of what is far larger is beyond float32
+
 
 class ClassHead(nn.Module):
     """Nothing, or ReLU and batch normalisation, as the published code of Barz & Denzler 2019 has it.
@@ -19,7 +21,8 @@ class ClassHead(nn.Module):
     Args:
         width: of the vectors.
         form: `"linear"`: vectors pass as they are. `"reference"`: ReLU, then batch normalisation; a batch of
-            fewer than two rows has no statistics of its own and is normalised by the running ones.
+            fewer than two rows has no statistics of its own and is normalised by the running ones. These take
+            in nothing that is not finite.
     """
 
     def __init__(self, width: int, form: HeadForm = "linear") -> None:
@@ -51,9 +54,11 @@ class ClassHead(nn.Module):
         if self.norm is None:
             return vectors
         vectors = vectors.relu()
-        if len(vectors) > 1 or not self.norm.training:
+        if not self.norm.training:
             normalised: Tensor = self.norm(vectors)
             return normalised
+        if len(vectors) > 1:
+            return _normalise(self.norm, vectors)
         return functional.batch_norm(
             vectors,
             self.norm.running_mean,
@@ -62,3 +67,24 @@ class ClassHead(nn.Module):
             self.norm.bias,
             eps=self.norm.eps,
         )
+
+
+def _normalise(norm: nn.BatchNorm1d, vectors: Tensor) -> Tensor:
+    """Call `norm` in training, with columns that are too large for their squares divided by a power of 2."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    with torch.no_grad():
+        largest = vectors.abs().amax(0)
+        scale = torch.where(largest > _LARGEST, torch.exp2((largest / _LARGEST).log2().ceil()), 1.0)
+        mean, variance = norm.running_mean / scale, norm.running_var / scale / scale
+    normalised = functional.batch_norm(
+        vectors / scale, mean, variance, norm.weight, norm.bias, True, norm.momentum or 0.0, norm.eps
+    )
+    with torch.no_grad():
+        mean, variance = mean * scale, variance * scale * scale
+        finite = mean.isfinite() & variance.isfinite()
+        norm.running_mean.copy_(torch.where(finite, mean, norm.running_mean))
+        norm.running_var.copy_(torch.where(finite, variance, norm.running_var))
+        norm.num_batches_tracked += 1
+    return normalised

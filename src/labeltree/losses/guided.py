@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from labeltree.geometry import Geometry, as_geometry
-from labeltree.geometry.precision import answer_dtype
+from labeltree.geometry import Euclidean, Geometry, as_geometry
+from labeltree.geometry.precision import answer_dtype, widen
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -120,9 +120,15 @@ class GuidedPrototypeLoss(ClassifierLoss):
         self.register_buffer("tree", tree.to(torch.int32), persistent=False)
 
     def logits(self, embeddings: Tensor) -> Tensor:
-        """−distance, or −distance², to the prototype of each class, `(n, C)`."""
+        """−distance, or −distance², to the prototype of each class, `(n, C)`.
+
+        In Euclidean space, −distance² is given less the term |f|² that all classes have in common. It takes
+        part in no probability, and of a long vector it would leave nothing of the others.
+        """
         self._check_embeddings(embeddings)
         dtype = answer_dtype(embeddings, self.prototypes)
+        if self.squared and isinstance(self.geometry, Euclidean):
+            return _relative_squares(embeddings, self._points()).to(dtype)
         distances = self.geometry.pairwise_distance(embeddings.to(dtype), self._points())
         return -distances.square() if self.squared else -distances
 
@@ -159,6 +165,13 @@ class GuidedPrototypeLoss(ClassifierLoss):
                 f"embeddings must be a floating-point tensor of shape (n, {dim}), as dim={dim}; "
                 f"got {str(embeddings.dtype).removeprefix('torch.')} of shape {tuple(embeddings.shape)}"
             )
+
+
+def _relative_squares(x: Tensor, y: Tensor) -> Tensor:
+    """|x|² − |x − y|² = 2x·y − |y|² of all pairs, `(n, m)`."""
+    with torch.autocast(x.device.type, enabled=False):
+        x, y = widen(x), widen(y)
+        return 2 * x @ y.T - y.square().sum(1)
 
 
 def _tree_distances(taxonomy: Taxonomy, classes: Tensor, metric: TreeMetric) -> tuple[Tensor, int]:
