@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
-from labeltree.evaluation import Comparison, evaluate, save_outcomes
+from labeltree.decisions.choice import ClassifierChoice
+from labeltree.evaluation import Comparison, EvaluationSettings, evaluate, save_outcomes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -80,6 +81,83 @@ def test_evaluated_folders_are_compared_as_they_are(folder: Path) -> None:
     found = result.metric("top1").estimates["plain"]
     assert found.value == pytest.approx(scores["scores"]["embeddings"]["top1"], rel=1e-12)
     assert list(result.metric("top1").differences) == ["plain"]
+
+
+def _evaluated(folder: Path, out: Path, **classifiers: ClassifierChoice) -> None:
+    """Run folders in `out`, each answering with the classifier that is named."""
+    tree = Taxonomy.from_file(folder / "tree.json")
+    for name, classifier in classifiers.items():
+        settings = EvaluationSettings(resamples=0, classifier=classifier)
+        done = evaluate(EmbeddingTable.load(folder / f"{name}.npz", tree), tree, name=name, settings=settings)
+        run = RunFolder(out / name)
+        save_outcomes(run.outcomes, done.outcomes)
+        run.write_json(run.metrics, done.to_dict())
+
+
+def test_each_run_is_compared_by_the_classifier_that_it_answers_with(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _evaluated(folder, tmp_path, plain="prototypes", good="probe")
+    assert _call(tmp_path / "plain", tmp_path / "good", "--out", tmp_path / "out") == 0
+    result = Comparison.from_dict(json.loads((tmp_path / "out" / "comparison.json").read_text()))
+    assert result.classifiers == {"plain": ["prototypes"], "good": ["probe"]}
+    entry = result.metric("answer_top1")
+    assert result.metrics[0] is entry
+    for name, prefix in (("plain", "prototype_"), ("good", "")):
+        for metric in ("top1", "hierarchical_f1", "mistake_severity"):
+            ours = result.metric(f"answer_{metric}", "answers").estimates[name].value
+            scores = json.loads((tmp_path / name / "metrics.json").read_text())["methods"][name]["scores"]
+            assert ours == pytest.approx(scores["embeddings"][f"{prefix}{metric}"], rel=1e-12)
+    part = entry.differences["good"]
+    assert part.value == pytest.approx(entry.estimates["good"].value - entry.estimates["plain"].value)
+    assert part.test == "sign flips"
+    assert part.p <= part.corrected <= 0.05
+    assert part.mcnemar < 0.05
+    said = capsys.readouterr().out
+    assert "'plain' the nearest class mean of the embeddings; 'good' a linear probe on the features" in said
+    assert any(line.startswith("| answers top1") for line in said.splitlines())
+    assert any(
+        e.metric == "answer_top1" and e.kind == "subtree" and "good" in e.differences for e in result.strata
+    )
+    page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
+    assert "by the classifier that each answers with" in page
+    assert "the nearest class mean of the embeddings" in page
+
+
+def test_answers_of_one_kind_are_tested_once(folder: Path, tmp_path: Path) -> None:
+    _evaluated(folder, tmp_path, plain="probe", good="probe")
+    assert _call(tmp_path / "plain", tmp_path / "good", "--out", tmp_path / "out") == 0
+    result = Comparison.from_dict(json.loads((tmp_path / "out" / "comparison.json").read_text()))
+    ours, probe = result.metric("answer_top1"), result.metric("top1")
+    assert ours.differences["good"] == probe.differences["good"]
+    without = tmp_path / "without"
+    for name in ("plain", "good"):
+        (tmp_path / name / "metrics.json").unlink()
+    assert _call(tmp_path / "plain", tmp_path / "good", "--out", without) == 0
+    plain = Comparison.from_dict(json.loads((without / "comparison.json").read_text()))
+    assert result.tests == plain.tests  # the same tests, whether or not they are shown as answers as well
+    assert plain.classifiers == {"plain": [""], "good": [""]}
+    assert not [entry for entry in plain.metrics if entry.role == "answers"]
+    assert not [note for note in plain.notes if "answers" in note]
+
+
+def test_seeds_that_answer_differently_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    kinds: dict[str, ClassifierChoice] = {
+        "plain": "probe",
+        "good": "probe",
+        "good-2": "prototypes",
+        "good-3": "prototypes",
+    }
+    _evaluated(folder, tmp_path, **kinds)
+    runs = ",".join(str(tmp_path / name) for name in ("good", "good-2", "good-3"))
+    assert _call(tmp_path / "plain", "--name", f"ours={runs}", "--out", tmp_path / "out") == 0
+    result = Comparison.from_dict(json.loads((tmp_path / "out" / "comparison.json").read_text()))
+    assert result.classifiers["ours"] == ["probe", "prototypes", "prototypes"]
+    assert result.metric("answer_top1").differences["ours"].test == "runs and samples"
+    said = " ".join(result.notes)
+    assert (
+        "a linear probe on the features (1 run) and the nearest class mean of the embeddings (2 runs)" in said
+    )
 
 
 @pytest.mark.parametrize("damage", ["missing", "of another version", "no JSON"])

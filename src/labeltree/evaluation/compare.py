@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from labeltree.decisions.classifier import ClassifierKind
 from labeltree.evaluation.common_samples import common_samples
 from labeltree.evaluation.comparison import (
     Comparison,
@@ -13,6 +14,7 @@ from labeltree.evaluation.comparison import (
     StratumComparison,
 )
 from labeltree.evaluation.comparison_notes import comparison_notes
+from labeltree.evaluation.gathering import CLASSIFIERS
 from labeltree.evaluation.measuring import Measuring
 from labeltree.evaluation.outcomes import Key, Outcomes, larger_is_better, of_retrieval
 from labeltree.evaluation.same_metrics import same_metrics
@@ -21,7 +23,8 @@ from labeltree.evaluation.strata import strata
 
 __all__ = ["compare"]
 
-_BY_STRATUM = ("top1", "recall_at_1", "own_top1")
+_BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
+_OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
 
 Compared = TypeVar("Compared", MetricComparison, StratumComparison)
 
@@ -30,6 +33,7 @@ def compare(
     methods: Mapping[str, Outcomes | Sequence[Outcomes]],
     *,
     run_names: Mapping[str, Sequence[str]] | None = None,
+    classifiers: Mapping[str, Sequence[ClassifierKind | None]] | None = None,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     strata_metrics: Sequence[str] = _BY_STRATUM,
@@ -47,9 +51,14 @@ def compare(
     all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
     metrics that are the same on these samples (`same_metrics`) count once.
 
+    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
+    that each run answers with, which need not be the same in all runs: they compare runs as they are used.
+
     Args:
         methods: method → the outcomes of its run, or of each of its runs (seeds).
         run_names: method → what its runs are called; default ``1`` … .
+        classifiers: method → the classifier that each of its runs answers with, None where that is not known;
+            None: answers are not compared.
         baseline: that the others are compared with; default the first.
         metrics: names, all roles; fewer need less correction. None = all.
         strata_metrics: that are compared on subtrees, depths and class frequencies as well.
@@ -84,6 +93,13 @@ def compare(
     if baseline not in listed:
         raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
     common, left_out = common_samples(listed)
+    answered = {
+        name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
+    }
+    common = {
+        name: [_with_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
+        for name, runs in common.items()
+    }
     first = common[baseline][0]
     keys, apart = _searched_alike(common, _keys(common, metrics))
     same = same_metrics(common, keys)
@@ -94,7 +110,8 @@ def compare(
             keys, how.measure(common, keys), strict=True
         )
     ]
-    chosen = [key for key in keys if key[1] in strata_metrics and key not in first.whole]
+    found_first = {same[key]: key for key in reversed(keys) if key[1] in strata_metrics}
+    chosen = [key for key in keys if key in found_first.values() and key not in first.whole]
     parts = [
         StratumComparison(
             stratum.kind, stratum.name, stratum.node, role, metric, larger_is_better(metric), *found
@@ -115,6 +132,7 @@ def compare(
         methods=names,
         baseline=baseline,
         samples=len(first),
+        classifiers={name: [kind or "" for kind in kinds] for name, kinds in answered.items()},
         groups=len(first) if units is None else int(number_groups(units).max()) + 1,
         grouped=units is not None,
         left_out=left_out,
@@ -124,6 +142,24 @@ def compare(
         strata=_corrected(parts, same),
     )
     return replace(result, notes=comparison_notes(result) + apart)
+
+
+def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
+    """The outcomes with those of the classifier that the run answers with once more, first, as answers."""
+    if classifier is None:
+        return run
+    prefix = CLASSIFIERS[classifier]
+    answers: dict[Key, Key] = {}
+    for key in run.values:
+        metric = key[1].removeprefix(prefix)
+        of_answers = metric in _OF_ANSWERS or metric.startswith("accuracy_at_depth_")
+        if of_answers and key[1].startswith(prefix):
+            answers["answers", f"answer_{metric}"] = key
+    return replace(
+        run,
+        values={new: run.values[old] for new, old in answers.items()} | run.values,
+        weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
+    )
 
 
 def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:

@@ -80,6 +80,10 @@ def compare_paths(
     result = compare(
         {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
         run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
+        classifiers={
+            name: [None if found is None else found.main.classifier.name for _, found in runs]
+            for name, runs in read.items()
+        },
         baseline=baseline,
         metrics=metrics,
         confidence=confidence,

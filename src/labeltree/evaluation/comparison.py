@@ -126,6 +126,8 @@ class Comparison:
         metrics: one entry a metric.
         strata: metrics on parts of the samples.
         notes: sentences for people on what was compared, and on what the tests assume.
+        classifiers: method → the classifier that each of its runs answers with, ``own``, ``probe`` or
+            ``prototypes``; empty text where it is not known.
     """
 
     methods: dict[str, list[str]]
@@ -139,6 +141,7 @@ class Comparison:
     metrics: list[MetricComparison]
     strata: list[StratumComparison] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    classifiers: dict[str, list[str]] = field(default_factory=dict)
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
         """The comparison of one metric, of the first role that has it if none is named.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from labeltree.decisions.choice import CLASSIFIER_WORDS
+from labeltree.decisions.classifier import ClassifierKind
 from labeltree.evaluation.comparison import Comparison
 
 __all__ = ["comparison_notes"]
@@ -14,6 +18,7 @@ def comparison_notes(result: Comparison) -> list[str]:
         f"{result.samples} samples that all runs have in common were compared; intervals "
         f"({result.confidence:.0%}) and tests draw from {result.groups} {unit}."
     ]
+    notes += _on_answers(result)
     for name, count in result.left_out.items():
         if count:
             notes.append(
@@ -37,3 +42,24 @@ def comparison_notes(result: Comparison) -> list[str]:
         "Samples are redrawn, not what was learned or searched: classifiers and databases are held fixed."
     )
     return notes
+
+
+def _on_answers(result: Comparison) -> list[str]:
+    """Which classifier each method answers with; nothing where it is known of none."""
+    if not any(name for names in result.classifiers.values() for name in names):
+        return []
+    found = []
+    for method, names in result.classifiers.items():
+        parts = []
+        for name in dict.fromkeys(names):
+            words = CLASSIFIER_WORDS.get(
+                cast(ClassifierKind, name), "a classifier that its folder does not name"
+            )
+            count = names.count(name)
+            many = "1 run" if count == 1 else f"{count} runs"
+            parts.append(words if count == len(names) else f"{words} ({many})")
+        found.append(f"'{method}' {' and '.join(parts)}")
+    return [
+        "The measures of answers are of the classifier that each run answers with, as its own report has it: "
+        f"{'; '.join(found)}."
+    ]

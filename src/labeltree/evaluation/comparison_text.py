@@ -33,10 +33,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     lines += ["", *comparison.notes, "", "## Metrics", ""]
     lines += _table(
         ["metric", *comparison.methods],
-        [
-            [f"{entry.role} {_words(entry.metric)}", *_values(comparison, entry)]
-            for entry in comparison.metrics
-        ],
+        [[_label(entry), *_values(comparison, entry)] for entry in comparison.metrics],
     )
     others = [name for name in comparison.methods if name != comparison.baseline]
     if not others:
@@ -51,7 +48,7 @@ def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
     lines += _table(
         ["metric", "method", "difference", "", "p", "p corrected", "p McNemar"],
         [
-            [f"{entry.role} {_words(entry.metric)}", name, *_difference(entry, part)]
+            [_label(entry), name, *_difference(entry, part)]
             for entry in comparison.metrics
             for name, part in entry.differences.items()
         ],
@@ -82,7 +79,7 @@ def _strata(comparison: Comparison, entries: list[StratumComparison], most: int 
             [
                 entry.name,
                 str(entry.samples),
-                f"{entry.role} {_words(entry.metric)}",
+                _label(entry),
                 _number(entry.estimates[comparison.baseline].value),
                 name,
                 *_difference(entry, part)[:-1],
@@ -133,8 +130,9 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4f}"
 
 
-def _words(metric: str) -> str:
-    return metric.replace("_", " ")
+def _label(entry: MetricComparison | StratumComparison) -> str:
+    """Role and metric: `features top1`, and `answers top1` for `answer_top1`."""
+    return f"{entry.role} {entry.metric.removeprefix('answer_').replace('_', ' ')}"
 
 
 def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:

@@ -33,6 +33,8 @@ __all__ = ["comparison_page", "write_comparison_page"]
 Results = Mapping[str, EvaluationResult | Sequence[EvaluationResult]]
 
 _CHARTED = (
+    ("answer_top1", "answers"),
+    ("answer_hierarchical_f1", "answers"),
     ("top1", ""),
     ("hierarchical_f1", ""),
     ("own_top1", "predictions"),
@@ -45,7 +47,7 @@ _CHARTED = (
     ("parent_violations", "embeddings"),
 )
 _UNKNOWN = Difference(math.nan)
-_TREES = ("top1", "recall_at_1", "own_top1")
+_TREES = ("answer_top1", "top1", "recall_at_1", "own_top1")
 
 
 def comparison_page(

@@ -22,8 +22,12 @@ __all__ = [
 ALPHA = 0.05
 
 _MEASURES = {(m.metric, m.role): m for group in GROUPS for m in group.measures}
-_BY = {"prototype_": "by the nearest class average", "own_": "by its own answer"}
-_FIRST = ("top1", "recall_at_1", "ahp", "parent_violations")
+_BY = {
+    "answer_": "by the classifier that each answers with",
+    "prototype_": "by the nearest class average",
+    "own_": "by its own answer",
+}
+_FIRST = ("answer_top1", "top1", "recall_at_1", "ahp", "parent_violations")
 
 Compared = MetricComparison | StratumComparison
 
