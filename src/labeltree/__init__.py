@@ -8,8 +8,6 @@
 Rooms are loaded when they are first used, so importing the package costs little.
 """
 
-from __future__ import annotations
-
 TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
 if TYPE_CHECKING:
     from typing import Any
@@ -56,7 +54,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     import importlib
 
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):

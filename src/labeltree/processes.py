@@ -15,6 +15,7 @@ __all__ = ["Stop", "Terminated", "end_with_parent", "stop_signals"]
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_EVERY_S = 1.0
+_AGAIN_AFTER_S = 0.01
 
 
 class Terminated(KeyboardInterrupt):
@@ -33,6 +34,8 @@ def stop_signals() -> Iterator[Stop]:
     """Within the block, SIGTERM raises `Terminated` as Ctrl-C raises KeyboardInterrupt; either is noted.
 
     What is ignored, such as Ctrl-C by a job in the background, stays so. Only the main thread can do this.
+    Where Python swallows what was raised, as in callbacks of its garbage collection and its imports, the
+    signal comes again a moment later.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -43,6 +46,13 @@ def stop_signals() -> Iterator[Stop]:
         stop.signal = number
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
+    def again(found: sys.UnraisableHookArgs, /) -> None:
+        if isinstance(found.exc_value, KeyboardInterrupt) and stop.signal is not None:
+            threading.Timer(_AGAIN_AFTER_S, os.kill, (os.getpid(), stop.signal)).start()
+        else:
+            swallowed(found)
+
+    swallowed, sys.unraisablehook = sys.unraisablehook, again
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -50,6 +60,7 @@ def stop_signals() -> Iterator[Stop]:
     try:
         yield stop
     finally:
+        sys.unraisablehook = swallowed
         for number, handler in before.items():
             signal.signal(number, handler)
 

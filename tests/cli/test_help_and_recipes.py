@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from labeltree.cli.main import COMMANDS, main
+from labeltree.decisions import Promise
 from labeltree.errors import RecipeError
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.answering import Answered, Request
 from labeltree.training.reading import read_recipe
 from labeltree.training.shipped_recipes import find_recipe, list_recipes
 
@@ -145,3 +147,32 @@ def test_a_title_of_ones_own(tmp_path: Path) -> None:
     assert "<title>Beetles of the garden" in page
     assert run(*words) == 0
     assert "<title>t" in (tmp_path / "t" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "RUN", "--coverage", "0.5", "a.png", "--top", "2", "b.png"],
+        ["predict", "--coverage", "0.5", "RUN", "a.png", "b.png", "--top", "2"],
+        ["predict", "RUN", "a.png", "--top", "2", "--coverage=0.5", "b.png"],
+        ["predict", "RUN", "--coverage=0.5", "--top=2", "--", "a.png", "b.png"],
+    ],
+    ids=" ".join,
+)
+def test_options_may_stand_between_files(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {}
+
+    def answer(run: str, request: Request, promise: Promise, **options: object) -> Answered:
+        seen.update(options, run=run, images=request.images, coverage=promise.coverage)
+        raise ValueError("seen")
+
+    monkeypatch.setattr("labeltree.training.answering.answer", answer)
+    assert run(*words) == 2
+    found = (seen["run"], seen["images"], seen["coverage"], seen["top"])
+    assert found == ("RUN", ("a.png", "b.png"), 0.5, 2)
+
+
+def test_options_may_stand_between_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run("compare", tmp_path / "a", "--quiet", tmp_path / "b", "--out", tmp_path / "c") == 2
+    assert "unrecognized" not in (said := capsys.readouterr().err)
+    assert str(tmp_path / "a") in said

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import tomllib
 from pathlib import Path
 
 import lightning as L
@@ -33,7 +34,7 @@ INTERRUPTED = """
             os.kill(os.getpid(), number)
     sys.argv[1:] = ["train", "--data", "nowhere"]
     sys.addaudithook(hook)
-    from labeltree.cli.main import main
+    from labeltree.__main__ import main
     sys.exit(main())
 """
 
@@ -41,6 +42,7 @@ INTERRUPTED = """
 @pytest.mark.parametrize(
     ("number", "module", "expected"),
     [
+        (signal.SIGINT, "labeltree.cli", (130, "labeltree: interrupted\n")),
         (signal.SIGINT, "labeltree.processes", (130, "labeltree: interrupted\n")),
         (signal.SIGINT, "torch", (130, "labeltree: interrupted\n")),
         (signal.SIGINT, "labeltree.runs", (130, "labeltree: interrupted\n")),
@@ -58,13 +60,64 @@ def test_a_signal_during_the_imports_prints_no_traceback(
 
 
 def test_nothing_is_imported_before_a_signal_is_caught() -> None:
-    """What is imported before `main` runs is time in which Ctrl-C prints a traceback."""
-    script = (
-        "import sys; known = set(sys.modules); import labeltree.cli.main; print(*set(sys.modules) - known)"
+    """What is imported before `labeltree.__main__` catches Ctrl-C is time in which it prints a traceback."""
+    script = """
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        known = set(sys.modules)
+        import labeltree.__main__
+        print(*set(sys.modules) - known)
+        print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
+    modules, is_default = done.stdout.splitlines()
+    assert set(modules.split()) == {"labeltree", "labeltree.__main__"}
+    assert is_default == "False"
+
+
+def test_the_program_is_the_module_that_catches_signals_first() -> None:
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text("utf-8"))
+    assert project["project"]["scripts"] == {"labeltree": "labeltree.__main__:main"}
+    done = subprocess.run(
+        [sys.executable, "-m", "labeltree", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("labeltree ")
+
+
+def test_ctrl_c_that_is_ignored_stays_so() -> None:
+    script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); import labeltree.__main__; "
+    script += "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    own = {"labeltree", "labeltree.cli", "labeltree.cli.main", "__future__"}
-    assert set(done.stdout.split()) == own
+    assert done.stdout == "True\n"
+
+
+SWALLOWED = """
+    import os, signal, time
+    from labeltree.processes import stop_signals
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    class Interrupted:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGNUMBER)
+            for _ in range(1000):
+                pass
+    with stop_signals() as stop:
+        try:
+            thing = Interrupted()
+            del thing
+            time.sleep(60)
+        except KeyboardInterrupt as error:
+            print(type(error).__name__, stop.signal)
+"""
+
+
+@pytest.mark.parametrize(("name", "kind"), [("SIGINT", "KeyboardInterrupt"), ("SIGTERM", "Terminated")])
+def test_a_signal_in_a_callback_of_the_interpreter_is_not_lost(name: str, kind: str) -> None:
+    """Python prints what such a callback raises and goes on, as those do in which it lets go of imports."""
+    script = textwrap.dedent(SWALLOWED).replace("SIGNUMBER", name)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == ([kind, str(int(signal.Signals[name]))], "")
 
 
 def test_within_the_block_sigterm_raises_and_then_no_more() -> None:

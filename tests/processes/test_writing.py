@@ -292,19 +292,38 @@ def test_a_full_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert hidden(tmp_path) == [".download"]
 
 
-def test_output_that_is_full_or_read_no_more() -> None:
-    words = [sys.executable, "-m", "labeltree.cli.main", "data", "list"]
+FULL = "no space left on device"
+
+
+@pytest.mark.parametrize(("words", "unbuffered"), [(["data", "list"], ""), (["--help"], "1")])
+def test_output_that_is_full_or_read_no_more_or_closed(
+    words: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    program = [sys.executable, "-m", "labeltree.cli.main", *words]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "labeltree: no space left on device: for the output, or for a file that the system does not name\n",
-    )
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert FULL in done.stderr
+    assert done.stderr.startswith("labeltree: ")
+    assert len(done.stderr.splitlines()) == 1
+    process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 141)
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *program], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "2>&1 | true"])
+def test_an_error_that_nobody_can_read_has_its_exit_code_and_stays_out_of_the_output(where: str) -> None:
+    program = [sys.executable, "-m", "labeltree.cli.main", "taxonomy", "check", "nowhere.csv"]
+    line = f'exec 3>&1; {{ "$@"; echo "exit $?" >&3; }} {where}'
+    done = subprocess.run(["sh", "-c", line, "sh", *program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("exit 2\n", "")
 
 
 def test_weights_and_tables_replace_nothing_when_they_fail(tmp_path: Path) -> None:

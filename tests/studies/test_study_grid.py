@@ -2,7 +2,9 @@
 
 import csv
 import io
+import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -226,3 +228,55 @@ def test_a_trial_without_a_value_is_chosen_only_where_none_has_one(tmp_path: Pat
             book.add_trial(task, value)
         assert book.choose(tasks) == chosen
         book.write()
+
+
+def test_what_is_undefined_is_null_in_the_results_and_nan_when_read(tmp_path: Path) -> None:
+    """Strict readers of JSON, such as that of browsers, refuse the bare NaN that was written before."""
+    methods = {"A": {"settings": {"objective": "supcon"}, "trials": [{}, {"lr": 0.1}]}}
+    study = study_of(tmp_path, methods=methods, grid={})
+    first, second = trial_tasks_of(study, study.methods)
+    book = Book(tmp_path / "study.yaml", study)
+    book.add_trial(first, math.nan)
+    book.add_trial(second, 0.5)
+    assert book.choose([first, second]) == 1
+    row = {"scores": {"features/top1": None}, "train_loss": [1.0, math.inf, math.nan], "settings": "x"}
+    book.add("A", 0, row)
+    book.write()
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    text = book.path.read_text("utf-8")
+    content = json.loads(text, parse_constant=refuse)
+    assert content["results"][0]["train_loss"] == [1.0, None, None]
+    for stored in (
+        text,
+        text.replace("null", "NaN").replace('"features/top1": NaN', '"features/top1": null'),
+    ):
+        book.path.write_text(stored, "utf-8")
+        again = Book(tmp_path / "study.yaml", study)
+        assert again.known(first)
+        assert again.choose([first, second]) == 1
+        losses = again.results[0]["train_loss"]
+        assert losses[0] == 1.0
+        assert all(math.isnan(loss) for loss in losses[1:])
+        found = again.choices["A"]["trials"]
+        assert [math.isnan(trial[study.select]) for trial in found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "words"),
+    [
+        ({"protocols": ["knnn"]}, "there is no protocol 'knnn'; did you mean 'knn'?"),
+        ({"protocols": ["knn"], "options": {"knn": {"kz": [1]}}}, "protocol 'knn' has no option 'kz'"),
+        ({"feature_geometry": "sphre"}, "expected one of sphere, euclidean"),
+        ({"leave_group_out": "alwys"}, "expected one of auto, always, never"),
+        ({"classifier": "prob"}, "expected one of auto, own, probe, prototypes"),
+    ],
+    ids=str,
+)
+def test_a_wrong_word_of_the_evaluation_is_refused_before_anything_is_trained(
+    evaluation: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StudyError, match=re.escape(words)):
+        study_of(tmp_path, evaluation=evaluation)

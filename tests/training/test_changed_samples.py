@@ -155,6 +155,23 @@ def test_evaluate_verifies(finished: tuple[Path, Path], capsys: pytest.CaptureFi
     assert "60 with another content" in capsys.readouterr().err
 
 
+def test_every_command_on_the_own_samples_verifies(
+    finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos, run = finished
+    assert main(["calibrate", str(run), "--verify"]) == 0
+    blacken(photos, unseen=True)
+    for words in (["embed"], ["calibrate"], ["predict", "--split=test"]):
+        again = [words[0], str(run), *words[1:]]
+        capsys.readouterr()
+        assert main([*again, "--verify"]) == 2
+        assert "60 with another content" in capsys.readouterr().err
+    image = str(images_of(photos)[0])
+    for other in (["embed", "--data", image], ["calibrate", "--data", image], ["predict", image]):
+        assert main([other[0], str(run), *other[1:], "--verify"]) == 2
+        assert "--verify is about the run's own samples" in capsys.readouterr().err
+
+
 def test_what_was_only_touched_or_moved_as_a_whole_is_the_same(
     finished: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

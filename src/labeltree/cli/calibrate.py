@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from labeltree.cli.classifier_option import add_classifier
+from labeltree.cli.run_options import add_classifier, add_verify
 
 
 def run(arguments: list[str]) -> None:
@@ -39,7 +39,10 @@ def run(arguments: list[str]) -> None:
         "most probable leaf",
     )
     parser.add_argument("--seed", type=int, default=0, help="of which samples fit the probabilities")
+    add_verify(parser)
     options = parser.parse_args(arguments)
+    if options.verify and options.data is not None:
+        parser.error("--verify is about the run's own samples; leave out --data, or --verify")
     if options.data_path is not None and options.data is None:
         parser.error("--data-path says where the data set of --data lies; name one")
 
@@ -60,6 +63,7 @@ def run(arguments: list[str]) -> None:
         descent=options.descent,
         source=source,
         seed=options.seed,
+        verify=options.verify,
     )
     print(calibration_text(decider.rule, decider.record), end="")
     warning = other_report(options.run, decider.chosen)

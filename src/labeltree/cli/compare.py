@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> None:
     )
     parser.add_argument("--title", help="of the page")
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     methods = _methods(options.runs, options.name)
 
     from labeltree.cli.progress import stages

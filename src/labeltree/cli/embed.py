@@ -6,6 +6,8 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
+from labeltree.cli.run_options import add_verify
+
 
 def run(arguments: list[str]) -> None:
     """Write the embeddings table that the arguments ask for."""
@@ -30,9 +32,12 @@ def run(arguments: list[str]) -> None:
         "written beside the table, as OUT.taxonomy.json",
     )
     parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
+    add_verify(parser)
     options = parser.parse_args(arguments)
     if options.data_path is not None and options.data is None:
         parser.error("--data-path says where the data set of --data lies; name one")
+    if options.verify and options.data is not None:
+        parser.error("--verify is about the run's own samples; leave out --data, or --verify")
     for given, name in ((options.unlabelled, "--unlabelled"), (options.own_labels, "--own-labels")):
         if given and options.data is None:
             parser.error(f"{name} is about the samples of --data; name them")
@@ -41,7 +46,7 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.embed import embed_source, load_run
     from labeltree.training.other_samples import open_other
 
-    trainee = load_run(options.run, own_data=options.data is None)
+    trainee = load_run(options.run, own_data=options.data is None, verify=options.verify)
     source, name = trainee.source, "trained"
     if options.data is not None:
         source = open_other(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeltree.cli.classifier_option import add_classifier
+from labeltree.cli.run_options import add_classifier, add_verify
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
@@ -82,12 +82,7 @@ def run(arguments: list[str]) -> None:
         "--list-protocols", action="store_true", help="list the protocols with their options, and stop"
     )
     parser.add_argument("--title", help="of the report; default: the data and the objective")
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="read all files of a run's samples again, also those whose size and time of change are as they "
-        "were",
-    )
+    add_verify(parser)
     parser.add_argument("--quiet", action="store_true", help="do not show what it is at")
     options = parser.parse_args(arguments)
     if options.list_protocols:

@@ -8,6 +8,7 @@ import sys
 TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
     from labeltree.processes import Stop
 
@@ -75,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from labeltree.processes import stop_signals
 
         with stop_signals() as stop:
-            code = _main(list(sys.argv[1:] if arguments is None else arguments), stop)
+            _open_closed_outputs()
+            code = _run(list(sys.argv[1:] if arguments is None else arguments), stop)
             try:
                 sys.stdout.flush()
             except OSError as error:
@@ -87,33 +89,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _main(words: list[str], stop: Stop) -> int:
+def _open_closed_outputs() -> None:
+    """An output that is closed is one to nowhere; else errors would go to the other, or into some file."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+
+
+def _run(words: list[str], stop: Stop) -> int:
     debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0
-    if words[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"labeltree {version('labeltree')}")
-        return 0
-    if words[0] not in COMMANDS:
-        import difflib
-
-        near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(COMMANDS)}"
-        return _fail(f"unknown command '{words[0]}'; {hint}")
-    return _run(words[0], words[1:], debug, stop)
-
-
-def _run(command: str, arguments: list[str], debug: bool, stop: Stop) -> int:
+    words = [word for word in words if word != "--debug"] or ["--help"]
+    command = words[0]
     try:
-        import importlib
+        if command in ("-h", "--help", "help"):
+            print(usage())
+        elif command == "--version":
+            from importlib.metadata import version
 
-        own_names = command == "train"  # its settings are written with _ in recipes too
-        given = arguments if own_names else _with_hyphens(arguments)
-        importlib.import_module(f"labeltree.cli.{command}").run(given)
+            print(f"labeltree {version('labeltree')}")
+        elif command in COMMANDS:
+            import importlib
+
+            own_names = command == "train"  # its settings are written with _ in recipes too
+            given = words[1:] if own_names else _with_hyphens(words[1:])
+            importlib.import_module(f"labeltree.cli.{command}").run(given)
+        else:
+            return _fail(_unknown(command))
     except BaseException as error:
         signal = getattr(error, "signal", stop.signal)  # that of a training whose state was saved first
         if signal is not None:
@@ -128,6 +129,14 @@ def _run(command: str, arguments: list[str], debug: bool, stop: Stop) -> int:
             raise
         return _fail(_words(command, error))
     return 0
+
+
+def _unknown(command: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(COMMANDS)}"
+    return f"unknown command '{command}'; {hint}"
 
 
 def _words(command: str, error: BaseException) -> str:
@@ -168,12 +177,27 @@ def _elsewhere(command: str, path: str) -> str:
 
 def _output_failed(error: OSError) -> int:
     """What is said where the output is full, or read no more. What is left of it goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    _to_nowhere(sys.stdout)
     if isinstance(error, BrokenPipeError):
+        if not _flushes(sys.stderr):
+            _to_nowhere(sys.stderr)
         return 141
     return _fail(f"cannot write the output: {(error.strerror or str(error)).lower()}")
+
+
+def _flushes(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """Let go of what cannot be written, or the interpreter complains about it when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _with_hyphens(arguments: list[str]) -> list[str]:
@@ -187,7 +211,10 @@ def _with_hyphens(arguments: list[str]) -> list[str]:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    print(f"labeltree: {_one_sentence(message)}", file=sys.stderr)
+    try:
+        print(f"labeltree: {_one_sentence(message)}", file=sys.stderr, flush=True)
+    except OSError:  # nobody can be told; the exit code stays
+        _to_nowhere(sys.stderr)
     return code
 
 

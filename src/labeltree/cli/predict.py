@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from labeltree.cli.classifier_option import add_classifier
+from labeltree.cli.run_options import add_classifier, add_verify
 
 
 def run(arguments: list[str]) -> None:
     """Answer for the samples that the arguments name, and print the answers."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
     if sum(given) != 1:
         raise ValueError(
             "name what to answer for: image files, --text, --data or --split, and one of them only"
         )
+
+    if options.verify and options.split is None:
+        raise ValueError("--verify is about the run's own samples; it goes with --split")
 
     from labeltree.decisions import Promise
     from labeltree.training.answering import Request, answer
@@ -38,6 +41,7 @@ def run(arguments: list[str]) -> None:
         cost=options.cost,
         coarse=options.coarse_cost,
         top=options.top,
+        verify=options.verify,
     )
     text = found.text(options.format)
     if options.out is None:
@@ -86,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         default="conformal",
         help="with a guarantee for new samples (default), or as on the calibration samples",
     )
+    add_verify(parser, "with --split: ")
     add_classifier(parser)
     parser.add_argument(
         "--confidence",

@@ -76,7 +76,7 @@ def skipped_row(sample: str, problem: str, others: Sequence[Mapping[str, Any]]) 
 def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
     """The rows as text that ends in a line break: an aligned table, CSV, or JSON."""
     if form == "json":
-        return json.dumps(list(rows), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(list(rows), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     guesses = max((len(row["guesses"]) for row in rows), default=0)
     flat = [_flat(row, guesses) for row in rows]
     if form == "csv":

@@ -160,7 +160,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
         whole = sorted(f"{role}/{metric}" for role, metric in outcomes.whole)
         heads.append({"name": name, "whole": whole, "search": outcomes.search})
     content = {"format": FORMAT, "methods": heads, "taxonomy": [t.to_dict() for t in taxonomies[:1]]}
-    head = json.dumps(content, ensure_ascii=False)
+    head = json.dumps(content, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as temporary:
         np.savez_compressed(temporary, allow_pickle=False, head=np.array(head), **columns)
 

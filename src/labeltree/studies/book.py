@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
+from labeltree.evaluation.plain import number, numbers, without_nan
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Study, StudyError
 from labeltree.studies.task import Task
@@ -40,12 +41,15 @@ class Book:
                 choices, trials = content.get("choices", {}), content.get("trials", {})
                 for choice in choices.values():
                     _ = choice["trials"][choice["chosen"]]["settings"].items()
+                    for trial in choice["trials"]:
+                        trial |= {key: number(trial[key]) for key in trial if key != "settings"}
+                trials = numbers(trials)
                 if not all(isinstance(value, int | float) for value in trials.values()):
                     raise TypeError("a trial without a value")
         else:
-            self._rows = {}
-        self._trials: dict[str, Any] = content.get("choices", {})
-        self._digests: dict[str, float] = content.get("trials", {})
+            self._rows, choices, trials = {}, {}, {}
+        self._trials: dict[str, Any] = choices
+        self._digests: dict[str, float] = trials
         self.failures: list[dict[str, str]] = []
 
     def known(self, task: Task) -> bool:
@@ -118,19 +122,22 @@ class Book:
         return {name: self._trials[name] for name in names if name in self._trials}
 
     def write(self) -> None:
-        """Write what is known, atomically."""
+        """Write what is known, atomically; null stands for what is not finite."""
         content: dict[str, Any] = {"results": self.results, "choices": self.choices}
         if self._digests:
             content["trials"] = self._digests
         if self.failures:
             content["failures"] = self.failures
         with atomic_write(self.path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+            text = json.dumps(without_nan(content), indent=1, allow_nan=False)
+            temporary.write_text(text + "\n", "utf-8")
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the results as it is, if all that tables read of it is of the right kind."""
-    numbers = [value for value in row["scores"].values() if value is not None]
-    if not all(isinstance(value, int | float) for value in [*numbers, *row.get("train_loss", [])]):
+    """A row of the results, if all that tables read of it is of the right kind."""
+    if "train_loss" in row:
+        row = {**row, "train_loss": [number(value) for value in row["train_loss"]]}
+    known = [value for value in row["scores"].values() if value is not None]
+    if not all(isinstance(value, int | float) for value in [*known, *row.get("train_loss", [])]):
         raise TypeError("a score that is no number")
     return row

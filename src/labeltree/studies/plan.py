@@ -15,6 +15,7 @@ from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
+from labeltree.evaluation.protocol import wanted_protocols
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.studies.grid import Axis, Point, grid_points, read_axes
 from labeltree.studies.paper import PaperTable, read_paper
@@ -306,7 +307,9 @@ def _of_recipe(path: Path) -> dict[str, Any]:
 
 def _check(study: Study) -> None:
     """What the fields of a study must be to each other; raises ValueError."""
-    _ = study.evaluation_settings
+    settings = study.evaluation_settings
+    for protocol in wanted_protocols(settings.protocols) if settings.protocols else []:
+        protocol.choose(settings.options.get(protocol.name, {}))
     if unknown := set(study.baselines) - {"raw", "start"}:
         raise ValueError(f"baselines are raw and start; there is no '{min(unknown)}'")
     columns = [f"val_{prefix}{name}" for prefix in ("", "embeddings_") for name in VALIDATION_METRICS]

@@ -102,6 +102,7 @@ def answer(
     cost: str | None = None,
     coarse: float | None = None,
     top: int = 3,
+    verify: bool = False,
 ) -> Answered:
     """Answer for the samples of a request.
 
@@ -114,6 +115,7 @@ def answer(
         cost: answer at least expected cost instead: `tree`, `edges`, or a CSV file.
         coarse: with `tree` or `edges`, what a right but coarse answer costs.
         top: how many classes to name beside.
+        verify: for a split of the run's own data, read all files of its samples again; see `read_again`.
 
     Raises:
         LabeltreeError: if the run, the samples or the costs are not what they should be.
@@ -121,7 +123,7 @@ def answer(
     """
     if top < 0:
         raise ValueError(f"top is {top}; expected at least 0")
-    decider = open_decider(run, classifier, own_data=request.split is not None)
+    decider = open_decider(run, classifier, own_data=request.split is not None, verify=verify)
     rule = decider.rule
     # all that can be wrong with what is asked, before the samples are read
     if cost is None:

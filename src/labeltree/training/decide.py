@@ -58,7 +58,11 @@ class Decider:
 
 
 def open_decider(
-    path: str | Path, classifier: ClassifierChoice | None = None, *, own_data: bool = False
+    path: str | Path,
+    classifier: ClassifierChoice | None = None,
+    *,
+    own_data: bool = False,
+    verify: bool = False,
 ) -> Decider:
     """The run with the decisions in its folder; fitted first where none fit its weights and classifier.
 
@@ -67,6 +71,7 @@ def open_decider(
         classifier: to answer with from now on; None: the one that was decided on, see `run_classifiers`.
         own_data: open the run's own samples, to answer for them. Otherwise they need not be there, unless
             the classifiers or the decisions have to be fitted on them first.
+        verify: read all files of the run's own samples again; see `read_again`.
 
     Raises:
         RunError: if it is no finished run, or the decisions cannot be read, or were calibrated on samples of
@@ -74,7 +79,7 @@ def open_decider(
         DataError: if decisions have to be fitted, and cannot be.
     """
     folder = RunFolder(path).require()
-    trainee = load_run(path, own_data=own_data)
+    trainee = load_run(path, own_data=own_data, verify=verify)
     classifiers = run_classifiers(path, trainee, classifier)
     record = _read(folder)
     if record is None:
@@ -113,6 +118,7 @@ def calibrate_run(
     source: Source | None = None,
     share: float = 0.3,
     seed: int = 0,
+    verify: bool = False,
 ) -> Decider:
     """Fit how a run answers, and write it to its folder. The same run and choices give the same file.
 
@@ -128,6 +134,7 @@ def calibrate_run(
             samples.
         share: of the samples that fit the probabilities; see `fit_rule`.
         seed: of the choice of those.
+        verify: without `source`, read all files of the run's samples again; see `read_again`.
 
     Raises:
         RunError: if it is no finished run.
@@ -136,7 +143,7 @@ def calibrate_run(
     """
     folder = RunFolder(path).require()
     with folder.locked():
-        return _calibrate(folder, classifier, calibration, descent, source, share, seed)
+        return _calibrate(folder, classifier, calibration, descent, source, share, seed, verify)
 
 
 def _calibrate(
@@ -147,10 +154,11 @@ def _calibrate(
     source: Source | None,
     share: float,
     seed: int,
+    verify: bool,
 ) -> Decider:
     path = folder.path
     if source is None:
-        trainee, tables = run_tables(path, ["trained"])
+        trainee, tables = run_tables(path, ["trained"], verify=verify)
         samples, groups = _validation(path, tables["trained"]), trainee.source.groups
         held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
     else:
