@@ -16,7 +16,7 @@ from labeltree.studies.execute import execute
 from labeltree.studies.listing import list_study
 from labeltree.studies.output import study_table
 from labeltree.studies.plan import StudyError, read_study
-from labeltree.studies.task import measured_as
+from labeltree.studies.task import is_measured, measured_as
 from labeltree.training.reading import RecipeError
 
 
@@ -208,5 +208,12 @@ def test_a_run_of_other_settings_is_set_aside_and_done_again(image_folder: Path,
         file = write(tmp_path, image_folder, **choices, baselines=[], shared=shared)
         assert execute(file, jobs=1).failures == []
         assert (tmp_path / "runs" / "replaced" / "supcon-seed0" / "recipe.yaml").read_text("utf-8") == before
-        (row,) = json.loads((tmp_path / "results.json").read_text("utf-8"))["results"]
+        content = json.loads((tmp_path / "results.json").read_text("utf-8"))
+        (row,) = content["results"]
+        kept = content["defaults"][content["made_with"][row["settings"]]]
+        assert kept["evaluation.confidence"] == 0.95
+        assert "epochs" not in kept
+        folder = RunFolder(tmp_path / "runs" / "supcon-seed0")
+        assert is_measured(folder, row["settings"], kept)
+        assert not is_measured(folder, row["settings"], {**kept, "evaluation.confidence": 0.9})
         assert len(row["train_loss"]) == epochs

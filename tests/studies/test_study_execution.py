@@ -110,7 +110,7 @@ def test_baselines_that_the_study_has_no_more_leave_the_tables(
             }
             for seed in study.seeds
             for kind, digest in baseline_digests(study, seed).items()
-            if not book.settled(digest)
+            if not book.settled(digest, {})
         ]
 
     monkeypatch.setattr(execute_module, "baselines", measured)
@@ -258,3 +258,65 @@ def test_a_baseline_is_complete_once_it_has_metrics(
     recipe.unlink()  # as an earlier version could leave it
     assert len(baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
     assert recipe.is_file()
+
+
+def test_results_of_other_defaults_are_made_again(
+    tmp_path: Path, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A result that was made by a default that has changed since is none of today's study."""
+    plain = execute_module.collect
+
+    def collect(study: Any, task: Task, runs: Path) -> dict[str, Any]:
+        return plain(study, task, runs) | {"defaults": task.defaults(study)}
+
+    monkeypatch.setattr(execute_module, "collect", collect)
+    methods = {
+        "HWC": {"settings": {"objective": "hwc"}, "trials": [{}, {"hwc.gamma": 1.0}]},
+        "HWC, own": {
+            "settings": {"objective": "hwc", "hwc.alpha": 0.0},
+            "trials": [{}, {"hwc.gamma": 1.0}],
+        },
+    }
+    file = write(tmp_path, methods=methods, evaluation={"resamples": 0})
+    execute(file, jobs=1)
+    done["names"].clear()
+    execute(file, jobs=1)
+    assert done["names"] == []
+    content = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    kept = content["defaults"][content["made_with"][content["results"][0]["settings"]]]
+    assert kept["hwc.alpha"] == 0.0
+    assert kept["evaluation.confidence"] == 0.95
+    assert kept["batch_size"] == 256
+    assert not {"epochs", "seed", "objective", "evaluation.resamples", "workers"} & set(kept)
+    assert "defaults" not in content["results"][0]
+
+    for entry in content["defaults"]:  # as if they had been made when alpha was 0.5
+        if "hwc.alpha" in entry:
+            entry["hwc.alpha"] = 0.5
+        entry["a setting that is gone"] = 1
+        entry.pop("ema")  # a setting that there was not
+    (tmp_path / "results.json").write_text(json.dumps(content), "utf-8")
+    before = rewrite(file).read_text("utf-8")
+    assert "| HWC |" in before, "tables show what there is"
+    assert main(["study", str(file), "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "defaults of labeltree have changed since results were made (hwc.alpha was 0.5 and is 0.0)" in said
+    assert list_study(file).states["hwc--own-seed0"] == "done"
+    assert list_study(file).states["hwc-seed0"] == "to do"
+    done["names"].clear()
+    execute(file, jobs=1)
+    assert sorted(done["names"]) == ["hwc-seed0", "hwc-seed1", "hwc-trial0", "hwc-trial1"]
+    done["names"].clear()
+    execute(file, jobs=1)
+    assert done["names"] == []
+
+
+def test_results_of_before_defaults_were_kept_count(tmp_path: Path, done: dict[str, Any]) -> None:
+    file = write(tmp_path)
+    execute(file, jobs=1)  # these runs do not say what their defaults were
+    done["names"].clear()
+    execute(file, jobs=1)
+    assert done["names"] == []
+    assert "made_with" not in json.loads((tmp_path / "results.json").read_text("utf-8"))
+    assert list_study(file).notes[0].startswith("4 of 4 results were made before the defaults")
+    assert "which defaults they had is not known" in list_study(file).lines()[-2]

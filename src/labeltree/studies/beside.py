@@ -14,7 +14,7 @@ from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
 from labeltree.studies.perform import measure, scores_of
 from labeltree.studies.plan import Study, slug
-from labeltree.studies.task import METRICS, measured_as
+from labeltree.studies.task import METRICS, is_measured
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.embed import embed_source
 from labeltree.training.settled import settle
@@ -39,7 +39,9 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
     rows, measured = [], dict[str, dict[str, Any]]()
     for seed in study.seeds:
         settings = baseline_digests(study, seed)
-        if all(book.settled(digest) for digest in settings.values()):
+        method = study.methods[0]
+        defaults = study.defaults(method, method.trials[0], seed)
+        if all(book.settled(digest, defaults) for digest in settings.values()):
             continue
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
@@ -48,7 +50,7 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
         names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
         for kind, digest in settings.items():
             folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
-            if measured_as(folder) != digest or not folder.recipe.is_file():
+            if not is_measured(folder, digest, defaults) or not folder.recipe.is_file():
                 module = None if kind == "raw" else prepare(recipe, source).module
                 table = (
                     raw_table(source, modality)
@@ -59,9 +61,12 @@ def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
                 if key not in measured:
                     measured[key] = measure(study, table, source, module)
                 recipe.save(folder.recipe)
-                folder.write_json(folder.metrics, {**measured[key], "digest": digest})  # last: it is done
-            scores = scores_of(read_json(folder.metrics, METRICS))
-            rows.append({"method": names[kind], "seed": seed, "settings": digest, "scores": scores})
+                folder.write_json(
+                    folder.metrics, {**measured[key], "digest": digest, "defaults": defaults}
+                )  # last: done
+            found = read_json(folder.metrics, METRICS)
+            row = {"method": names[kind], "seed": seed, "settings": digest, "scores": scores_of(found)}
+            rows.append({**row, "defaults": found.get("defaults")})
     return rows
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
 from labeltree.evaluation.plain import number, numbers, without_nan
 from labeltree.safe_files import Reader, read_json
-from labeltree.studies.plan import Study, StudyError
+from labeltree.studies.plan import Study, StudyError, changed_defaults
 from labeltree.studies.task import Task
 
 __all__ = ["Book"]
@@ -22,8 +22,10 @@ _RESULTS = Reader("the results of a study", "move it away to begin anew", StudyE
 class Book:
     """Results, trials and failures of a study.
 
-    A result is known by its method, its seed and the digest of its settings. Results of other settings, or
-    of a version that kept no digest, stay in the tables until their run is done again.
+    A result is known by its method, its seed, the digest of its settings, and the defaults of labeltree that
+    it was made with. Results of other settings or defaults, or of a version that kept no digest, stay in the
+    tables until their run is done again. Results of a version that kept no defaults count as made with those
+    of today; `notes` says so.
 
     Args:
         path: of the study file; the results lie beside it.
@@ -50,18 +52,50 @@ class Book:
             self._rows, choices, trials = {}, {}, {}
         self._trials: dict[str, Any] = choices
         self._digests: dict[str, float] = trials
+        with _RESULTS.reading(self.path, "the defaults of its results are missing, or of another kind"):
+            kinds = [dict(entry) for entry in content.get("defaults", [])]
+            self._defaults = {str(k): kinds[place] for k, place in content.get("made_with", {}).items()}
         self.failures: list[dict[str, str]] = []
 
     def known(self, task: Task) -> bool:
         """Whether the run is done, with these settings."""
         if task.measured:
             row = self._rows.get((task.method.name, task.seed), {})
-            return bool(row.get("settings") == task.digest(self._study))
-        return task.digest(self._study) in self._digests
+            there = bool(row.get("settings") == task.digest(self._study))
+        else:
+            there = task.digest(self._study) in self._digests
+        return there and not self.changes(task)
 
-    def settled(self, digest: str) -> bool:
-        """Whether a result of just these settings is known."""
-        return any(row.get("settings") == digest for row in self._rows.values())
+    def changes(self, task: Task) -> list[str]:
+        """The defaults of a run's result that are others today; none where they were not kept."""
+        then = self._defaults.get(task.digest(self._study))
+        return [] if then is None else changed_defaults(then, task.defaults(self._study))
+
+    def settled(self, digest: str, defaults: Mapping[str, Any]) -> bool:
+        """Whether a result of just these settings and defaults is known."""
+        there = any(row.get("settings") == digest for row in self._rows.values())
+        return there and not changed_defaults(self._defaults.get(digest), defaults)
+
+    def notes(self, tasks: Iterable[Task]) -> list[str]:
+        """Sentences on the results of these runs that were, or may have been, made with other defaults."""
+        listed = list(tasks)
+        changes = list(dict.fromkeys(change for task in listed for change in self.changes(task)))
+        places = dict.fromkeys((task.method.name, task.seed) for task in listed if task.measured)
+        rows = [self._rows[place] for place in places if place in self._rows]
+        older = sum(row.get("settings") not in self._defaults for row in rows)
+        found = []
+        if changes:
+            shown = "; ".join([*changes[:5], *(["…"] if len(changes) > 5 else [])])
+            found.append(
+                f"defaults of labeltree have changed since results were made ({shown}): the study does those "
+                "runs again"
+            )
+        if older:
+            found.append(
+                f"{older} of {len(rows)} results were made before the defaults behind a result were kept: "
+                "which defaults they had is not known, and they count as made with those of today"
+            )
+        return found
 
     def keep_baselines(self, digests: Collection[str]) -> None:
         """Forget the baselines of other settings than these: the study has them no more."""
@@ -78,11 +112,20 @@ class Book:
 
     def add(self, name: str, seed: int, result: dict[str, Any]) -> None:
         """Keep the result of a run."""
-        self._rows[name, seed] = {"method": name, "seed": seed, **result}
+        row = {key: value for key, value in result.items() if key != "defaults"}
+        self._rows[name, seed] = {"method": name, "seed": seed, **row}
+        self._remember(row.get("settings"), result.get("defaults"))
 
-    def add_trial(self, task: Task, value: float) -> None:
-        """Keep the validation value of a trial."""
+    def add_trial(self, task: Task, value: float, defaults: Mapping[str, Any] | None = None) -> None:
+        """Keep the validation value of a trial, and the defaults that it was made with."""
         self._digests[task.digest(self._study)] = value
+        self._remember(task.digest(self._study), defaults)
+
+    def _remember(self, digest: str | None, defaults: Mapping[str, Any] | None) -> None:
+        if digest is not None:
+            self._defaults.pop(digest, None)
+            if defaults is not None:
+                self._defaults[digest] = dict(defaults)
 
     def choose(self, tasks: list[Task]) -> int | None:
         """The trial of one method that is best on validation; None where one of them has no value.
@@ -126,6 +169,14 @@ class Book:
         content: dict[str, Any] = {"results": self.results, "choices": self.choices}
         if self._digests:
             content["trials"] = self._digests
+        known: set[str] = {*self._digests, *(row["settings"] for row in self.results if "settings" in row)}
+        if kept := sorted(known & self._defaults.keys()):
+            kinds: list[dict[str, Any]] = []
+            for digest in kept:
+                if self._defaults[digest] not in kinds:
+                    kinds.append(self._defaults[digest])
+            content["defaults"] = kinds
+            content["made_with"] = {digest: kinds.index(self._defaults[digest]) for digest in kept}
         if self.failures:
             content["failures"] = self.failures
         with atomic_write(self.path) as temporary:

@@ -64,6 +64,10 @@ def execute(
 def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, progress_bar: bool) -> Executed:
     book = Book(path, study)
     runs = path.parent / "runs"
+    for note in book.notes(
+        [task for m in methods for task in (*trial_tasks_of(study, [m]), *_all_runs(study, m))]
+    ):
+        print(note, flush=True)
 
     def do(tasks: list[Task]) -> None:
         left = [task for task in tasks if not book.known(task)]
@@ -85,10 +89,17 @@ def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, pro
             tasks += run_tasks_of(study, method, best)
     do(tasks)
     for row in baselines(study, runs, book):
-        book.add(row["method"], row["seed"], {"settings": row["settings"], "scores": row["scores"]})
+        book.add(
+            row["method"], row["seed"], {k: row[k] for k in ("settings", "scores", "defaults") if k in row}
+        )
     book.keep_baselines({d for seed in study.seeds for d in baseline_digests(study, seed).values()})
     book.write()
     return Executed(write_tables(path, study, book), book.failures)
+
+
+def _all_runs(study: Study, method: Method) -> list[Task]:
+    """The runs of a method with whichever trial's settings."""
+    return [task for number in range(len(method.trials)) for task in run_tasks_of(study, method, number)]
 
 
 def rewrite(path: str | Path) -> Path:
@@ -107,7 +118,7 @@ def _keep(book: Book, study: Study, task: Task, runs: Path) -> None:
     if task.measured:
         book.add(task.method.name, task.seed, found)
         return
-    book.add_trial(task, found["value"])
+    book.add_trial(task, found["value"], found.get("defaults"))
     print(
         f"{task.method.name}, trial {task.trial} {task.settings}: {study.select} {found['value']:.4f}",
         flush=True,

@@ -22,10 +22,12 @@ class Listing:
         states: folder name → ``done``, ``measured`` or ``trained`` (not in the results yet), ``begun`` or
             ``to do``.
         seconds: that are left with one job, as the finished runs took; None where none has finished.
+        notes: sentences on results that were, or may have been, made with other defaults.
     """
 
     states: dict[str, str]
     seconds: float | None
+    notes: tuple[str, ...] = ()
 
     def lines(self, jobs: int = 1) -> list[str]:
         """A line a run, and a sentence that sums them up."""
@@ -41,6 +43,7 @@ class Listing:
         )
         return [
             *(f"{state:<{width}}  {name}" for name, state in self.states.items()),
+            *self.notes,
             f"{len(self.states)} runs: {some}; {left}",
         ]
 
@@ -61,8 +64,10 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
     costs: dict[str, float] = {}
     states: dict[str, str] = {}
     spent = done_cost = 0.0
+    tasks: list[Task] = []
     for method in study.only(only):
         for task in _tasks(study, book, method):
+            tasks.append(task)
             cost = _cost(study.recipe(method, task.settings, task.seed))
             state = "done" if book.known(task) else state_of(study, task, runs)
             # A trial that is chosen is measured as well: the same folder, and the later state counts.
@@ -73,7 +78,7 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
                 spent += row["train_seconds"] + (row.get("measure_seconds") or 0.0)
                 done_cost += cost
     seconds = sum(costs.values()) * spent / done_cost if done_cost else None
-    return Listing(states, seconds)
+    return Listing(states, seconds, tuple(book.notes(tasks)))
 
 
 def _tasks(study: Study, book: Book, method: Method) -> list[Task]:

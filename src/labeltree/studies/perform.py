@@ -17,7 +17,7 @@ from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import read_json
 from labeltree.studies.plan import Study
-from labeltree.studies.task import METRICS, Task, measured_as
+from labeltree.studies.task import METRICS, Task, is_measured
 from labeltree.training.checkpoints import best_row
 from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
@@ -42,7 +42,7 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
         folder = train(recipe, runs / task.name, progress_bar=progress_bar, on_data=_keep)
     with folder.locked():
         if task.measured:
-            _measure_run(study, folder, task.digest(study))
+            _measure_run(study, folder, task)
         _let_go(folder)
 
 
@@ -55,10 +55,11 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
     folder = RunFolder(runs / task.name)
     history = folder.read_history()
     if not task.measured:
-        return {"value": best_row(history, study.select)[study.select]}
+        return {"value": best_row(history, study.select)[study.select], "defaults": task.defaults(study)}
     metrics = read_json(folder.metrics, METRICS)
     return {
         "settings": task.digest(study),
+        "defaults": metrics.get("defaults"),
         "scores": scores_of(metrics),
         "train_seconds": round(sum(row["seconds"] for row in history), 1),
         "measure_seconds": metrics.get("seconds"),
@@ -66,16 +67,17 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
     }
 
 
-def _measure_run(study: Study, folder: RunFolder, digest: str) -> None:
+def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
     """The test metrics of a finished run; computed once for all that they depend on."""
-    if measured_as(folder) == digest:
+    digest, defaults = task.digest(study), task.defaults(study)
+    if is_measured(folder, digest, defaults):
         return
     begun = time.monotonic()
     trainee = load_run(folder.path)
     table = embed_source(trainee.module, trainee.source, trainee.labels)
     metrics = measure(study, table, trainee.source, trainee.module)
     seconds = round(time.monotonic() - begun, 1)
-    folder.write_json(folder.metrics, {**metrics, "digest": digest, "seconds": seconds})
+    folder.write_json(folder.metrics, {**metrics, "digest": digest, "defaults": defaults, "seconds": seconds})
     print(f"{folder.path.name}: evaluated", flush=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -24,7 +24,7 @@ from labeltree.training.reading import RecipeParser, recipe_settings
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives, objective_terms
 
-__all__ = ["Method", "Study", "StudyError", "read_study", "slug"]
+__all__ = ["Method", "Study", "StudyError", "changed_defaults", "read_study", "slug"]
 
 _TRANSFER = {"data", "data_path", "taxonomy", "limit", "train_limit", "test_limit", "val", "test"}
 
@@ -134,6 +134,23 @@ class Study:
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def defaults(
+        self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True
+    ) -> dict[str, Any]:
+        """What a run depends on beside its digest: the defaults that stand for what the study leaves out.
+
+        Settings of recipes are dotted; those of the evaluation begin with ``evaluation.``. What `auto` stands
+        for is not among them.
+        """
+        given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
+        found = self.recipe(method, trial, seed).computed_by()
+        if measured:
+            found |= {f"evaluation.{k}": v for k, v in asdict(self.evaluation_settings).items()}
+            given |= {f"evaluation.{key}" for key in self.evaluation}
+        left = {key: value for key, value in found.items() if _written(key) not in given}
+        plain: dict[str, Any] = json.loads(json.dumps(left, default=str))
+        return plain
+
     def run_name(self, method: Method, suffix: str) -> str:
         """The folder name of one of a method's runs."""
         return f"{slug(method.name)}-{suffix}"
@@ -152,6 +169,30 @@ class Study:
                 raise StudyError(f"no method is called '{pattern}'; there are {', '.join(families)}")
             found += [method for method in fits if method not in found]
         return [method for method in self.methods if method in found]
+
+
+def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[str]:
+    """Sentences like ``hwc.alpha was 0.5 and is 0.0``, of the settings that both have.
+
+    A setting that there was not has a default that changes nothing; ``then`` is None where it was not kept.
+    """
+    if then is None:
+        return []
+    return [
+        f"{key} was {then[key]} and is {now[key]}" for key in now if key in then and then[key] != now[key]
+    ]
+
+
+def _dotted(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    found: list[str] = []
+    for key, value in settings.items():
+        found += _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+    return found
+
+
+def _written(key: str) -> str:
+    """A setting in one spelling: names of objectives are written with ``-`` or ``_``."""
+    return key.replace("-", "_")
 
 
 @cache

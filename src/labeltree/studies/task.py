@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,18 @@ from typing import Any
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.safe_files import Reader, read_json
-from labeltree.studies.plan import Method, Study
+from labeltree.studies.plan import Method, Study, changed_defaults
 
-__all__ = ["METRICS", "Task", "find_task", "measured_as", "run_tasks_of", "state_of", "trial_tasks_of"]
+__all__ = [
+    "METRICS",
+    "Task",
+    "find_task",
+    "is_measured",
+    "measured_as",
+    "run_tasks_of",
+    "state_of",
+    "trial_tasks_of",
+]
 
 METRICS = Reader("the metrics of a run", "delete it and the same command measures the run again", RunError)
 
@@ -43,6 +52,10 @@ class Task:
     def digest(self, study: Study) -> str:
         """See `Study.digest`."""
         return study.digest(self.method, self.settings, self.seed, measured=self.measured)
+
+    def defaults(self, study: Study) -> dict[str, Any]:
+        """See `Study.defaults`."""
+        return study.defaults(self.method, self.settings, self.seed, measured=self.measured)
 
 
 def trial_tasks_of(study: Study, methods: Sequence[Method]) -> list[Task]:
@@ -78,6 +91,13 @@ def find_task(study: Study, name: str, trial: int, measured: bool) -> Task:
     raise ValueError(f"the study has no run '{name}'")
 
 
+def is_measured(folder: RunFolder, digest: str, defaults: Mapping[str, Any]) -> bool:
+    """Whether the metrics of a run folder are of these settings and defaults, if it says which they were."""
+    if measured_as(folder) != digest:
+        return False
+    return not changed_defaults(read_json(folder.metrics, METRICS).get("defaults"), defaults)
+
+
 def measured_as(folder: RunFolder) -> str | None:
     """Of which digest the metrics of a run folder are; None where there are none, or they do not say."""
     if not folder.metrics.is_file():
@@ -94,5 +114,6 @@ def state_of(study: Study, task: Task, runs: Path) -> str:
     """How far a run is on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
     folder = RunFolder(runs / task.name)
     if folder.encoder.is_file():
-        return "measured" if measured_as(folder) == task.digest(study) else "trained"
+        known = is_measured(folder, task.digest(study), task.defaults(study))
+        return "measured" if known else "trained"
     return "begun" if folder.last_checkpoint.is_file() else "to do"

@@ -215,6 +215,10 @@ class Recipe:
         with atomic_write(path) as temporary:
             temporary.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
 
+    def computed_by(self) -> dict[str, Any]:
+        """All settings that change what a run computes, dotted; not how it is carried out."""
+        return {key: value for key, value in _flat(self.to_dict()).items() if key not in _CARRYING_OUT}
+
     def differences(self, other: Recipe, but: Collection[str] = ()) -> list[str]:
         """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ.
 
