@@ -246,3 +246,21 @@ def test_losses_of_a_queue():
     keys = vectors(20, 10, 2)
     for loss in (losses.MaskConLoss(tree, w=0.7), losses.GrafitLoss(tree)):
         check(compared(lambda z, f=loss: (f(z, keys, queue, nodes[:20], instances[:20]),), vectors(20, 10)))
+
+
+@inside
+@pytest.mark.parametrize("target", [True, False])
+def test_soft_targets_are_not_left_to_the_kernel(target, monkeypatch):
+    """It finds two mean keys, whose difference is lost in tight clusters."""
+    called = []
+    monkeypatch.setattr(contrast_kernels, "_attention", lambda *_: called.append(1) or 1 / 0)
+    relation, z = relation_of(12), vectors(12, 8)
+    every = torch.ones(1, relation.num_relations, dtype=torch.bool)
+    options = {"members": every, "temperature": 0.1, "target_temperature": 0.1}
+    with implementation("triton"):
+        if target:
+            assert soft_target_contrast(z, z, z, relation, positive=every[0], **options).lse.isfinite().all()
+        else:
+            with pytest.raises(ZeroDivisionError):
+                soft_target_contrast(z, z, z, relation, positive=None, **options)
+    assert len(called) == (not target)

@@ -73,7 +73,10 @@ def soft_target_contrast(
     }
     with torch.autocast(queries.device.type, enabled=False):
         keys, stored = keys.detach(), stored.detach()
-        if plan.name == "triton" and kernels.supports(queries, keys, stored, relation):
+        # With a target, the gradient is the difference of two mean keys. The kernel finds each by itself, and
+        # loses the difference to rounding in tight clusters; the streaming walk adds up differences.
+        fits = positive is None and kernels.supports(queries, keys, stored, relation)
+        if plan.name == "triton" and fits:
             return kernels.soft_target_contrast(queries, keys, stored, relation, **options, tile=plan.tile)
         queries, keys, stored = at_least_single(queries, keys, stored)
         if plan.name == "dense":
