@@ -127,6 +127,21 @@ def loops(n: int, queries: int) -> tuple[Table, float]:
     return Table(f"Plain Python loops, {n:,} × {n:,}, sphere, clusters", columns, rows), least
 
 
+def grouped(n: int, sizes: tuple[int, ...] = (2, 10, 100)) -> Table:
+    """Leave-group-out: results of the query's own group do not count; beside the same without groups."""
+    taxonomy = tree(n)
+    points, nodes = sample("clusters", n, taxonomy)
+    everything = partial(retrieval_metrics, points, nodes, taxonomy)
+    plain = timed(everything)[0]
+    rows: list[Row] = [["none", plain, 1.0]]
+    for each in sizes:
+        groups = torch.randperm(n, generator=torch.Generator().manual_seed(1)) // each
+        taken = timed(partial(everything, query_groups=groups))[0]
+        rows.append([f"of {each} samples", taken, taken / plain])
+    columns = ("groups", "CPU s", "÷ without groups")
+    return Table(f"Without the query's own group, all, {n:,} × {n:,}, sphere, clusters", columns, rows)
+
+
 def measure(size: Size) -> Results:
     """A table a size, and the loops."""
     small = choose(size, full=10_000, short=10_000, tiny=300)
@@ -150,7 +165,7 @@ def measure(size: Size) -> Results:
         f"The loops ran for {queries} of {small:,} queries and are scaled. Goals count the sphere; "
         '"÷ matrix product": CPU seconds over those of the product of all pairs, taken just before.'
     )
-    return Results([first, second, third], measured, [note])
+    return Results([first, second, third, grouped(small)], measured, [note])
 
 
 if __name__ == "__main__":
