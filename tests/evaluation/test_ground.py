@@ -18,7 +18,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 @pytest.fixture(scope="module")
 def dag(taxonomy: Taxonomy) -> TaxonomyDAG:
     """The tree of these tests, where worms and trout live in the soil and the water besides."""
-    names, parents = taxonomy.entries()
+    names, parents = taxonomy.names, taxonomy.parent.tolist()
     soil, water = len(names), len(names) + 1
     lists = [*([p] if p >= 0 else [] for p in parents), [0], [0]]
     lists[taxonomy.find("worm")].append(soil)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from slow_trees import Rows, trees
 
-from labeltree.taxonomy import Taxonomy, TaxonomyError, eigen_embeddings
+from labeltree.taxonomy import Taxonomy, TaxonomyError, class_embeddings
 
 FOLDER = Path(__file__).parent / "oracles"
 CASES = json.loads((FOLDER / "class_embeddings.json").read_text())["cases"]
@@ -135,7 +135,7 @@ def test_an_inner_node_among_the_classes() -> None:
 def test_low_dimensions_of_many_classes_by_lanczos(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Taxonomy.from_paths([(f"a{i % 3}", f"b{i % 21}", f"c{i}") for i in range(200)])
     exact = tree.class_embeddings(dim=21)
-    monkeypatch.setattr(eigen_embeddings, "SMALL", 10)
+    monkeypatch.setattr(class_embeddings, "SMALL", 10)
     found = tree.class_embeddings(dim=21)
     torch.testing.assert_close(found @ found.T, exact @ exact.T, rtol=0, atol=1e-9)
     few = tree.class_embeddings(dim=2)  # cuts through equal eigenvalues: any basis is right

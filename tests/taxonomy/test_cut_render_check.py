@@ -31,6 +31,14 @@ def test_cut_below_the_finest_depth_changes_nothing() -> None:
         tree.cut(0)
 
 
+def test_collapse() -> None:
+    tree = Taxonomy(["a", "b", "c", "d", "e"], [-1, 0, 1, 2, 2])
+    assert tree.collapse() == Taxonomy(["c", "d", "e"], [-1, 0, 0])
+    assert tree.collapse(keep={"b"}) == Taxonomy(["b", "c", "d", "e"], [-1, 0, 1, 1])
+    whole = Taxonomy.from_paths(["a/b", "a/c", "d"])
+    assert whole.collapse() == whole
+
+
 def test_render() -> None:
     tree = Taxonomy.from_paths(RAGGED, root_name="life")
     assert tree.render().splitlines() == [

@@ -73,17 +73,17 @@ BROKEN_EDGES: dict[str, tuple[Pairs, str]] = {
     ),
     "two roots": (
         [("a", "b"), ("c", "d")],
-        "the taxonomy has 2 roots, 'b' and 'd'; a tree has one: give all but one of them a "
+        "the taxonomy has 2 roots, 'b' and 'd'; a taxonomy has one: give all but one of them a "
         "parent, or add a common one",
     ),
     "seven roots": (
         [(i, f"r{i}") for i in range(7)],
-        "the taxonomy has 7 roots, 'r0', 'r1', 'r2', 'r3', 'r4' and 2 more; a tree has one: give all but one "
-        "of them a parent, or add a common one",
+        "the taxonomy has 7 roots, 'r0', 'r1', 'r2', 'r3', 'r4' and 2 more; a taxonomy has one: give all "
+        "but one of them a parent, or add a common one",
     ),
     "two marked roots": (
         [("a", None), ("b", None)],
-        "the taxonomy has 2 roots, 'a' and 'b'; a tree has one: give all but one of them a "
+        "the taxonomy has 2 roots, 'a' and 'b'; a taxonomy has one: give all but one of them a "
         "parent, or add a common one",
     ),
     "two parents": (
@@ -101,7 +101,7 @@ BROKEN_EDGES: dict[str, tuple[Pairs, str]] = {
     ),
     "root with a parent": (
         [("a", None), ("b", "a"), ("a", "b")],
-        "node 'a' is the root by one of pair 1 and pair 3, below 'b' by the other",
+        "node 'a' is the root by pair 1, below 'b' by pair 3",
     ),
     "unknown parent": (
         [("animal", None), ("dog", "anmal")],

@@ -89,7 +89,7 @@ BROKEN = {
     "version.json": (SAVED % ('"x"', "[]", "[]"), "the saved taxonomy has version='x', expected an integer from 1 to 1"),
     "names.json": (SAVED % (1, "[1]", "[-1]"), "the saved taxonomy is damaged: 'names' is not a list of strings"),
     "parents.json": (SAVED % (1, '["a"]', "[null]"), "the saved taxonomy is damaged: 'parents' is not a list of integers"),
-    "lengths.json": (SAVED % (1, '["a"]', "[-1, 0]"), "there are 1 names for 2 parents; every node needs one of each"),
+    "lengths.json": (SAVED % (1, '["a"]', "[-1, 0]"), "there are 1 names for 2 parents; every node needs one entry of each"),
     "cycle.json": (SAVED % (1, '["a", "b"]', "[1, 0]"), "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),
     "parent.json": (SAVED % (1, '["a", "b"]', "[-1, 5]"), "node 'b' has the unknown parent 5: there are 2 nodes"),
     "cycle.csv": ("child,parent\na,b\nb,a\n", "the parents form a cycle, 'a' -> 'b' -> 'a'; remove one of these edges"),

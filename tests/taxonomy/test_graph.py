@@ -214,7 +214,7 @@ def test_broken_edges(edges: list[tuple[Any, Any]], message: str) -> None:
 def test_broken_entries() -> None:
     with pytest.raises(TaxonomyError, match="no node below the root"):
         TaxonomyDAG(["r"], [[]])
-    with pytest.raises(TaxonomyError, match="2 names for 1 lists of parents"):
+    with pytest.raises(TaxonomyError, match="2 names for 1 parents"):
         TaxonomyDAG(["r", "a"], [[]])
     with pytest.raises(TaxonomyError, match="'a' has the unknown parent 7"):
         TaxonomyDAG(["r", "a"], [[], [7]])

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyError
-from labeltree.taxonomy.newick import entries_from_newick, newick_from_entries
+from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
 
 
 def read(text: str, root_name: str | None = "root") -> Taxonomy:
-    return Taxonomy(*entries_from_newick(text, root_name))
+    entries = entries_from_newick(text, root_name)
+    return Taxonomy(entries.names, entries.parent())
 
 
 def test_names_lengths_quotes_and_comments() -> None:
@@ -35,21 +36,24 @@ def test_the_outermost_node_is_the_root() -> None:
 def test_inner_nodes_without_names_are_called_by_their_leaves() -> None:
     tree = read("(((a,b),(c)),((d,e)x,f));")
     assert tree.names == ["root", "a … c", "a … b", "a", "b", "c", "c", "d … f", "x", "d", "e", "f"]
-    assert read(newick_from_entries(tree.entries())) == tree
+    assert read(newick_from_tree(tree.names, tree.parent.tolist())) == tree
 
 
 @given(trees())
 @settings(max_examples=80, deadline=None)
 def test_what_is_written_is_read(rows: Rows) -> None:
     tree = Taxonomy(rows.names, rows.parents)
-    text = newick_from_entries(tree.entries())
+    text = newick_from_tree(tree.names, tree.parent.tolist())
     assert text.count("\n") == 1
     assert read(text) == tree
 
 
 def test_the_text() -> None:
     tree = Taxonomy.from_paths(["a/x-1.b", "a/it's", "sea_trout", "T-shirt/top (old)"], root_name="all")
-    assert newick_from_entries(tree.entries()) == "((x-1.b,'it''s')a,'sea_trout',('top (old)')T-shirt)all;\n"
+    assert (
+        newick_from_tree(tree.names, tree.parent.tolist())
+        == "((x-1.b,'it''s')a,'sea_trout',('top (old)')T-shirt)all;\n"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".nwk", ".newick", ".tree"])
@@ -62,7 +66,7 @@ def test_files(suffix: str, tmp_path: Path) -> None:
 def test_deep_trees_do_not_recurse() -> None:
     depth = 50_000
     chain = Taxonomy.from_edges([(f"n{i + 1}", f"n{i}") for i in range(depth)])
-    assert read(newick_from_entries(chain.entries())) == chain
+    assert read(newick_from_tree(chain.names, chain.parent.tolist())) == chain
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("module", ["tree", "relations", "embedded", "graph", "matching", "perturb"])
+@pytest.mark.parametrize(
+    "module", ["graph", "tree", "dag", "relations", "matching", "perturb", "placeholders"]
+)
 def test_examples_in_docstrings(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"labeltree.taxonomy.{module}"))
     assert results.attempted > 0

@@ -60,15 +60,12 @@ def run(arguments: list[str]) -> None:
     if options.action == "from-wordnet":
         from_wordnet(options)
         return
-    from labeltree.taxonomy import Taxonomy
-
     taxonomy, nodes = _open(options.taxonomy)
     if options.action == "show":
         print(taxonomy.render(max_depth=options.depth, max_children=options.children))
     elif options.action == "check":
         print(repr(taxonomy))
-        found = taxonomy.check(nodes) if isinstance(taxonomy, Taxonomy) else taxonomy.check()
-        print("\n".join(f"- {line}" for line in found) or "nothing unusual")
+        print("\n".join(f"- {line}" for line in taxonomy.check(nodes)) or "nothing unusual")
     elif options.action == "project":
         _project(taxonomy, options.rule, options.out)
     else:

@@ -50,13 +50,16 @@ def from_wordnet(options: argparse.Namespace) -> None:
         TaxonomyError: If names are to be decided, with where.
     """
     from labeltree.data import wordnet_folder
+    from labeltree.data.wordnet import WordNetNouns
+    from labeltree.data.wordnet_names import (
+        add_to_senses,
+        check_distinct,
+        find_meanings,
+        gloss_of,
+        read_senses,
+    )
+    from labeltree.data.wordnet_trees import synset_tree
     from labeltree.errors import TaxonomyError
-    from labeltree.taxonomy import Taxonomy
-    from labeltree.taxonomy.collapse import collapse
-    from labeltree.taxonomy.wordnet import WordNetNouns
-    from labeltree.taxonomy.wordnet_classes import tree_of_synsets
-    from labeltree.taxonomy.wordnet_names import check_distinct, find_meanings, gloss_of
-    from labeltree.taxonomy.wordnet_senses import add_to_senses, read_senses
 
     names = _read_names(options.names)
     senses_file: Path = options.senses or options.names.with_suffix(".senses.txt")
@@ -87,8 +90,9 @@ def from_wordnet(options: argparse.Namespace) -> None:
             f"{kinds}: decide in '{senses_file}', which lists them, and run the command again"
         )
     ordered = {name: chosen[name] for name in dict.fromkeys(names)}
-    entries = tree_of_synsets(nouns, ordered)
-    taxonomy = Taxonomy(*(collapse(entries, set(ordered)) if options.collapse else entries))
+    taxonomy = synset_tree(nouns, ordered)
+    if options.collapse:
+        taxonomy = taxonomy.collapse(keep=set(ordered))
     taxonomy.save(options.out)
     print(f"{len(ordered)} classes, {taxonomy.num_nodes} nodes, depth {taxonomy.max_depth}: {options.out}")
 

@@ -66,6 +66,7 @@ from labeltree.data.stores import ArrayStore, MappedStore
 from labeltree.data.summary import DataSummary, SplitSummary, summarize
 from labeltree.data.tokens import TokenStore
 from labeltree.data.views import TextViews, ViewGenerator
+from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
 
 __all__ = [
     "ArrayStore",
@@ -142,5 +143,7 @@ __all__ = [
     "summarize",
     "table_labels",
     "with_missing_labels",
+    "wordnet_dag",
     "wordnet_folder",
+    "wordnet_taxonomy",
 ]

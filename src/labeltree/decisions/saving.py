@@ -23,7 +23,8 @@ VERSION = 1
 
 def taxonomy_digest(taxonomy: AnyTaxonomy) -> str:
     """A fingerprint of the names and parents of all nodes."""
-    return hashlib.sha256(json.dumps(list(taxonomy.entries())).encode()).hexdigest()
+    document = taxonomy.to_dict()
+    return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
 
 
 def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:

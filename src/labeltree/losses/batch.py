@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from labeltree.taxonomy.class_numbers import look_for_class_numbers
+from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = ["check_batch", "follow_device"]
 
@@ -48,7 +48,7 @@ def check_batch(
                 "use taxonomy.nodes_of(class_names)[class_numbers], or taxonomy.encode(names)"
             )
         if loss is not None:
-            look_for_class_numbers(loss, "nodes", nodes)
+            warn_of_class_numbers(loss, "nodes", nodes)
     return nodes, instances
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyError
-from labeltree.taxonomy.class_numbers import look_for_class_numbers
+from labeltree.taxonomy.nodes import warn_of_class_numbers
 
 __all__ = [
     "check_embeddings",
@@ -51,7 +51,7 @@ def check_labels(name: str, labels: Tensor) -> None:
 def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
     """Raise ``ValueError`` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label.
 
-    Labels, which predictions are not, are looked at for class numbers, see `look_for_class_numbers`.
+    Labels, which predictions are not, are looked at for class numbers, see `warn_of_class_numbers`.
     """
     check_labels(name, nodes)
     if nodes.numel() and int(nodes.max()) >= taxonomy.num_nodes:
@@ -62,7 +62,7 @@ def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
             "of a data set are no nodes, taxonomy.nodes_of(class_names)[class_numbers] are"
         )
     if not name.startswith("predicted"):
-        look_for_class_numbers(taxonomy, name, nodes)
+        warn_of_class_numbers(taxonomy, name, nodes)
 
 
 def check_same_length(first_name: str, first: Tensor, second_name: str, second: Tensor) -> None:

@@ -1,8 +1,8 @@
-"""Vectors of classes whose inner products are the classes' similarities in the taxonomy."""
+"""Class embeddings: vectors whose inner products are the classes' similarities (Barz & Denzler 2019)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -10,18 +10,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.nodes import NodesLike, as_nodes
 
-if TYPE_CHECKING:
-    from labeltree.taxonomy.graph import TaxonomyDAG
-    from labeltree.taxonomy.tree import Taxonomy
+__all__ = [
+    "EmbeddingMethod",
+    "as_classes",
+    "cholesky_of_dag",
+    "class_vectors",
+    "means_of_classes",
+    "sparse_vectors",
+]
 
-__all__ = ["as_classes", "cholesky_rows", "means_of_classes", "similarity", "sparse_rows"]
-
+EmbeddingMethod = Literal["cholesky", "eigen"]
 Matrix = NDArray[np.float64]
 
+SMALL = 1000  # up to so many classes, all eigenpairs are found at once
 
-def as_classes(classes: NodesLike | None, taxonomy: Taxonomy | TaxonomyDAG) -> Tensor:
+
+def as_classes(classes: NodesLike | None, taxonomy: Graph) -> Tensor:
     """The classes as distinct nodes (C,); None takes all leaves.
 
     Raises:
@@ -47,14 +54,109 @@ def as_classes(classes: NodesLike | None, taxonomy: Taxonomy | TaxonomyDAG) -> T
     return nodes
 
 
-def similarity(taxonomy: Taxonomy, leaves: Tensor) -> Matrix:
+def class_vectors(
+    tree: Graph, classes: Tensor, dim: int | None, normalize: bool, method: EmbeddingMethod | None
+) -> Tensor:
+    """The vectors of classes (C,), (C, D) float64; see `Taxonomy.class_embeddings`."""
+    leaves = _leaves_of(tree, classes)
+    if method not in (None, "cholesky", "eigen"):
+        raise ValueError(f"method is {method!r}; expected 'cholesky' or 'eigen'")
+    if (method or ("cholesky" if dim is None else "eigen")) == "cholesky":
+        if dim not in (None, len(leaves)):
+            raise ValueError(
+                f"dim={dim}, but the Cholesky factor of {len(leaves)} leaves has {len(leaves)} "
+                "dimensions; method='eigen' gives fewer"
+            )
+        vectors = _cholesky(tree, leaves)
+    else:
+        dim = len(leaves) if dim is None else dim
+        if not 1 <= dim <= len(leaves):
+            raise ValueError(
+                f"dim={dim}, expected 1 to {len(leaves)}: so many dimensions hold {len(leaves)} leaves "
+                "exactly"
+            )
+        vectors = _eigenvectors(tree, leaves, dim)
+        if normalize:
+            vectors = _normalized(tree, vectors, leaves)
+    if leaves is classes:
+        return vectors
+    return means_of_classes(tree, vectors, leaves)[classes]
+
+
+def _leaves_of(tree: Graph, classes: Tensor) -> Tensor:
+    """The leaves at or below the classes, in order of their first class; the classes if all are leaves."""
+    inner = ~tree.is_leaf[classes]
+    if not bool(inner.any()):
+        return classes
+    spans: dict[tuple[int, int], int] = {}
+    found: dict[int, None] = {}
+    for node in classes.tolist():
+        below = tree.descendant_leaves(node).tolist()
+        other = spans.setdefault((below[0], below[-1]), node)
+        if other != node:
+            raise TaxonomyError(
+                f"classes {tree.path_name(other)!r} and {tree.path_name(node)!r} have the same "
+                "leaves below them and would get the same embedding; leave one out"
+            )
+        found.update(dict.fromkeys(below))
+    return torch.tensor(list(found))
+
+
+def means_of_classes(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
+    """For every node the normalised mean of the vectors of the classes at or below it, (N, D).
+
+    A class that has no class below it keeps its vector as it is. A node without classes, or whose mean is 0,
+    has zeros.
+    """
+    order = torch.argsort(classes)
+    ordered, rows = classes[order], vectors[order]
+    own = torch.zeros(tree.num_nodes, vectors.shape[1], dtype=vectors.dtype)
+    own[ordered] = rows
+    sums = own.clone()
+    count = torch.zeros(tree.num_nodes, dtype=torch.int64)
+    count[ordered] = 1
+    for depth in range(tree.max_depth, 0, -1):
+        here = torch.nonzero(tree.depth == depth).flatten()
+        sums.index_add_(0, tree.main_parent[here], sums[here])
+        count.index_add_(0, tree.main_parent[here], count[here])
+    length = sums.norm(dim=1, keepdim=True)
+    # a mean that is 0 but for rounding has no direction
+    means = torch.where(length > 1e-9 * count.clamp(min=1)[:, None], sums / length, 0.0)
+    alone = count[ordered] == 1
+    means[ordered[alone]] = own[ordered[alone]]
+    return means
+
+
+def _cholesky(tree: Graph, leaves: Tensor) -> Tensor:
+    """The lower Cholesky factor of the leaves' similarities, (n, n) float64: Algorithm 1 of the paper.
+
+    Leaves of different children of the root have the similarity 0, and so has what the factor says of them:
+    each branch is factored by itself.
+    """
+    from scipy.linalg.lapack import dpotrf
+
+    branch = torch.searchsorted(torch.tensor(tree.children(0)), leaves, right=True)
+    one = bool((branch == branch[0]).all())
+    factor = torch.zeros(0 if one else len(leaves), len(leaves), dtype=torch.float64)
+    for child in torch.unique(branch):
+        rows = torch.nonzero(branch == child).flatten()
+        # the transpose is in LAPACK's own order, so that it works in place
+        upper, _ = dpotrf(_similarity(tree, leaves[rows]).T, lower=0, overwrite_a=1, clean=1)
+        block = torch.from_numpy(upper.T)
+        if one:  # no second matrix of this size
+            return block
+        factor[rows[:, None], rows] = block
+    return factor
+
+
+def _similarity(tree: Graph, leaves: Tensor) -> Matrix:
     """`s(u, v) = 1 - height(lca(u, v)) / H` of all pairs of leaves, (n, n) (Eq. 2 of Barz & Denzler 2019).
 
     Between neighbours in preorder, the LCA of two leaves is the tallest of those of the neighbours: no pair
     is looked up but those.
     """
     ordered, order = torch.sort(leaves)
-    nearest = 1.0 - taxonomy.lca_height_dissimilarity(ordered[:-1], ordered[1:]).numpy()
+    nearest = 1.0 - tree.lca_height_dissimilarity(ordered[:-1], ordered[1:]).numpy()
     n = len(leaves)
     place = torch.argsort(order).numpy()
     found, row = np.empty((n, n)), np.ones(n)
@@ -66,85 +168,130 @@ def similarity(taxonomy: Taxonomy, leaves: Tensor) -> Matrix:
     return found
 
 
-def cholesky_rows(taxonomy: Taxonomy, leaves: Tensor) -> Tensor:
-    """The lower Cholesky factor of the leaves' similarities, (n, n) float64: Algorithm 1 of the paper.
-
-    Leaves of different children of the root have the similarity 0, and so has what the factor says of them:
-    each branch is factored by itself.
-    """
-    from scipy.linalg.lapack import dpotrf
-
-    branch = torch.searchsorted(torch.tensor(taxonomy.children(0)), leaves, right=True)
-    one = bool((branch == branch[0]).all())
-    factor = torch.zeros(0 if one else len(leaves), len(leaves), dtype=torch.float64)
-    for child in torch.unique(branch):
-        rows = torch.nonzero(branch == child).flatten()
-        # the transpose is in LAPACK's own order, so that it works in place
-        upper, _ = dpotrf(similarity(taxonomy, leaves[rows]).T, lower=0, overwrite_a=1, clean=1)
-        block = torch.from_numpy(upper.T)
-        if one:  # no second matrix of this size
-            return block
-        factor[rows[:, None], rows] = block
-    return factor
-
-
-class Steps(NamedTuple):
-    """The entries of the closed form: one for each class and each node of its path."""
-
-    rows: Tensor
-    nodes: Tensor
-    values: Tensor
-
-
-def sparse_steps(taxonomy: Taxonomy, classes: Tensor) -> Steps:
-    """`φ(c)_a = √(s(a) - s(parent a))` for the nodes a on the path of c, s(a) = 1 - height(a) / H.
-
-    The sum of the squares from the root down to a is s(a), so the inner product of two classes is the s of
-    their LCA.
-    """
-    rise = torch.zeros(taxonomy.num_nodes, dtype=torch.float64)
-    steps = taxonomy.height[taxonomy.parent[1:]] - taxonomy.height[1:]
-    rise[1:] = (steps.to(torch.float64) / taxonomy.max_height).sqrt()
-    at, rows = classes, torch.arange(len(classes))
-    found_rows, found_nodes = [], []
-    while len(rows):
-        found_rows.append(rows)
-        found_nodes.append(at)
-        above = taxonomy.parent[at]
-        at, rows = above[above > 0], rows[above > 0]
-    nodes = torch.cat(found_nodes)
-    return Steps(torch.cat(found_rows), nodes, rise[nodes])
-
-
-def sparse_rows(taxonomy: Taxonomy, classes: Tensor) -> Tensor:
+def sparse_vectors(tree: Graph, classes: Tensor) -> Tensor:
     """The closed form as a sparse tensor (C, N)."""
-    rows, nodes, values = sparse_steps(taxonomy, classes)
-    shape = (len(classes), taxonomy.num_nodes)
+    rows, nodes, values = _steps(tree, classes)
+    shape = (len(classes), tree.num_nodes)
     return torch.sparse_coo_tensor(
         torch.stack([rows, nodes]), values, shape, check_invariants=False
     ).coalesce()
 
 
-def means_of_classes(taxonomy: Taxonomy, vectors: Tensor, classes: Tensor) -> Tensor:
-    """For every node the normalised mean of the vectors of the classes at or below it, (N, D).
+def _steps(tree: Graph, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`φ(c)_a = √(s(a) - s(parent a))` for the nodes a on the path of c, s(a) = 1 - height(a) / H.
 
-    A class that has no class below it keeps its vector as it is. A node without classes, or whose mean is 0,
-    has zeros.
+    The sum of the squares from the root down to a is s(a), so the inner product of two classes is the s of
+    their LCA.
+
+    Returns:
+        (E,) the row of each entry, a class; its node; its value.
     """
-    order = torch.argsort(classes)
-    ordered, rows = classes[order].contiguous(), vectors[order]
-    first = torch.searchsorted(ordered, torch.arange(taxonomy.num_nodes))
-    last = torch.searchsorted(ordered, taxonomy.subtree_end)
-    count = last - first
-    own = torch.zeros(taxonomy.num_nodes, vectors.shape[1], dtype=vectors.dtype)
-    own[ordered] = rows
-    sums = own.clone()
-    for depth in range(taxonomy.max_depth, 0, -1):
-        here = torch.nonzero(taxonomy.depth == depth).flatten()
-        sums.index_add_(0, taxonomy.parent[here], sums[here])
-    length = sums.norm(dim=1, keepdim=True)
-    # a mean that is 0 but for rounding has no direction
-    means = torch.where(length > 1e-9 * count.clamp(min=1)[:, None], sums / length, 0.0)
-    alone = count[ordered] == 1
-    means[ordered[alone]] = own[ordered[alone]]
-    return means
+    rise = torch.zeros(tree.num_nodes, dtype=torch.float64)
+    steps = tree.height[tree.main_parent[1:]] - tree.height[1:]
+    rise[1:] = (steps.to(torch.float64) / tree.max_height).sqrt()
+    at, rows = classes, torch.arange(len(classes))
+    found_rows, found_nodes = [], []
+    while len(rows):
+        found_rows.append(rows)
+        found_nodes.append(at)
+        above = tree.main_parent[at]
+        at, rows = above[above > 0], rows[above > 0]
+    nodes = torch.cat(found_nodes)
+    return torch.cat(found_rows), nodes, rise[nodes]
+
+
+def _eigenvectors(tree: Graph, leaves: Tensor, dim: int) -> Tensor:
+    """`Q √Λ` of the `dim` largest eigenvalues of S = Q Λ Qᵀ, (n, dim) float64 (Eq. 7 of Barz & Denzler 2019).
+
+    Of all vectors of this width, their inner products come nearest to S. Largest eigenvalue first; the entry
+    of each eigenvector that is largest in magnitude is positive.
+    """
+    if len(leaves) <= SMALL or 4 * dim >= len(leaves):
+        found = _all_pairs(tree, leaves, dim)
+    else:
+        found = _leading_pairs(tree, leaves, dim)
+    values, vectors = found
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
+    return torch.from_numpy(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _all_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matrix]:
+    values, vectors = torch.linalg.eigh(torch.from_numpy(_similarity(tree, leaves)))
+    return values.flip(0)[:dim].numpy(), vectors.flip(1)[:, :dim].numpy()
+
+
+def _leading_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matrix]:
+    """By Lanczos steps on S = Φ Φᵀ with the sparse Φ; if a pair was missed, by all pairs after all."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    rows, nodes, entries = _steps(tree, leaves)
+    n = len(leaves)
+    phi = csr_array((entries.numpy(), (rows.numpy(), nodes.numpy())), shape=(n, tree.num_nodes))
+    back = phi.T.tocsr()
+    start = np.random.default_rng(0).standard_normal(n)
+    whole = LinearOperator((n, n), matvec=lambda x: phi @ (back @ x), dtype=np.float64)
+    values, vectors = eigsh(whole, k=dim, v0=start)
+    order = np.argsort(-values)
+    values, vectors = values[order], vectors[:, order]
+
+    def rest(x: Any) -> Any:
+        return phi @ (back @ x) - vectors @ (values * (vectors.T @ x))
+
+    # equal eigenvalues are common in a taxonomy, and Lanczos may miss a copy
+    missed = eigsh(LinearOperator((n, n), matvec=rest, dtype=np.float64), k=1, v0=start, which="LA")[0][0]
+    if missed > values[-1] * (1 + 1e-8):
+        return _all_pairs(tree, leaves, dim)
+    return values, vectors
+
+
+def _normalized(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
+    """The vectors (C, D) at length 1.
+
+    Raises:
+        TaxonomyError: if one is 0, naming its class.
+    """
+    length = vectors.norm(dim=1, keepdim=True)
+    empty = torch.nonzero(length[:, 0] < 1e-7).flatten()
+    if len(empty):
+        raise TaxonomyError(
+            f"class {tree.path_name(int(classes[empty[0]]))!r} has no part in the {vectors.shape[1]} "
+            f"leading eigenvectors{f', nor have {len(empty) - 1} more classes' if len(empty) > 1 else ''}: "
+            "its embedding is 0 and cannot be normalised; give a larger dim, or none"
+        )
+    units: Tensor = vectors / length
+    return units
+
+
+def cholesky_of_dag(dag: Graph, classes: NodesLike | None) -> Tensor:
+    """The lower Cholesky factor of the classes' similarities; see `TaxonomyDAG.class_embeddings`."""
+    from scipy.linalg.lapack import dpotrf
+
+    nodes = as_classes(classes, dag)
+    inner = nodes[~dag.is_leaf[nodes]]
+    if len(inner):
+        raise TaxonomyError(
+            f"class {dag.path_name(int(inner[0]))!r} is no leaf; on a DAG only leaves have class embeddings"
+        )
+    s = 1.0 - dag.lca_height_dissimilarity(nodes[:, None], nodes).numpy()
+    upper, failed = dpotrf(s.T, lower=0, clean=1)
+    if failed:
+        raise TaxonomyError(_blame(dag, nodes, s, failed - 1))
+    return torch.from_numpy(upper.T)
+
+
+def _blame(dag: Graph, nodes: Tensor, s: Matrix, row: int) -> str:
+    """Name the first class that has no place among those before it, and two of those that it is like.
+
+    On a tree s(u, v) is at least the smaller of s(u, w) and s(w, v): the two for which that fails most.
+    """
+    like = np.flatnonzero(s[row, :row])
+    shortfall = np.minimum(s[row, like][:, None], s[row, like]) - s[np.ix_(like, like)]
+    u, v = (int(like[i]) for i in np.unravel_index(shortfall.argmax(), shortfall.shape))
+    this, first, second = (repr(dag.names[int(nodes[i])]) for i in (row, u, v))
+    return (
+        f"there are no class embeddings on this DAG: {this} is like {first} ({s[row, u]:.3g}) and {second} "
+        f"({s[row, v]:.3g}), which are less like each other ({s[u, v]:.3g}). project('odir') or "
+        "project('yolo9000') makes a tree, on which there are"
+    )

@@ -1,39 +1,46 @@
-"""Taxonomy files: which reader and which writer belongs to which suffix; whole files or none."""
+"""Taxonomy files: which reader and which writer belongs to which suffix; tables, lines and our own JSON."""
 
+import csv
+import io
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries, entries_from_paths
-from labeltree.taxonomy.json_text import entries_from_json, json_from_entries
+from labeltree.taxonomy.entries import (
+    Entries,
+    Where,
+    entries_from_edges,
+    entries_from_paths,
+    entries_of_dag,
+    entries_of_tree,
+)
 from labeltree.taxonomy.naming import join_path
-from labeltree.taxonomy.nested import entries_from_marks
-from labeltree.taxonomy.newick import entries_from_newick, newick_from_entries
+from labeltree.taxonomy.nested import Pairs, entries_from_nested, entries_from_yaml, yaml_from_tree
+from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
 from labeltree.taxonomy.numbering import depth_of
-from labeltree.taxonomy.tables import entries_from_table, table_from_entries
-from labeltree.taxonomy.yaml_text import marks_from_yaml, yaml_from_tree
 
-__all__ = ["entries_from_text", "read_entries", "read_text", "write_entries", "write_text"]
+__all__ = ["document_from", "entries_from_document", "read_taxonomy", "write_taxonomy"]
 
+TREE_FORMAT, DAG_FORMAT = "labeltree taxonomy", "labeltree DAG"
+VERSION = 1
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 
-def read_entries(path: PathLike, root_name: str | None = "root") -> Entries:
-    """Read the tree that a file holds; see `Taxonomy.from_file`."""
-    return read_text(path, lambda suffix, text: entries_from_text(suffix, text, root_name))
+def read_taxonomy(
+    path: PathLike, root_name: str | None, make: Callable[[Entries], T], several_parents: bool
+) -> T:
+    """Make what a file holds; errors of reading and of making name the file. See `Graph.from_file`.
 
-
-def entries_from_text(suffix: str, text: str, root_name: str | None) -> Entries:
-    """Read the tree that a text in the format of a known suffix holds."""
-    return _READERS[suffix](text, root_name)
-
-
-def read_text(path: PathLike, reader: Callable[[str, str], T]) -> T:
-    """Read a taxonomy file by its suffix and text; errors name the file.
+    Args:
+        path: the file.
+        root_name: of the root above nested names or paths; None if they begin with the root.
+        make: the taxonomy of the file's entries.
+        several_parents: whether a node may have more than one parent.
 
     Raises:
         TaxonomyError: if the file is missing, unreadable or empty, or its suffix unknown.
@@ -53,7 +60,7 @@ def read_text(path: PathLike, reader: Callable[[str, str], T]) -> T:
         text = _decode(path.read_bytes())
         if not text.strip():
             raise TaxonomyError("the file is empty")
-        return reader(suffix, text)
+        return make(_READERS[suffix](text, root_name, several_parents))
     except FileNotFoundError:
         raise TaxonomyError(f"the taxonomy file {str(path)!r} does not exist") from None
     except OSError as error:
@@ -62,21 +69,30 @@ def read_text(path: PathLike, reader: Callable[[str, str], T]) -> T:
         raise TaxonomyError(f"{path}: {error}") from None
 
 
-def write_entries(path: PathLike, entries: Entries) -> None:
-    """Write a tree that is numbered in preorder, in the format of the suffix; see `Taxonomy.save`."""
+def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> None:
+    """Write a taxonomy, a tree in preorder, in the format of the suffix, as a whole or not at all.
+
+    Raises:
+        TaxonomyError: if the suffix is unknown or is that of a tree's format, or the folder does not exist.
+    """
     path = Path(path)
-    writer = _WRITERS.get(path.suffix.casefold())
-    if writer is None:
+    suffix = path.suffix.casefold()
+    if suffix == ".json":
+        text = _json(document_from(entries, several_parents))
+    elif suffix in (".csv", ".tsv"):
+        text = _table(entries, "," if suffix == ".csv" else "\t")
+    elif suffix in _TREE_WRITERS and not several_parents:
+        text = _TREE_WRITERS[suffix](entries.names, entries.parent())
+    elif several_parents:
+        raise TaxonomyError(
+            f"cannot save a DAG as {path.name!r}: the suffix is {path.suffix!r}, expected one of "
+            ".json, .csv, .tsv; a tree that project() makes of it has more"
+        )
+    else:
         raise TaxonomyError(
             f"cannot save a taxonomy as {path.name!r}: the suffix is {path.suffix!r}, expected one of "
-            f"{', '.join(_WRITERS)}"
+            f"{', '.join(_READERS)}"
         )
-    write_text(path, writer(entries))
-
-
-def write_text(path: PathLike, text: str) -> None:
-    """Write a taxonomy file as a whole or not at all."""
-    path = Path(path)
     if not path.parent.is_dir():
         raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
     with atomic_write(path) as temporary:
@@ -93,8 +109,172 @@ def _decode(data: bytes) -> str:
         ) from None
 
 
-def _read_yaml(text: str, root_name: str | None) -> Entries:
-    return entries_from_marks(marks_from_yaml(text), root_name)
+# Our own JSON, which keeps everything, or nested names
+
+
+def document_from(entries: Entries, several_parents: bool) -> dict[str, Any]:
+    """The saved form: `names` and `parents` of the nodes in their own order; of a tree -1 above the root."""
+    return {
+        "format": DAG_FORMAT if several_parents else TREE_FORMAT,
+        "version": VERSION,
+        "names": entries.names,
+        "parents": _lists_of_parents(entries) if several_parents else entries.parent(),
+    }
+
+
+def _lists_of_parents(entries: Entries) -> list[list[int]]:
+    lists: list[list[int]] = [[] for _ in entries.names]
+    for child, parent in zip(entries.children, entries.parents, strict=True):
+        lists[child].append(parent)
+    return lists
+
+
+def entries_from_document(document: Mapping[str, Any], several_parents: bool) -> Entries:
+    """Read the saved form.
+
+    Raises:
+        TaxonomyError: if it is not the saved form, is damaged, or was written by a newer version.
+    """
+    what, form = ("DAG", DAG_FORMAT) if several_parents else ("taxonomy", TREE_FORMAT)
+    if not isinstance(document, Mapping) or document.get("format") != form:
+        raise TaxonomyError(f"this is no saved {what}: its 'format' is not {form!r}")
+    version = document.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise TaxonomyError(
+            f"the saved {what} has version={version!r}, expected an integer from 1 to {VERSION}"
+        )
+    if version > VERSION:
+        raise TaxonomyError(
+            f"the {what} was saved in version {version} of the format, this labeltree reads up to {VERSION}; "
+            "install a newer one"
+        )
+    names: Any = document.get("names")
+    parents: Any = document.get("parents")
+    if not _is_list_of(str, names):
+        raise TaxonomyError(f"the saved {what} is damaged: 'names' is not a list of strings")
+    if several_parents:
+        if not _is_list_of(list, parents) or not all(_is_list_of(int, row) for row in parents):
+            raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of lists of integers")
+        return entries_of_dag(names, parents)
+    if not _is_list_of(int, parents):
+        raise TaxonomyError(f"the saved {what} is damaged: 'parents' is not a list of integers")
+    return entries_of_tree(names, parents)
+
+
+def _is_list_of(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is kind for value in values)
+
+
+def _json(document: dict[str, Any]) -> str:
+    """One field a line."""
+    fields = [
+        f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in document.items()
+    ]
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _read_json(text: str, root_name: str | None, several_parents: bool) -> Entries:
+    try:
+        data = json.loads(text, object_pairs_hook=Pairs)
+    except json.JSONDecodeError as error:
+        raise TaxonomyError(f"line {error.lineno}: not readable as JSON: {error.msg}") from None
+    except RecursionError:
+        raise TaxonomyError(
+            "nested too deeply for JSON; write the tree as edges, a .csv of child,parent"
+        ) from None
+    except ValueError:
+        raise TaxonomyError("not readable as JSON: it has a whole number of more than 4,000 digits") from None
+    if isinstance(data, Pairs) and ("format", TREE_FORMAT) in data:
+        return entries_from_document(dict(data), several_parents=False)
+    if isinstance(data, Pairs) and ("format", DAG_FORMAT) in data:
+        if not several_parents:
+            raise TaxonomyError(
+                "this is a DAG, not a tree: 'labeltree taxonomy project' (TaxonomyDAG.project) makes a tree "
+                "of it"
+            )
+        return entries_from_document(dict(data), several_parents=True)
+    return entries_from_nested(data, root_name)
+
+
+# Tables of edges (columns child and parent, perhaps name) or of paths (a column per depth)
+
+
+def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entries:
+    """Read a table whose first line names its columns; tabs, commas or semicolons part them."""
+    header, rows, lines = _rows(text)
+
+    def where(row: int) -> str:
+        return f"line {lines[row]}"
+
+    columns = [name.casefold() for name in header]
+    if "child" in columns and "parent" in columns:
+        return _edges(columns, rows, where, several_parents)
+    for row in rows:
+        if row[0] == header[0]:
+            raise TaxonomyError(
+                f"line 1 reads like data: {header[0]!r} stands below it again; name the columns in line 1"
+            )
+    return entries_from_paths(([cell or None for cell in row] for row in rows), root_name, where)
+
+
+def _rows(text: str) -> tuple[list[str], list[list[str]], list[int]]:
+    """The column names of a table, its rows without the empty ones, and the line of each."""
+    first = text.lstrip("\r\n ").split("\n", 1)[0]
+    delimiter = next((mark for mark in "\t,;" if mark in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, lines = [], []
+    try:
+        for cells in reader:
+            row = [cell.strip() for cell in cells]
+            if any(row):
+                rows.append(row)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise TaxonomyError(f"line {reader.line_num}: not readable as a table: {error}") from None
+    header, rows, lines = rows[0], rows[1:], lines[1:]
+    while not header[-1]:
+        header.pop()
+    if not rows:
+        raise TaxonomyError("there is only one line; the first names the columns, the tree follows below")
+    for row, line in zip(rows, lines, strict=True):
+        if any(row[len(header) :]):
+            raise TaxonomyError(f"line {line} has {len(row)} cells for {len(header)} columns")
+        row[:] = row[: len(header)] + [""] * (len(header) - len(row))
+    return header, rows, lines
+
+
+def _edges(columns: list[str], rows: list[list[str]], where: Where, several_parents: bool) -> Entries:
+    if sorted(columns) not in (["child", "parent"], ["child", "name", "parent"]):
+        raise TaxonomyError(
+            f"a table of edges has the columns child, parent and perhaps name, not {', '.join(columns)}"
+        )
+    child, parent = columns.index("child"), columns.index("parent")
+    pairs = [(row[child], row[parent] or None) for row in rows]
+    names: dict[Hashable, object] | None = None
+    if "name" in columns:
+        names = {row[child]: row[columns.index("name")] for row in rows}
+    return entries_from_edges(pairs, names=names, where=where, several_parents=several_parents)
+
+
+def _table(entries: Entries, delimiter: str) -> str:
+    """A table of edges, the root first; if a name repeats, with numbers and a column of names."""
+    names = entries.names
+    out = io.StringIO(newline="")
+    write = csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow
+    if len(set(names)) == len(names):
+        write(["child", "parent"])
+        write([names[0], ""])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([names[child], names[parent]])
+    else:
+        write(["child", "parent", "name"])
+        write([0, "", names[0]])
+        for child, parent in zip(entries.children, entries.parents, strict=True):
+            write([child, parent, names[child]])
+    return out.getvalue()
+
+
+# Lines of paths
 
 
 def _read_lines(text: str, root_name: str | None) -> Entries:
@@ -102,41 +282,41 @@ def _read_lines(text: str, root_name: str | None) -> Entries:
     return entries_from_paths((line for _, line in lines), root_name, lambda row: f"line {lines[row][0]}")
 
 
-def _write_yaml(entries: Entries) -> str:
-    return yaml_from_tree(entries.names, depth_of(entries.parents))
-
-
-def _write_lines(entries: Entries) -> str:
-    inner, depth = set(entries.parents), depth_of(entries.parents)
+def _lines_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
+    inner, depth = set(parents), depth_of(parents)
     lines = []
     path: list[str] = []
-    for node in range(1, len(entries.names)):
-        path[depth[node] - 1 :] = [entries.names[node]]
+    for node in range(1, len(names)):
+        path[depth[node] - 1 :] = [names[node]]
         if node not in inner:
             lines.append(join_path(path) + "\n")
     return "".join(lines)
 
 
-_READERS: dict[str, Callable[[str, str | None], Entries]] = {
-    ".json": entries_from_json,
-    ".yaml": _read_yaml,
-    ".yml": _read_yaml,
-    ".csv": entries_from_table,
-    ".tsv": entries_from_table,
-    ".txt": _read_lines,
-    ".nwk": entries_from_newick,
-    ".newick": entries_from_newick,
-    ".tree": entries_from_newick,
+def _tree_reader(
+    read: Callable[[str, str | None], Entries],
+) -> Callable[[str, str | None, bool], Entries]:
+    """A reader of a format in which a node cannot have several parents."""
+    return lambda text, root_name, several_parents: read(text, root_name)
+
+
+_READERS: dict[str, Callable[[str, str | None, bool], Entries]] = {
+    ".json": _read_json,
+    ".yaml": _tree_reader(entries_from_yaml),
+    ".yml": _tree_reader(entries_from_yaml),
+    ".csv": _read_table,
+    ".tsv": _read_table,
+    ".txt": _tree_reader(_read_lines),
+    ".nwk": _tree_reader(entries_from_newick),
+    ".newick": _tree_reader(entries_from_newick),
+    ".tree": _tree_reader(entries_from_newick),
 }
 
-_WRITERS: dict[str, Callable[[Entries], str]] = {
-    ".json": json_from_entries,
-    ".yaml": _write_yaml,
-    ".yml": _write_yaml,
-    ".csv": lambda entries: table_from_entries(entries, ","),
-    ".tsv": lambda entries: table_from_entries(entries, "\t"),
-    ".txt": _write_lines,
-    ".nwk": newick_from_entries,
-    ".newick": newick_from_entries,
-    ".tree": newick_from_entries,
+_TREE_WRITERS: dict[str, Callable[[Sequence[str], Sequence[int]], str]] = {
+    ".yaml": yaml_from_tree,
+    ".yml": yaml_from_tree,
+    ".txt": _lines_from_tree,
+    ".nwk": newick_from_tree,
+    ".newick": newick_from_tree,
+    ".tree": newick_from_tree,
 }

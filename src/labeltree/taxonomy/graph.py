@@ -1,196 +1,484 @@
-"""The taxonomy whose nodes may have several parents."""
+"""A graph of named nodes with one root: what a tree and a DAG have in common, which is almost all."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, NoReturn, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.graph_build import GraphEntries
-from labeltree.taxonomy.graph_embeddings import cholesky_of_graph
-from labeltree.taxonomy.graph_numbering import number_graph
-from labeltree.taxonomy.graph_review import review_graph
-from labeltree.taxonomy.graph_sources import GraphSources
-from labeltree.taxonomy.graph_structure import GraphStructure
-from labeltree.taxonomy.labels import LabelIndex
-from labeltree.taxonomy.named import NamedNodes
-from labeltree.taxonomy.naming import clean_name, some, tidy
-from labeltree.taxonomy.nodes import NodesLike
-from labeltree.taxonomy.numbering import number
-from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep, mapping, nearest_root, yolo9000
-from labeltree.taxonomy.render import graph_lines
-from labeltree.taxonomy.tree import Taxonomy
+from labeltree.taxonomy.entries import Entries, entries_from_edges
+from labeltree.taxonomy.files import document_from, entries_from_document, read_taxonomy, write_taxonomy
+from labeltree.taxonomy.labels import Label, LabelIndex
+from labeltree.taxonomy.lca import AncestorSets
+from labeltree.taxonomy.naming import clean_name, tidy
+from labeltree.taxonomy.nodes import NodesLike, as_node, as_nodes
+from labeltree.taxonomy.numbering import IntArray, Numbering, number
 
-__all__ = ["TaxonomyDAG"]
+__all__ = ["Graph"]
+
+PAIRS_AT_ONCE = 2**20
 
 
-class TaxonomyDAG(GraphSources, NamedNodes, GraphStructure):
-    """A directed acyclic graph of named nodes with one root, as WordNet is one; a label is one of its nodes.
+class Graph:
+    """Named nodes, numbered so that the root is 0 and every node comes after its parents; immutable.
 
-    Metrics accept it. What needs a tree (losses, samplers, the report) runs on one that `project` makes of
-    it: a run may train on the tree and be evaluated on the DAG.
+    A label is a node. Queries on pairs take node ids of any shapes that broadcast, -1 where a label is
+    missing, and answer on their device. Tensors are int64 on the CPU unless said otherwise, and must not be
+    written to.
 
-    Nodes are numbered so that each comes after its parents; a tree keeps its numbers. Names need be unique
-    under one parent only, and a node may be named by any of its paths.
+    Depth and height follow the shortest and the longest path: depth is how near the root a node can be
+    reached, and height is that of Barz & Denzler, by which an ancestor is always taller than its
+    descendants, so that the common ancestor of least height is a lowest one. On a DAG a child may therefore
+    lie no deeper than a parent.
 
     Args:
-        names: a name for each node, in any order of nodes.
-        parents: for each node, the indices of its parents in `names`; none for the root.
+        entries: names and edges of the nodes, in any order.
+
+    Attributes:
+        names: the name of each node.
+        main_parent: (N,) the parent nearest the root, of equally near ones the first; -1 for the root.
+        depth: (N,) edges of the shortest path from the root.
+        height: (N,) edges of the longest path down to a leaf.
+        is_leaf: (N,) bool.
+        leaves: (num_leaves,) the leaves, ascending.
+        num_nodes: N, the root included.
+        num_edges: E.
+        num_leaves: how many leaves there are.
+        max_depth: L, the largest depth of a node.
+        max_height: H, the height of the root.
 
     Raises:
-        TaxonomyError: if this is no DAG of named nodes with one root; the message says what is wrong.
-
-    Example:
-        >>> edges = [("vehicle", "thing"), ("golf", "thing"), ("car", "vehicle"), ("ball", "golf")]
-        >>> dag = TaxonomyDAG.from_edges([*edges, ("golf cart", "vehicle"), ("golf cart", "golf")])
-        >>> dag
-        TaxonomyDAG(6 nodes, 6 edges, 3 leaves, depth 2)
-        >>> cart, car, ball = dag.encode(["golf/golf cart", "car", "ball"])
-        >>> dag.decode(dag.lca(cart, [car, ball])), dag.lca_height(car, ball).item()
-        (['vehicle', 'golf'], 2)
-        >>> tree, nodes = dag.project("odir")
-        >>> tree.path_name(nodes[cart].item())
-        'golf/golf cart'
+        TaxonomyError: if the nodes do not form such a graph; the message says what is wrong and where.
     """
 
-    def __init__(self, names: Sequence[str], parents: Sequence[Sequence[int]]) -> None:
-        _check_entries(names, parents)
-        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
-        numbering = number_graph(names, parents)
+    names: list[str]
+    main_parent: Tensor
+    depth: Tensor
+    height: Tensor
+    is_leaf: Tensor
+    leaves: Tensor
+    num_nodes: int
+    num_edges: int
+    num_leaves: int
+    max_depth: int
+    max_height: int
+    _numbering: Numbering
+
+    _several_parents: ClassVar[bool] = True
+    """Whether a node may have more than one parent."""
+
+    def __init__(self, entries: Entries) -> None:
+        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(entries.names)]
+        _check_edges(names, entries)
+        numbering = number(names, entries.children, entries.parents)
         if len(names) < 2:
             raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
-        GraphStructure.__init__(self, numbering)
-        self.__dict__["names"] = [names[i] for i in numbering.order]
+        is_leaf = numbering.height == 0
+        self.__dict__.update(
+            _numbering=numbering,
+            names=[names[i] for i in numbering.order],
+            main_parent=torch.from_numpy(numbering.main_parent),
+            depth=torch.from_numpy(numbering.depth),
+            height=torch.from_numpy(numbering.height),
+            is_leaf=torch.from_numpy(is_leaf),
+            leaves=torch.from_numpy(np.flatnonzero(is_leaf)),
+            num_nodes=len(names),
+            num_edges=len(numbering.parents),
+            num_leaves=int(is_leaf.sum()),
+            max_depth=int(numbering.depth.max()),
+            max_height=int(numbering.height[0]),
+        )
         self._check_siblings()
 
-    def entries(self) -> GraphEntries:
-        """Names and parents of the nodes: what the DAG was made of, in its own order."""
-        return GraphEntries(list(self.names), [self.parents(node) for node in range(len(self))])
+    # Ways in and out
+
+    @classmethod
+    def _of(cls, entries: Entries) -> Self:
+        taxonomy = cls.__new__(cls)
+        Graph.__init__(taxonomy, entries)
+        return taxonomy
+
+    @classmethod
+    def from_edges(
+        cls,
+        pairs: Iterable[Sequence[Hashable]],
+        root: Hashable = None,
+        names: Mapping[Hashable, object] | None = None,
+    ) -> Self:
+        """Make a taxonomy from pairs of a child and a parent; in a DAG, one for every parent of a child.
+
+        Args:
+            pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
+            root: the root's id; by default the one node without a parent.
+            names: the name of each id; by default the id written as text.
+
+        Raises:
+            TaxonomyError: if the pairs form no tree, or for a `TaxonomyDAG` no DAG with one root.
+        """
+        return cls._of(entries_from_edges(pairs, root, names, several_parents=cls._several_parents))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], root_name: str | None = "root") -> Self:
+        """Read a taxonomy from a UTF-8 file, in the format of its suffix.
+
+        - `.json`: what `save` wrote, or nested names.
+        - `.yaml`, `.yml`: nested names, taken as they are written (`no` and `1.0` are names).
+        - `.csv`, `.tsv`: edges if line 1 names columns `child` and `parent` (and `name` if these are ids),
+          an empty parent marking the root, a line for every parent of a child; otherwise paths, one column
+          per depth, coarse to fine, under a line of column names.
+        - `.txt`: one path `a/b/c` a line.
+        - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
+          name is called by its first and last leaf, `dog … trout`.
+
+        Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv` or `.tsv`.
+
+        Args:
+            path: the file.
+            root_name: the name of the root above nested names or paths; None if they begin with the root.
+
+        Raises:
+            TaxonomyError: if the file is missing, unreadable or holds no such taxonomy; with the line.
+        """
+        return read_taxonomy(path, root_name, cls._of, cls._several_parents)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Undo `to_dict`.
+
+        Raises:
+            TaxonomyError: if this is no saved taxonomy of this class.
+        """
+        return cls._of(entries_from_document(document, cls._several_parents))
+
+    def entries(self) -> Entries:
+        """Names and edges of the nodes, numbered as in the taxonomy."""
+        child, parent = self._numbering.edges
+        return Entries(list(self.names), child.tolist(), parent.tolist())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The taxonomy as plain data, as `.json` files hold it."""
+        return document_from(self.entries(), self._several_parents)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the taxonomy in the format of the suffix, replacing a file as a whole or not at all.
+
+        `.json` (our own format), `.csv` and `.tsv` (edges) hold everything. A tree can also be written as
+        `.nwk`, `.newick` or `.tree`, which hold everything too, and as `.yaml`, `.yml` (nested names) or
+        `.txt` (paths), which hold all but the root's name.
+
+        Raises:
+            TaxonomyError: if the suffix is unknown or the file cannot be written.
+        """
+        write_taxonomy(path, self.entries(), self._several_parents)
+
+    def subgraph(self, nodes: Tensor) -> tuple[Self, Tensor]:
+        """The taxonomy of some nodes and of the edges between them.
+
+        Args:
+            nodes: (m,) the nodes that stay, ascending; the first is the root, the others lie below it.
+
+        Returns:
+            The taxonomy, and for each node of this one, shape (N,), its node there, -1 if it does not stay.
+        """
+        place = np.full(self.num_nodes, -1)
+        place[nodes.numpy()] = np.arange(len(nodes))
+        child, parent = (place[ends] for ends in self._numbering.edges)
+        between = (child > 0) & (parent >= 0)
+        names = [self.names[node] for node in nodes.tolist()]
+        found = self._of(Entries(names, child[between].tolist(), parent[between].tolist()))
+        place[nodes.numpy()[found.order.numpy()]] = np.arange(len(nodes))
+        return found, torch.from_numpy(place)
+
+    @property
+    def order(self) -> Tensor:
+        """(N,) for each node, its index in the names and parents that the taxonomy was made of."""
+        return torch.from_numpy(self._numbering.order)
+
+    # Names
 
     @cached_property
     def _labels(self) -> LabelIndex:
-        edges = ((parent, node) for node in range(len(self)) for parent in self.parents(node))
-        return LabelIndex(self.names, self.main_parent.tolist(), edges)
+        child, parent = self._numbering.edges
+        return LabelIndex(self.names, self.main_parent.tolist(), parent.tolist(), child.tolist())
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """The names from depth 1 to the node, of the shortest path; the root's path is ()."""
+        return self._labels.path(as_node(node, self.num_nodes))
+
+    def path_name(self, node: int) -> str:
+        r"""The path as one string, `a/b/c`, which `find` reads back.
+
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might be taken
+        for a name.
+        """
+        return self._labels.path_name(as_node(node, self.num_nodes))
+
+    def find(self, label: Label) -> int:
+        """The node of a label: a name that only one node has, or a path (`a/b/c` or a tuple of names).
+
+        Raises:
+            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
+        """
+        return self._labels.find(label)
+
+    def follow(self, path: Sequence[str]) -> int | None:
+        """The node at the end of a path of names from depth 1, or None if there is none."""
+        return self._labels.follow(path)
+
+    def encode(self, labels: Iterable[object]) -> Tensor:
+        """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
+
+        Args:
+            labels: names or paths, as `find` takes them.
+
+        Raises:
+            TaxonomyError: if a label is ambiguous or not in the taxonomy.
+        """
+        return self._labels.encode(labels)
+
+    def nodes_of(self, class_names: Sequence[Label]) -> Tensor:
+        """The node of every class of a data set, int64 of shape (C,), for its class numbers to index.
+
+        Class numbers are no nodes: node 0 is the root. `taxonomy.nodes_of(dataset.classes)[class_numbers]`
+        are the nodes of labels that a data set gives as numbers, all at least 0.
+
+        Args:
+            class_names: a name or a path for each class, in the order of their numbers.
+
+        Raises:
+            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or the node of
+                another class too.
+
+        Example:
+            >>> from labeltree.taxonomy import Taxonomy
+            >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+            >>> nodes = taxonomy.nodes_of(["cat", "dog", "oak"])  # classes 0, 1 and 2
+            >>> taxonomy.decode(nodes[torch.tensor([2, 0, 0])])
+            ['plant/oak', 'animal/cat', 'animal/cat']
+        """
+        nodes = self.encode(class_names)
+        first: dict[int, int] = {}
+        for row, node in enumerate(nodes.tolist()):
+            if node < 0:
+                raise TaxonomyError(f"class {row} has no name; give one for each class number")
+            if (other := first.setdefault(node, row)) != row:
+                raise TaxonomyError(
+                    f"classes {other} and {row} are both {self.path_name(node)!r}; give each class a node "
+                    "of its own, by its path where names repeat"
+                )
+        return nodes
+
+    def decode(self, nodes: NodesLike) -> list[str | None]:
+        """The path names of nodes, shape (n,); None for -1. `encode` reads them back."""
+        tensor = as_nodes(nodes, self.num_nodes)
+        if tensor.ndim != 1:
+            raise ValueError(f"nodes has shape {tuple(tensor.shape)}, expected (n,)")
+        unique, inverse = torch.unique(tensor, return_inverse=True)
+        texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
+        return [texts[i] for i in inverse.tolist()]
+
+    # Nodes above and below
+
+    def parents(self, node: int) -> list[int]:
+        """The parents of a node, ascending; the root has none."""
+        node = as_node(node, self.num_nodes)
+        start = self._numbering.parent_start
+        found: list[int] = self._numbering.parents[start[node] : start[node + 1]].tolist()
+        return found
+
+    def children(self, node: int) -> list[int]:
+        """The children of a node, ascending."""
+        node = as_node(node, self.num_nodes)
+        start = self._numbering.child_start
+        found: list[int] = self._numbering.children[start[node] : start[node + 1]].tolist()
+        return found
 
     @cached_property
-    def is_tree(self) -> bool:
-        """Whether no node has several parents."""
-        return self.num_edges == self.num_nodes - 1
+    def num_children(self) -> Tensor:
+        """(N,) how many children each node has."""
+        return torch.from_numpy(np.diff(self._numbering.child_start))
 
-    def to_tree(self) -> Taxonomy:
-        """The DAG as a `Taxonomy`, with the same nodes.
+    @cached_property
+    def num_parents(self) -> Tensor:
+        """(N,) how many parents each node has."""
+        return torch.from_numpy(np.diff(self._numbering.parent_start))
 
-        Raises:
-            TaxonomyError: if a node has several parents.
-        """
-        if not self.is_tree:
-            node = next(node for node in range(len(self)) if len(self.parents(node)) > 1)
-            above = some([self.path_name(parent) for parent in self.parents(node)])
-            raise TaxonomyError(
-                f"node {self.names[node]!r} has several parents, {above}; project() makes a tree of a DAG"
-            )
-        return Taxonomy(self.names, self.main_parent.tolist())
+    def ancestors_of(self, node: int) -> list[int]:
+        """The proper ancestors of a node, ascending, so that the root comes first; the root has none."""
+        node = as_node(node, self.num_nodes)
+        return sorted(self._sets.of(node)[1:].tolist())
 
-    def below(self, node: int) -> tuple[Self, Tensor]:
-        """The DAG of the nodes at or below a node, and where each node went: (N,), -1 for the others."""
-        nodes = self.descendants(node)
-        place = torch.full((len(self),), -1)
-        place[nodes] = torch.arange(len(nodes))
-        parents = [[int(place[p]) for p in self.parents(n) if place[p] >= 0] for n in nodes.tolist()]
-        parents[0] = []
-        found = type(self)([self.names[n] for n in nodes.tolist()], parents)
-        place[nodes[torch.from_numpy(found._numbering.order)]] = torch.arange(len(nodes))
-        return found, place
+    def descendants(self, node: int) -> Tensor:
+        """The nodes at or below a node, ascending."""
+        node = as_node(node, self.num_nodes)
+        below = np.zeros(self.num_nodes, dtype=bool)
+        below[node] = True
+        frontier = self.children(node)
+        while frontier:
+            child = frontier.pop()
+            if not below[child]:
+                below[child] = True
+                frontier.extend(self.children(child))
+        return torch.from_numpy(np.flatnonzero(below))
 
-    def project(
-        self,
-        rule: ProjectionRule = "odir",
-        frequencies: NodesLike | None = None,
-        classes: NodesLike | None = None,
-    ) -> tuple[Taxonomy, Tensor]:
-        """Make a tree by a named rule that chooses one parent for each node.
+    def descendant_leaves(self, node: int) -> Tensor:
+        """The leaves at or below a node, ascending; a leaf's own is itself."""
+        below = self.descendants(node)
+        return below[self.is_leaf[below]]
 
-        - `odir`: the parent nearest the root, of equally near ones the one with more samples at or below it,
-          then the first by name (Section 4.1 of Climbing the Label Tree). All nodes stay.
-        - `yolo9000`: classes with a single path to the root come first; each other one adds the path that
-          adds the fewest nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path fall out.
+    @cached_property
+    def ancestor_count(self) -> Tensor:
+        """(N,) how many ancestors each node has, itself included."""
+        return torch.from_numpy(np.diff(self._sets.first))
 
-        Every path of the tree is a path of the DAG, and a tree is projected to itself.
+    def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
+        """Nodes (n,) as far as labels (n,) judge them: below an inner-node label, that label itself.
+
+        A node that is neither above nor below its inner-node label is cut to the depth of the label along
+        its shortest path from the root (`main_parent`). On a tree both are the ancestor at that depth.
 
         Args:
-            rule: `odir` or `yolo9000`.
-            frequencies: for `odir`, (N,) training samples labelled with each node; None counts none.
-            classes: for `yolo9000`, (C,) nodes that must stay; None takes the leaves.
+            nodes: none missing.
+            labels: none missing; a leaf judges a node as it is.
+        """
+        lca = self.lca(nodes, labels)
+        depth, parent = self.depth.to(labels.device), self.main_parent.to(labels.device)
+        found = nodes.clone()
+        too_deep = ~self.is_leaf.to(labels.device)[labels] & (depth[found] > depth[labels]) & (lca != nodes)
+        while bool(too_deep.any()):
+            found[too_deep] = parent[found[too_deep]]
+            too_deep &= depth[found] > depth[labels]
+        return torch.where(lca == labels, labels, found)
+
+    # Pairs of nodes
+
+    def lca(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """Lowest common ancestors, elementwise after broadcasting; -1 where a label is missing.
+
+        In a DAG, the common ancestor of least height, of equally low ones the first.
+
+        Args:
+            u: node ids of any shape, -1 where missing.
+            v: node ids of any shape that broadcasts with u's.
 
         Returns:
-            The tree, and for each node of the DAG, (N,), its node in the tree, -1 if it fell out.
-
-        Raises:
-            ValueError: for an unknown rule, or an argument of the other one.
+            int64, on the device of the arguments.
         """
-        if rule not in PROJECTIONS:
-            raise ValueError(f"rule is {rule!r}; expected {' or '.join(map(repr, PROJECTIONS))}")
-        other = ("classes", classes) if rule == "odir" else ("frequencies", frequencies)
-        if other[1] is not None:
-            raise ValueError(f"{other[0]} is given, which the rule {rule!r} does not use; leave it out")
-        parent = nearest_root(self, frequencies) if rule == "odir" else yolo9000(self, classes)
-        kept = keep(self, parent)
-        tree = Taxonomy(*kept.entries)
-        return tree, mapping(len(self), kept, number(*kept.entries).order)
+        return self._of_pairs(u, v, self._lca_of)
 
-    def class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
-        """Vectors of classes whose inner products are their similarities, if there are any.
+    def lca_depth(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """Depth of the lowest common ancestor, int64; -1 where a label is missing."""
+        return self._look_up(self.depth, self.lca(u, v))
 
-        On a DAG there need be none: a class may be like two others that are not alike.
+    def lca_height(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """Height of the lowest common ancestor, int64; -1 where a label is missing."""
+        return self._look_up(self.height, self.lca(u, v))
 
-        Args:
-            classes: (C,) distinct leaves; all by default.
+    def path_length(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """Edges from u up to a common ancestor and down to v, as few as possible, int64; -1 where missing."""
+        return self._of_pairs(u, v, self._edges_between)
 
-        Returns:
-            (C, C) float64, the lower Cholesky factor of the similarities.
+    def common_ancestor_count(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """How many nodes are ancestors of both, each node one of its own, int64; -1 where missing."""
+        return self._of_pairs(u, v, self._shared_ancestors)
 
-        Raises:
-            TaxonomyError: if a class is missing, given twice or no leaf; or if there are no such vectors,
-                naming the classes that are to blame. A tree that `project` makes always has them.
+    def lca_height_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """`height(lca) / H`, float64 in [0, 1] (Eq. 1 of Barz & Denzler 2019); NaN where missing."""
+        height = self.lca_height(u, v)
+        return (height.to(torch.float64) / self.max_height).masked_fill_(height < 0, torch.nan)
+
+    def lca_depth_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """`1 - depth(lca) / L`, float64 in [0, 1] (1 - ρ, Eq. 4 of Climbing the Label Tree); NaN if missing.
+
+        Above 0 for a leaf shallower than L with itself.
         """
-        return cholesky_of_graph(self, classes)
+        depth = self.lca_depth(u, v)
+        return (1 - depth.to(torch.float64) / self.max_depth).masked_fill_(depth < 0, torch.nan)
 
-    def check(self) -> list[str]:
-        """Warnings about what may be unintended, one sentence each, as of a tree; and how many nodes have
-        several parents, and which edges say nothing because a finer path says it too.
-        """
-        return review_graph(self)
+    @cached_property
+    def _sets(self) -> AncestorSets:
+        numbering = self._numbering
+        return AncestorSets(numbering.parent_start, numbering.parents, numbering.height)
 
-    def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
-        """The DAG as indented text. A node stands under each of its parents; what is below it stands once.
+    def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
+        """Lowest common ancestors of existing nodes on the CPU, of one shape."""
+        return self._by_pairs(u, v, self._sets.lowest_common)
 
-        Args:
-            max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
-            max_children: how many children of each node are shown (None: all).
-        """
-        return "\n".join(graph_lines(self, max_depth, max_children))
+    def _edges_between(self, u: Tensor, v: Tensor) -> Tensor:
+        return self._by_pairs(u, v, lambda a, b: self._sets.meetings(a, b)[1])
+
+    def _shared_ancestors(self, u: Tensor, v: Tensor) -> Tensor:
+        return self._by_pairs(u, v, lambda a, b: self._sets.meetings(a, b)[0])
+
+    def _by_pairs(self, u: Tensor, v: Tensor, ask: Callable[[IntArray, IntArray], IntArray]) -> Tensor:
+        """Ask once for every pair that differs, in parts of limited size; all that is asked is symmetric."""
+        low, high = torch.minimum(u, v).reshape(-1), torch.maximum(u, v).reshape(-1)
+        pairs, place = torch.unique(low * self.num_nodes + high, return_inverse=True)
+        parts = [
+            ask((part // self.num_nodes).numpy(), (part % self.num_nodes).numpy())
+            for part in torch.split(pairs, PAIRS_AT_ONCE)
+        ]
+        answers = torch.from_numpy(np.concatenate(parts))
+        return answers[place].reshape(u.shape)
+
+    def _of_pairs(self, u: NodesLike, v: NodesLike, ask: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Ask about the pairs without a missing label; -1 for the others."""
+        u, v, device = self._pair(u, v)
+        found = ask(u.clamp(min=0), v.clamp(min=0))
+        return found.masked_fill((u < 0) | (v < 0), -1).to(device)
+
+    def _pair(self, u: NodesLike, v: NodesLike) -> tuple[Tensor, Tensor, torch.device]:
+        left, right = as_nodes(u, self.num_nodes, "u"), as_nodes(v, self.num_nodes, "v")
+        device = right.device if left.device.type == "cpu" else left.device
+        try:
+            shape = np.broadcast_shapes(left.shape, right.shape)
+        except ValueError:
+            raise ValueError(
+                f"u of shape {tuple(left.shape)} and v of shape {tuple(right.shape)} do not broadcast"
+            ) from None
+        return left.cpu().expand(shape), right.cpu().expand(shape), device
+
+    @staticmethod
+    def _look_up(values: Tensor, nodes: Tensor) -> Tensor:
+        found = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
+        return found.masked_fill_(nodes < 0, -1)
+
+    # The object
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name!r} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TaxonomyDAG):
+        if not isinstance(other, Graph) or self._several_parents != other._several_parents:
             return NotImplemented
-        return self.names == other.names and self._key == other._key
-
-    @cached_property
-    def _key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        numbering = self._numbering
-        return tuple(numbering.parent_start.tolist()), tuple(numbering.parents.tolist())
+        mine, theirs = self._numbering, other._numbering
+        return (
+            self.names == other.names
+            and np.array_equal(mine.parent_start, theirs.parent_start)
+            and np.array_equal(mine.parents, theirs.parents)
+        )
 
     @cached_property
     def _hash(self) -> int:
-        return hash((tuple(self.names), self._key))
+        return hash((tuple(self.names), *(tuple(ends.tolist()) for ends in self._numbering.edges)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(self.entries())
+        return type(self)._of, (self.entries(),)
 
     def __repr__(self) -> str:
         return (
@@ -199,28 +487,37 @@ class TaxonomyDAG(GraphSources, NamedNodes, GraphStructure):
         )
 
     def _check_siblings(self) -> None:
-        for node in range(len(self)):
-            seen: set[str] = set()
-            for child in self.children(node):
-                name = self.names[child]
-                if name in seen:
-                    above = repr(self.path_name(node)) if node else "the root"
-                    raise TaxonomyError(
-                        f"{above} has two children named {name!r}; names may repeat, but not under one parent"
-                    )
-                seen.add(name)
+        children, parents = (ends.tolist() for ends in self._numbering.edges)
+        seen: set[tuple[int, str]] = set()
+        for child, parent in zip(children, parents, strict=True):
+            key = (parent, self.names[child])
+            if key in seen:
+                above = repr(self.path_name(parent)) if parent else "the root"
+                raise TaxonomyError(
+                    f"{above} has two children named {key[1]!r}; names may repeat, but not under one parent"
+                )
+            seen.add(key)
 
 
-def _check_entries(names: Sequence[str], parents: Sequence[Sequence[int]]) -> None:
+def _check_edges(names: Sequence[str], entries: Entries) -> None:
+    for child, parent in zip(entries.children, entries.parents, strict=True):
+        if not 0 <= parent < len(names):
+            raise TaxonomyError(
+                f"node {names[child]!r} has the unknown parent {parent}: there are {len(names)} nodes"
+            )
+    if len(entries.parents) >= len(names):  # more edges than a tree has
+        seen: set[tuple[int, int]] = set()
+        for edge in zip(entries.children, entries.parents, strict=True):
+            if edge in seen:
+                raise TaxonomyError(
+                    f"node {names[edge[0]]!r} has the same parent twice; remove one of the edges"
+                )
+            seen.add(edge)
+
+
+def check_lengths(names: Sequence[str], parents: Sequence[object]) -> None:
+    """Every node has a name and an entry of its parents."""
     if len(names) != len(parents):
         raise TaxonomyError(
-            f"there are {len(names)} names for {len(parents)} lists of parents; every node needs one of each"
+            f"there are {len(names)} names for {len(parents)} parents; every node needs one entry of each"
         )
-    for node, above in enumerate(parents):
-        for parent in above:
-            if not 0 <= parent < len(names):
-                raise TaxonomyError(
-                    f"node {names[node]!r} has the unknown parent {parent}: there are {len(names)} nodes"
-                )
-        if len(set(above)) < len(above):
-            raise TaxonomyError(f"node {names[node]!r} has the same parent twice; remove one of the edges")

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.naming import is_missing, join_path, some, split_path
-from labeltree.taxonomy.suggest import near_names, nearest_hint
+from labeltree.taxonomy.naming import is_missing, join_path, near_names, nearest_hint, some, split_path
 
 __all__ = ["Label", "LabelIndex"]
 
@@ -18,24 +17,28 @@ ROOT_PATH = "/"
 
 
 class LabelIndex:
-    """Looks labels up in a tree, or in a DAG, whose nodes come after their parents.
+    """Looks labels up in a taxonomy whose nodes come after their parents.
 
     A string may be a node's name, where only one node has it, or the path from depth 1 to the node,
     `a/b/c`. A path with a leading `/` is never taken for a name; `/` alone is the root.
 
     Args:
         names: the name of each node.
-        parent: the parent of each node, -1 for the root; in a DAG the one that `path` goes through.
-        edges: in a DAG, all pairs of a parent and a child, so that every path leads to its node.
+        main_parent: the parent of each node that `path` goes through, -1 for the root.
+        parents: of each edge; in a DAG every path leads to its node.
+        children: of each edge.
     """
 
     def __init__(
-        self, names: Sequence[str], parent: Sequence[int], edges: Iterable[tuple[int, int]] = ()
+        self,
+        names: Sequence[str],
+        main_parent: Sequence[int],
+        parents: Iterable[int],
+        children: Iterable[int],
     ) -> None:
         self._names = names
-        self._parent = parent
-        self._child = {(parent[v], names[v]): v for v in range(1, len(names))}
-        self._child.update({(above, names[v]): v for above, v in edges})
+        self._parent = main_parent
+        self._child = {(above, names[node]): node for above, node in zip(parents, children, strict=True)}
         self._named: dict[str, list[int]] = {}
         for v in range(1, len(names)):
             self._named.setdefault(names[v], []).append(v)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from labeltree.taxonomy.opening import AnyTaxonomy
+from labeltree.taxonomy.graph import Graph
 
 __all__ = ["Matching", "match_nodes"]
 
@@ -25,7 +25,7 @@ class Matching(NamedTuple):
     ambiguous: list[int]
 
 
-def match_nodes(source: AnyTaxonomy, target: AnyTaxonomy) -> Matching:
+def match_nodes(source: Graph, target: Graph) -> Matching:
     """Find the nodes of a taxonomy in another one; the root is the root whatever it is called.
 
     A node is the one at the same path (of a DAG: at its shortest one), or else that of its name, if only one

@@ -1,5 +1,6 @@
-"""Names of nodes: what a name may be, and how a path of names is written as one string."""
+"""Names of nodes: what a name may be, how a path of names is written, and which names are near to another."""
 
+import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +8,19 @@ import numpy as np
 
 from labeltree.errors import TaxonomyError
 
-__all__ = ["clean_name", "is_missing", "join_path", "some", "split_path", "tidy"]
+__all__ = [
+    "clean_name",
+    "is_missing",
+    "join_path",
+    "near_names",
+    "nearest_hint",
+    "some",
+    "split_path",
+    "tidy",
+]
+
+MANY_NAMES = 20_000
+"""Among more names than this, only those with the same first letter are compared: errors must be quick."""
 
 
 def is_missing(value: object) -> bool:
@@ -87,3 +100,24 @@ def some(names: Iterable[str], limit: int = 5) -> str:
     if len(names) > limit:
         return f"{', '.join(shown)} and {len(names) - limit} more"
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
+
+
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three names that are spelt like this one, in any case, nearest first."""
+    folded: dict[str, str] = {}
+    for candidate in names:
+        folded.setdefault(candidate.casefold(), candidate)
+    wanted = name.strip().casefold()
+    if len(folded) > MANY_NAMES:
+        folded = {key: candidate for key, candidate in folded.items() if key[:1] == wanted[:1]}
+    near = difflib.get_close_matches(wanted, folded, n=3, cutoff=0.6)
+    return [folded[key] for key in near]
+
+
+def nearest_hint(name: str, names: Iterable[str]) -> str:
+    """`nearest: 'dog', 'dot'`; what names there are if none is near; empty if there are none."""
+    names = list(dict.fromkeys(names))
+    near = near_names(name, names)
+    if near:
+        return f"nearest: {', '.join(map(repr, near))}"
+    return f"there are {some(names, 3)}" if names else ""

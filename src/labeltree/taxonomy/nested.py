@@ -5,17 +5,25 @@ Whatever the source, the nesting arrives as a flat stream of marks, and one asse
 - a key is a node, and what stands under it are its children;
 - an item of a list is a leaf, or, where it is a mapping, one node per key;
 - nothing (None) under a key makes it a leaf, a single name under it is its one child.
+
+Of YAML, the parser's events are read instead of its objects: names stay as they are written (`no`, `1.0` and
+`2024-01-01` are names), a repeated key is seen, and marks have line numbers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries, outer_name, with_root
+from labeltree.taxonomy.entries import Entries, root_entry, with_root
 from labeltree.taxonomy.naming import clean_name, is_missing, tidy
+from labeltree.taxonomy.numbering import depth_of
 
-__all__ = ["Mark", "Pairs", "entries_from_marks", "entries_from_nested"]
+__all__ = ["Pairs", "entries_from_nested", "entries_from_yaml", "yaml_from_tree"]
+
+NOTHING = ("", "~", "null", "Null", "NULL")
+LONGEST_KEY = 1000  # YAML allows a key 1024 characters
 
 
 class Mark(NamedTuple):
@@ -32,7 +40,16 @@ class Pairs(list[tuple[str, Any]]):
 
 def entries_from_nested(data: object, root_name: str | None = "root") -> Entries:
     """Collect a tree from nested mappings, lists and names; see `Taxonomy.from_nested`."""
-    return entries_from_marks(_marks(data), root_name)
+    return _assemble(_marks(data), root_name)
+
+
+def entries_from_yaml(text: str, root_name: str | None = "root") -> Entries:
+    """Collect a tree from one YAML document of nested names.
+
+    Raises:
+        TaxonomyError: if the text is no YAML, has aliases or several documents, or is no tree; with the line.
+    """
+    return _assemble(_marks_from_yaml(text), root_name)
 
 
 def _marks(data: object) -> Iterator[Mark]:
@@ -87,7 +104,7 @@ class _Frame:
     key: int | None = None
 
 
-def entries_from_marks(marks: Iterable[Mark], root_name: str | None = "root") -> Entries:
+def _assemble(marks: Iterable[Mark], root_name: str | None) -> Entries:
     """Assemble the tree that a stream of marks describes.
 
     Raises:
@@ -98,12 +115,12 @@ def entries_from_marks(marks: Iterable[Mark], root_name: str | None = "root") ->
         tree.take(mark)
     if len(tree.names) == 1:
         raise TaxonomyError("there are no names; give at least one")
-    return with_root(Entries(tree.names, tree.parents), root_name)
+    return with_root(tree.names, tree.parents, root_name)
 
 
 class _Assembler:
     def __init__(self, root_name: str | None) -> None:
-        self.names, self.parents = [outer_name(root_name)], [-1]
+        self.names, self.parents = [root_entry(root_name)], [-1]
         self._siblings: set[tuple[int, str]] = set()
         self._stack: list[_Frame] = []
 
@@ -167,3 +184,68 @@ class _Assembler:
 
 def _at(mark: Mark) -> str:
     return f"{mark.where}: " if mark.where else ""
+
+
+def _marks_from_yaml(text: str) -> Iterator[Mark]:
+    """The nesting of one YAML document."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            where = f"line {event.start_mark.line + 1}"  # type: ignore[union-attr]
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise TaxonomyError(f"{where}: a second document begins; a taxonomy is one")
+            elif isinstance(event, yaml.AliasEvent):
+                raise TaxonomyError(f"{where}: the alias *{event.anchor} stands for a subtree; write it out")
+            elif isinstance(event, yaml.ScalarEvent):
+                nothing = event.implicit[0] and event.value in NOTHING
+                yield Mark("name", None if nothing else event.value, where)
+            elif isinstance(event, yaml.MappingStartEvent):
+                yield Mark("{", where=where)
+            elif isinstance(event, yaml.SequenceStartEvent):
+                yield Mark("[", where=where)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                yield Mark("end", where=where)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+        raise TaxonomyError(f"{where}not readable as YAML: {reason}") from None
+
+
+def yaml_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
+    """Write the tree below the root, given in preorder, as nested mappings.
+
+    Raises:
+        TaxonomyError: if a name is too long for a key.
+    """
+    lines = []
+    for name, depth in zip(names[1:], depth_of(parents)[1:], strict=True):
+        key = _quoted(name)
+        if len(key) > LONGEST_KEY:
+            raise TaxonomyError(f"the name {name[:40]!r}... is too long for YAML; save the taxonomy as .json")
+        lines.append(f"{'  ' * (depth - 1)}{key}:\n")
+    return "".join(lines)
+
+
+def _quoted(name: str) -> str:
+    # Plain where it is a word that no YAML version takes for anything but text
+    if re.fullmatch(r"[^\W\d_][\w -]*", name) and name.isascii() and name.casefold() not in _RESERVED:
+        return name
+    return '"' + "".join(map(_escaped, name)) + '"'
+
+
+_RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    code = ord(character)
+    if character.isprintable() and code < 0xFFFE:
+        return character
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries
+from labeltree.taxonomy.entries import Entries, entries_of_tree
 from labeltree.taxonomy.naming import clean_name
 
-__all__ = ["entries_from_newick", "newick_from_entries"]
+__all__ = ["entries_from_newick", "newick_from_tree"]
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<quoted>'(?:[^']|'')*')|(?P<mark>[(),:;])|(?P<plain>[^\s()\[\]{},:;']+)", re.DOTALL
@@ -58,7 +58,7 @@ def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
             raise TaxonomyError(f"{where}: {token.text!r} cannot stand here in a Newick tree")
     if opened:
         raise TaxonomyError(f"the tree ends with {opened} brackets open; is the file whole?")
-    return Entries(_named(names, parents, lines, root_name), parents)
+    return entries_of_tree(_named(names, parents, lines, root_name), parents)
 
 
 def _add(names: list[str], parents: list[int], lines: list[int], parent: int, line: int) -> int:
@@ -118,9 +118,8 @@ def _named(names: list[str], parents: list[int], lines: list[int], root_name: st
     return [outermost, *(name or span for name, span in zip(names[1:], spans[1:], strict=True))]
 
 
-def newick_from_entries(entries: Entries) -> str:
+def newick_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
     """Write a tree that is numbered in preorder as one line of Newick, all names and no lengths."""
-    names, parents = entries
     out: list[str] = []
     waiting: list[int] = []  # nodes whose bracket is open, innermost last
     for node in range(len(names)):

@@ -1,5 +1,6 @@
-"""Node arguments: whatever holds node ids, as one checked int64 tensor."""
+"""Node arguments: node ids as one checked int64 tensor; a warning if they look like class numbers."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,10 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 
-__all__ = ["NodesLike", "as_node", "as_nodes"]
+__all__ = ["NodesLike", "as_node", "as_nodes", "warn_of_class_numbers"]
+
+_CALLS_CHECKED = 10  # class 0 is hardly ever missing from ten batches
+_SEEN = "_batches_seen_for_class_numbers"
 
 NodesLike = Tensor | NDArray[np.integer[Any]] | Sequence[Any] | int
 """Node ids of any shape: a tensor, an array, a (nested) list or one int. -1 stands for a missing label."""
@@ -49,3 +53,35 @@ def as_node(node: int, num_nodes: int) -> int:
     if not 0 <= value < num_nodes:
         raise TaxonomyError(f"node is {value}, expected 0 to {num_nodes - 1}")
     return value
+
+
+def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
+    """Warn once if labels hold node 0, the root, as class numbers do: `torch.arange(4)` begins with 0.
+
+    Only the first calls of an owner are checked, so that later training steps do not wait for their labels.
+    Code that `torch.compile` traces is not checked.
+
+    Args:
+        owner: the loss or taxonomy whose calls are counted.
+        name: of the argument.
+        nodes: (n,) the labels, -1 where missing.
+    """
+    if torch.compiler.is_compiling():
+        return
+    seen: int = owner.__dict__.get(_SEEN, 0)
+    if seen >= _CALLS_CHECKED:
+        return
+    owner.__dict__[_SEEN] = seen + 1
+    if not bool((nodes == 0).any()):
+        return
+    owner.__dict__[_SEEN] = _CALLS_CHECKED
+    distinct = nodes[nodes >= 0].unique()  # type: ignore[no-untyped-call]
+    last = len(distinct) - 1
+    alike = last > 0 and int(distinct[-1]) == last
+    which = f"are exactly 0 to {last}, as class numbers are" if alike else "hold node 0"
+    warnings.warn(
+        f"{name} {which}, and node 0 is the root, which says nothing of a sample; if these are the class "
+        "numbers of a data set, their nodes are taxonomy.nodes_of(class_names)[class_numbers], and those of "
+        "names taxonomy.encode(names). Labels at the root are allowed; this is said once",
+        stacklevel=3,
+    )

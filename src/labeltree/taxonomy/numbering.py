@@ -1,4 +1,4 @@
-"""Depth-first numbering: from parents in any order to arrays in which a subtree is a range."""
+"""Numbering: from nodes in any order to arrays in which the root is first and parents precede children."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,77 +9,103 @@ from numpy.typing import NDArray
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.naming import some
 
-__all__ = ["Numbering", "cycle_sentence", "depth_of", "number"]
+__all__ = ["IntArray", "Numbering", "depth_of", "number", "subtree_end"]
 
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """A tree in preorder. Every array has shape (N,) and is indexed by the node's number, except `order`.
+    """A tree or a DAG in topological order. Arrays over the nodes have shape (N,).
 
     Attributes:
         order: for each node, its index in the input.
-        parent: the parent's number, -1 for the root.
-        depth: edges from the root.
+        parent_start: (N+1,) where the parents of each node begin in `parents`.
+        parents: (E,) the parents of node 0, then of node 1, ...; ascending for each node.
+        child_start: (N+1,) where the children of each node begin in `children`.
+        children: (E,) the children of node 0, then of node 1, ...; ascending for each node.
+        main_parent: the parent nearest the root, of equally near ones the first; -1 for the root.
+        depth: edges of the shortest path from the root.
         height: edges of the longest path down to a leaf.
-        end: one past the last node of the subtree, so that the subtree of v is `range(v, end[v])`.
     """
 
     order: IntArray
-    parent: IntArray
+    parent_start: IntArray
+    parents: IntArray
+    child_start: IntArray
+    children: IntArray
+    main_parent: IntArray
     depth: IntArray
     height: IntArray
-    end: IntArray
+
+    @property
+    def edges(self) -> tuple[IntArray, IntArray]:
+        """(E,) the child and the parent of each edge, children ascending."""
+        return np.repeat(np.arange(len(self.order)), np.diff(self.parent_start)), self.parents
 
 
-def number(names: Sequence[str], parents: Sequence[int]) -> Numbering:
-    """Number a tree depth first, children in input order.
+def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]) -> Numbering:
+    """Number nodes depth first, children in input order, each node when all its parents have a number.
+
+    In a tree this is preorder: the subtree of a node is a range of numbers.
 
     Args:
-        names: a name for each entry, used in errors only.
-        parents: the index of each entry's parent, -1 for the root.
+        names: (N,) a name for each node, used in errors only.
+        children: (E,) the child of each edge, an index of `names`.
+        parents: (E,) the parent of each edge.
 
     Raises:
         TaxonomyError: if there is no root, more than one, or a cycle.
     """
-    children: list[list[int]] = [[] for _ in parents]
-    roots: list[int] = []
-    for child, parent in enumerate(parents):
-        (children[parent] if parent >= 0 else roots).append(child)
+    below: list[list[int]] = [[] for _ in names]
+    unnumbered = [0] * len(names)  # of each node, the parents that have no number yet
+    for child, parent in zip(children, parents, strict=True):
+        below[parent].append(child)
+        unnumbered[child] += 1
+    roots = [node for node, count in enumerate(unnumbered) if not count]
     if len(roots) > 1:
         raise TaxonomyError(
             f"the taxonomy has {len(roots)} roots, {some([names[r] for r in roots])}; "
-            "a tree has one: give all but one of them a parent, or add a common one"
+            "a taxonomy has one: give all but one of them a parent, or add a common one"
         )
-    order = _preorder(children, roots)
-    if len(order) < len(parents):
-        raise TaxonomyError(cycle_sentence(names, parents, set(order)))
-    return _measure(order, parents)
-
-
-def _preorder(children: list[list[int]], roots: list[int]) -> list[int]:
-    order = []
-    stack = roots[:]
+    order, stack = [], roots[:]
     while stack:
         node = stack.pop()
         order.append(node)
-        stack.extend(reversed(children[node]))
-    return order
+        for child in reversed(below[node]):
+            unnumbered[child] -= 1
+            if not unnumbered[child]:
+                stack.append(child)
+    if len(order) < len(names):
+        raise TaxonomyError(_cycle_sentence(names, children, parents, set(order)))
+    return _measure(*(np.asarray(values, dtype=np.int64) for values in (order, children, parents)))
 
 
-def _measure(order: list[int], parents: Sequence[int]) -> Numbering:
+def _measure(order: IntArray, children: IntArray, parents: IntArray) -> Numbering:
+    """The arrays, given the order of the nodes and the edges, both as indices of the input."""
     n = len(order)
-    number_of = [0] * n
-    for new, old in enumerate(order):
-        number_of[old] = new
-    parent = [number_of[parents[old]] if parents[old] >= 0 else -1 for old in order]
-    depth, height, end = depth_of(parent), [0] * n, list(range(1, n + 1))
-    for v in range(n - 1, 0, -1):
-        p = parent[v]
-        height[p] = max(height[p], height[v] + 1)
-        end[p] = max(end[p], end[v])
-    return Numbering(*(np.asarray(x, dtype=np.int64) for x in (order, parent, depth, height, end)))
+    number_of = np.empty(n, dtype=np.int64)
+    number_of[order] = np.arange(n)
+    child, parent = number_of[children], number_of[parents]
+    by_child = np.lexsort((parent, child))
+    child, parent = child[by_child], parent[by_child]
+    by_parent = np.argsort(parent, kind="stable")
+    parent_start, child_start = (
+        np.searchsorted(ends, np.arange(n + 1)) for ends in (child, parent[by_parent])
+    )
+    upward, start = parent.tolist(), parent_start.tolist()
+    is_tree = len(upward) == n - 1
+    main = [-1, *upward] if is_tree else [-1] * n
+    depth, height = [0] * n, [0] * n
+    for node in range(1, n):
+        if not is_tree:
+            main[node] = min(upward[start[node] : start[node + 1]], key=depth.__getitem__)
+        depth[node] = depth[main[node]] + 1
+    for node, above in zip(reversed(child.tolist()), reversed(upward), strict=True):
+        if height[above] <= height[node]:
+            height[above] = height[node] + 1
+    lists = (np.asarray(values, dtype=np.int64) for values in (main, depth, height))
+    return Numbering(order, parent_start, parent, child_start, child[by_parent], *lists)
 
 
 def depth_of(parent: Sequence[int]) -> list[int]:
@@ -90,15 +116,30 @@ def depth_of(parent: Sequence[int]) -> list[int]:
     return depth
 
 
-def cycle_sentence(names: Sequence[str], parents: Sequence[int], reached: set[int]) -> str:
-    """Name the cycle: whatever the root does not reach leads, from parent to parent, into one."""
-    node = next(i for i in range(len(parents)) if i not in reached)
+def subtree_end(parent: Sequence[int]) -> list[int]:
+    """One past the last node of each subtree of a tree in preorder."""
+    end = list(range(1, len(parent) + 1))
+    for node in range(len(parent) - 1, 0, -1):
+        if end[parent[node]] < end[node]:
+            end[parent[node]] = end[node]
+    return end
+
+
+def _cycle_sentence(
+    names: Sequence[str], children: Sequence[int], parents: Sequence[int], reached: set[int]
+) -> str:
+    """Name a cycle: every node that the root does not reach has a parent that it does not reach either."""
+    above: dict[int, int] = {}
+    for child, parent in zip(children, parents, strict=True):
+        if parent not in reached:
+            above.setdefault(child, parent)
+    node = next(i for i in range(len(names)) if i not in reached)
     seen: dict[int, int] = {}
     walk: list[int] = []
     while node not in seen:
         seen[node] = len(walk)
         walk.append(node)
-        node = parents[node]
+        node = above[node]
     cycle = [*walk[seen[node] :], node]
     if len(cycle) == 2:
         return f"node {names[node]!r} is its own parent; remove that edge"

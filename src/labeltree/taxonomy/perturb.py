@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.numbering import number
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["perturb"]
@@ -68,10 +67,10 @@ def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tens
                 f"{_DRAWS} draws of share {share} each put two nodes of one name under one parent; tell the "
                 "names further apart"
             )
-    order = torch.from_numpy(number(taxonomy.names, parents).order.copy())
-    mapping = torch.empty_like(order)
-    mapping[order] = torch.arange(len(order))
-    return Taxonomy(taxonomy.names, parents), mapping
+    wrong = Taxonomy(taxonomy.names, parents)
+    mapping = torch.empty_like(wrong.order)
+    mapping[wrong.order] = torch.arange(len(wrong))
+    return wrong, mapping
 
 
 def _exchange(

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import split_path
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy.graph import TaxonomyDAG
-    from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = [
     "PLACEHOLDERS",
@@ -25,6 +22,9 @@ __all__ = [
     "placeholder_sentences",
     "plain_name",
 ]
+
+
+TreeT = TypeVar("TreeT", bound=Graph)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -53,7 +53,7 @@ def plain_name(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").split()) or name.strip()
 
 
-def placeholder_nodes(tree: Taxonomy | TaxonomyDAG, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
+def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
     """The nodes with one of these names; ``n/a`` that was read as a path is the node ``n`` above ``a``.
 
     Example:
@@ -65,20 +65,20 @@ def placeholder_nodes(tree: Taxonomy | TaxonomyDAG, known: frozenset[str] = PLAC
     return [node for node in range(1, len(tree.names)) if _text(tree, node) in known]
 
 
-def _text(tree: Taxonomy | TaxonomyDAG, node: int) -> str:
+def _text(tree: Graph, node: int) -> str:
     """The name of a node as it is compared; of one letter above another, both."""
     name = plain_name(tree.names[node])
     children = tree.children(node) if len(name) == 1 else []
     return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
 
 
-def placeholder_sentences(tree: Taxonomy | TaxonomyDAG, nodes: Tensor | None = None) -> list[str]:
+def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]:
     """What may be said of classes that are called as a missing label would be.
 
     Args:
         tree: The taxonomy.
         nodes: Labels of samples ``(n,)``, -1 where missing, to count those of each class; None = there are
-            none. Only for a tree.
+            none.
     """
     sentences = []
     for known, text in (
@@ -89,7 +89,10 @@ def placeholder_sentences(tree: Taxonomy | TaxonomyDAG, nodes: Tensor | None = N
         ),
     ):
         found = placeholder_nodes(tree, known)
-        counted = [(node, _samples(tree, node, nodes)) for node in found]
+        counted = [
+            (node, None if nodes is None else int(torch.isin(nodes, tree.descendants(node)).sum()))
+            for node in found
+        ]
         counted = [(node, count) for node, count in counted if count is None or count]
         if not counted:
             continue
@@ -105,14 +108,6 @@ def placeholder_sentences(tree: Taxonomy | TaxonomyDAG, nodes: Tensor | None = N
         what = "classes are" if several else "a class is"
         sentences.append(f"{what} called {', '.join(shown[:5])}{more}; {text} {setting}")
     return sentences
-
-
-def _samples(tree: Taxonomy | TaxonomyDAG, node: int, nodes: Tensor | None) -> int | None:
-    from labeltree.taxonomy.tree import Taxonomy
-
-    if nodes is None or not isinstance(tree, Taxonomy):
-        return None
-    return int(((nodes >= node) & (nodes < tree.subtree_end[node])).sum())
 
 
 class MissingNames:
@@ -166,7 +161,7 @@ class MissingNames:
             self.found[name] += samples
         return tuple(path[:depth])
 
-    def without(self, tree: Taxonomy) -> tuple[Taxonomy, Tensor, list[str | None]]:
+    def without(self, tree: TreeT) -> tuple[TreeT, Tensor, list[str | None]]:
         """The tree without the classes of these names and all below them.
 
         Returns:
@@ -180,16 +175,13 @@ class MissingNames:
         stays = torch.tensor([name is None for _, name in places])
         if bool(stays.all()):
             return tree, torch.arange(tree.num_nodes), [None] * tree.num_nodes
-        kept = stays.nonzero()[:, 0].tolist()
+        kept = stays.nonzero()[:, 0]
         if len(kept) < 2:
             raise TaxonomyError(
                 f"missing_labels names {', '.join(map(repr, self.names))}: no class is left beside them"
             )
-        number = {node: place for place, node in enumerate(kept)}
-        parents = [-1, *(number[int(tree.parent[node])] for node in kept[1:])]
-        left = type(tree)([tree.names[node] for node in kept], parents)
-        mapping = [
-            number[node] if name is None else number[int(tree.ancestors[node, depth])] or -1
-            for node, (depth, name) in enumerate(places)
-        ]
-        return left, torch.tensor(mapping), [name for _, name in places]
+        left, mapping = tree.subgraph(kept)
+        for node in torch.nonzero(~stays).flatten().tolist():
+            above = int(mapping[tree.ancestors_of(node)[places[node][0]]])
+            mapping[node] = above or -1
+        return left, mapping, [name for _, name in places]

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.nodes import NodesLike, as_nodes
 
-if TYPE_CHECKING:
-    from labeltree.taxonomy.graph import TaxonomyDAG
-
-__all__ = ["PROJECTIONS", "Kept", "ProjectionRule", "keep", "mapping", "nearest_root", "yolo9000"]
+__all__ = ["PROJECTIONS", "KeptTree", "ProjectionRule", "keep_parents", "nearest_root", "yolo9000"]
 
 ProjectionRule = Literal["odir", "yolo9000"]
 PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
@@ -26,22 +22,23 @@ PROJECTIONS: tuple[ProjectionRule, ...] = ("odir", "yolo9000")
 _OUT = -2
 
 
-class Kept(NamedTuple):
-    """A tree among the nodes of a DAG: its entries, and the node of the DAG that each is."""
+class KeptTree(NamedTuple):
+    """A tree among the nodes of a DAG: names, the place of each one's parent, and the node that each is."""
 
-    entries: Entries
+    names: list[str]
+    parents: list[int]
     nodes: list[int]
 
 
-def keep(dag: TaxonomyDAG, parent: Sequence[int]) -> Kept:
+def keep_parents(dag: Graph, parent: Sequence[int]) -> KeptTree:
     """The tree in which each node keeps one parent; -2 leaves a node out."""
     nodes = [node for node in range(len(dag)) if parent[node] != _OUT]
     place = {node: i for i, node in enumerate(nodes)}
     names = [dag.names[node] for node in nodes]
-    return Kept(Entries(names, [place.get(parent[node], -1) for node in nodes]), nodes)
+    return KeptTree(names, [place.get(parent[node], -1) for node in nodes], nodes)
 
 
-def nearest_root(dag: TaxonomyDAG, frequencies: NodesLike | None) -> list[int]:
+def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
     Label Tree).
 
@@ -52,7 +49,7 @@ def nearest_root(dag: TaxonomyDAG, frequencies: NodesLike | None) -> list[int]:
         frequencies: (N,) training samples labelled with each node; None counts none.
     """
     weight = np.zeros(len(dag))
-    several = [node for node in range(1, len(dag)) if len(dag.parents(node)) > 1]
+    several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
     if frequencies is not None:
         weight = _below(dag, _checked(dag, frequencies), {p for node in several for p in dag.parents(node)})
     found: list[int] = dag.main_parent.tolist()
@@ -62,7 +59,7 @@ def nearest_root(dag: TaxonomyDAG, frequencies: NodesLike | None) -> list[int]:
     return found
 
 
-def _checked(dag: TaxonomyDAG, frequencies: NodesLike) -> NDArray[np.float64]:
+def _checked(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:
     given = torch.as_tensor(frequencies)
     if given.shape != (len(dag),) or given.dtype == torch.bool or not bool((given >= 0).all()):
         raise ValueError(
@@ -72,7 +69,7 @@ def _checked(dag: TaxonomyDAG, frequencies: NodesLike) -> NDArray[np.float64]:
     return given.double().numpy()
 
 
-def _below(dag: TaxonomyDAG, counts: NDArray[np.float64], wanted: set[int]) -> NDArray[np.float64]:
+def _below(dag: Graph, counts: NDArray[np.float64], wanted: set[int]) -> NDArray[np.float64]:
     """Samples at or below each wanted node, each counted once whatever the number of ways down."""
     total = np.zeros(len(dag))
     for node in wanted:
@@ -80,7 +77,7 @@ def _below(dag: TaxonomyDAG, counts: NDArray[np.float64], wanted: set[int]) -> N
     return total
 
 
-def yolo9000(dag: TaxonomyDAG, classes: NodesLike | None) -> list[int]:
+def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
     """The YOLO9000 rule: classes with one path to the root come first, the others by what adds fewest nodes
     (Section 4 of YOLO9000; Section 3.1 of Barz & Denzler 2019).
 
@@ -108,7 +105,7 @@ def yolo9000(dag: TaxonomyDAG, classes: NodesLike | None) -> list[int]:
     return parent
 
 
-def _has_one_path(dag: TaxonomyDAG) -> list[bool]:
+def _has_one_path(dag: Graph) -> list[bool]:
     single = [True] * len(dag)
     for node in range(1, len(dag)):
         above = dag.parents(node)
@@ -116,7 +113,7 @@ def _has_one_path(dag: TaxonomyDAG) -> list[bool]:
     return single
 
 
-def _shortest_way_in(dag: TaxonomyDAG, node: int, parent: list[int], depth: list[int]) -> list[int]:
+def _shortest_way_in(dag: Graph, node: int, parent: list[int], depth: list[int]) -> list[int]:
     """The way from a node up to the first node of the tree, both included."""
     if parent[node] != _OUT:
         return [node]
@@ -132,16 +129,3 @@ def _shortest_way_in(dag: TaxonomyDAG, node: int, parent: list[int], depth: list
     for layer in reversed(layers):
         way.append(min(n for n in layer if way[-1] in dag.parents(n)))
     return way[::-1]
-
-
-def mapping(size: int, kept: Kept, order: NDArray[np.int64]) -> Tensor:
-    """For each node of the DAG its node in the tree, (size,); -1 if it fell out.
-
-    Args:
-        size: of the DAG.
-        kept: the tree's entries.
-        order: for each node of the tree, its entry.
-    """
-    found = torch.full((size,), -1)
-    found[torch.tensor(kept.nodes)[torch.from_numpy(order)]] = torch.arange(len(order))
-    return found

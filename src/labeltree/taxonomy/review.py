@@ -1,39 +1,61 @@
 """What may be unintended in a valid taxonomy, said in sentences for its author."""
 
+from __future__ import annotations
+
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import placeholder_sentences
 
-if TYPE_CHECKING:
-    from labeltree.taxonomy.graph import TaxonomyDAG
-    from labeltree.taxonomy.tree import Taxonomy
-
-__all__ = ["count_of", "leaf_count", "places", "ragged", "repeated", "review"]
+__all__ = ["review", "review_parents"]
 
 
-def review(tree: "Taxonomy", nodes: Tensor | None = None) -> list[str]:
+def review(tree: Graph, nodes: Tensor | None = None) -> list[str]:
     """All warnings, one sentence per kind of finding; see `Taxonomy.check`."""
-    findings = (leaf_count, _flat, _single_root_child, _single_children, ragged, repeated, _look_alikes)
+    findings = (_leaf_count, _flat, _single_root_child, _single_children, _ragged, _repeated, _look_alikes)
     sentences = [sentence for finding in findings if (sentence := finding(tree))]
     return [*sentences, *placeholder_sentences(tree, nodes)]
 
 
-def leaf_count(tree: "Taxonomy | TaxonomyDAG") -> str:
+def review_parents(dag: Graph) -> list[str]:
+    """Which nodes of a DAG have several parents, and which edges say nothing; see `TaxonomyDAG.check`."""
+    several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
+    if not several:
+        return ["every node has one parent: this is a tree, and Taxonomy can read it"]
+    sentences = [
+        f"{_count_of(len(several), 'node has', 'nodes have')} several parents: {_places(dag, several)}; "
+        "losses need a tree, which project() makes"
+    ]
+    needless = []
+    for node in several:
+        above = dag.parents(node)
+        beyond = {a for parent in above for a in dag.ancestors_of(parent)}
+        needless += [(node, parent) for parent in above if parent in beyond]
+    if needless:
+        node, parent = needless[0]
+        edges = _count_of(len(needless), "edge repeats", "edges repeat")
+        sentences.append(
+            f"{edges} what a longer path says, as that from {dag.path_name(node)!r} to "
+            f"{dag.path_name(parent)!r}, which is above another of its parents"
+        )
+    return sentences
+
+
+def _leaf_count(tree: Graph) -> str:
     """That there is one leaf only, or nothing."""
     return "there is only one leaf: no two labels can differ" if tree.num_leaves == 1 else ""
 
 
-def _flat(tree: "Taxonomy") -> str:
-    flat = tree.max_depth == 1
+def _flat(tree: Graph) -> str:
+    flat = tree.num_leaves == tree.num_nodes - 1
     return f"the tree is flat: all {tree.num_leaves} leaves are children of the root" if flat else ""
 
 
-def _single_root_child(tree: "Taxonomy") -> str:
+def _single_root_child(tree: Graph) -> str:
     children = tree.children(0)
     if len(children) > 1 or tree.num_leaves == 1:
         return ""
@@ -43,15 +65,14 @@ def _single_root_child(tree: "Taxonomy") -> str:
     )
 
 
-def _single_children(tree: "Taxonomy") -> str:
-    children = torch.bincount(tree.parent[1:], minlength=tree.num_nodes)
-    single = [node for node in torch.nonzero(children == 1).flatten().tolist() if node]
+def _single_children(tree: Graph) -> str:
+    single = [node for node in torch.nonzero(tree.num_children == 1).flatten().tolist() if node]
     if not single:
         return ""
-    return f"{count_of(len(single), 'node has', 'nodes have')} a single child: {places(tree, single)}"
+    return f"{_count_of(len(single), 'node has', 'nodes have')} a single child: {_places(tree, single)}"
 
 
-def ragged(tree: "Taxonomy | TaxonomyDAG") -> str:
+def _ragged(tree: Graph) -> str:
     """At which depths the leaves lie, if at several."""
     counts = torch.bincount(tree.depth[tree.leaves]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
@@ -62,7 +83,7 @@ def ragged(tree: "Taxonomy | TaxonomyDAG") -> str:
     return f"the leaves lie at different depths: {listed}{more}"
 
 
-def repeated(tree: "Taxonomy | TaxonomyDAG") -> str:
+def _repeated(tree: Graph) -> str:
     """Which names occur more than once."""
     counts = Counter(tree.names)
     repeated = [name for name, count in counts.items() if count > 1]
@@ -70,17 +91,18 @@ def repeated(tree: "Taxonomy | TaxonomyDAG") -> str:
         return ""
     example = [node for node, name in enumerate(tree.names) if name == repeated[0]]
     return (
-        f"{count_of(len(repeated), 'name occurs', 'names occur')} more than once, {some(repeated)}; "
-        f"such labels must be given by path, as {places(tree, example)}"
+        f"{_count_of(len(repeated), 'name occurs', 'names occur')} more than once, {some(repeated)}; "
+        f"such labels must be given by path, as {_places(tree, example)}"
     )
 
 
-def _look_alikes(tree: "Taxonomy") -> str:
+def _look_alikes(tree: Graph) -> str:
     seen: dict[tuple[int, str], int] = {}
     pairs = []
-    for node, parent in enumerate(tree.parent.tolist()):
-        key = (parent, " ".join(tree.names[node].casefold().replace("_", " ").replace("-", " ").split()))
-        first = seen.setdefault(key, node)
+    names, children, parents = tree.entries()
+    plain = [" ".join(name.casefold().replace("_", " ").replace("-", " ").split()) for name in names]
+    for node, parent in zip(children, parents, strict=True):
+        first = seen.setdefault((parent, plain[node]), node)
         if first != node:
             pairs.append(f"{tree.path_name(first)!r} and {tree.path_name(node)!r}")
     if not pairs:
@@ -89,12 +111,12 @@ def _look_alikes(tree: "Taxonomy") -> str:
     return f"siblings differ only in case, spaces or hyphens: {', '.join(pairs[:3])}{more}"
 
 
-def count_of(number: int, one: str, several: str) -> str:
+def _count_of(number: int, one: str, several: str) -> str:
     """A number with the words for one or several."""
     return f"{number} {one if number == 1 else several}"
 
 
-def places(tree: "Taxonomy | TaxonomyDAG", nodes: list[int]) -> str:
+def _places(tree: Graph, nodes: list[int]) -> str:
     """The first few nodes by path, and how many more."""
     shown = ", ".join(repr(tree.path_name(node)) for node in nodes[:5])
     return f"{shown} and {len(nodes) - 5} more" if len(nodes) > 5 else shown

@@ -1,37 +1,53 @@
-"""The taxonomy: an immutable tree of named nodes."""
+"""The taxonomy that losses, samplers and reports run on: a tree of named nodes."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.build import Entries
-from labeltree.taxonomy.embedded import EmbeddedClasses
-from labeltree.taxonomy.labels import LabelIndex
-from labeltree.taxonomy.named import NamedNodes
-from labeltree.taxonomy.naming import clean_name, tidy
-from labeltree.taxonomy.numbering import number
-from labeltree.taxonomy.render import render_lines
+from labeltree.taxonomy.class_embeddings import (
+    EmbeddingMethod,
+    as_classes,
+    class_vectors,
+    means_of_classes,
+    sparse_vectors,
+)
+from labeltree.taxonomy.entries import entries_from_folders, entries_from_paths, entries_of_tree
+from labeltree.taxonomy.graph import Graph, check_lengths
+from labeltree.taxonomy.lca import RangeMinima
+from labeltree.taxonomy.nested import entries_from_nested
+from labeltree.taxonomy.nodes import NodesLike, as_node
+from labeltree.taxonomy.numbering import subtree_end
+from labeltree.taxonomy.relations import APART, KIN, SAME, RelationTable, unknown_relation
+from labeltree.taxonomy.render import render
 from labeltree.taxonomy.review import review
-from labeltree.taxonomy.sources import TreeSources
-from labeltree.taxonomy.structure import TreeStructure
 
 __all__ = ["Taxonomy"]
 
+LARGEST_TABLE = 2**28  # entries of the path table; 2 GiB of int64
 
-class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
+
+class Taxonomy(Graph):
     """A tree of named nodes; a label is one of them.
 
-    Nodes are numbered depth first from the root, 0, children in the order in which they were given. Names
-    need be unique under one parent only. Make one with `from_edges`, `from_paths`, `from_nested`,
-    `from_folders` or `from_file`.
+    Nodes are numbered depth first from the root, 0, children in the order in which they were given, so that
+    the subtree of v is `range(v, subtree_end[v])`. Names need be unique under one parent only. Make one with
+    `from_edges`, `from_paths`, `from_nested`, `from_folders` or `from_file`.
 
     Args:
         names: a name for each node, in any order of nodes.
         parents: for each node, the index of its parent in `names`; -1 for the root.
+
+    Its arrays and numbers are `parent`, `subtree_end` and those of `Graph`: `names`, `depth`, `height`,
+    `is_leaf`, `leaves`, `num_nodes`, `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
 
     Raises:
         TaxonomyError: if this is not a tree of named nodes; the message says what is wrong and where.
@@ -47,23 +63,75 @@ class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
         [2, 4]
     """
 
+    _several_parents: ClassVar[bool] = False
+
     def __init__(self, names: Sequence[str], parents: Sequence[int]) -> None:
-        _check_lengths(names, parents)
-        names = [tidy(name) or clean_name(name, f"node {i}") for i, name in enumerate(names)]
-        numbering = number(names, parents)
-        if len(names) < 2:
-            raise TaxonomyError("the taxonomy has no node below the root; give it at least one")
-        TreeStructure.__init__(self, numbering)
-        self.__dict__["names"] = [names[i] for i in numbering.order]
-        self._check_siblings(numbering.parent.tolist())
+        check_lengths(names, parents)
+        super().__init__(entries_of_tree(list(names), parents))
+
+    @property
+    def parent(self) -> Tensor:
+        """(N,) the parent of each node, -1 for the root."""
+        return self.main_parent
 
     @cached_property
-    def _labels(self) -> LabelIndex:
-        return LabelIndex(self.names, self.parent.tolist())
+    def subtree_end(self) -> Tensor:
+        """(N,) one past the last node of each subtree."""
+        return torch.tensor(subtree_end(self.parent.tolist()))
 
-    def entries(self) -> Entries:
-        """Names and parents of the nodes: what `Taxonomy` was made of, in its own order."""
-        return Entries(list(self.names), self.parent.tolist())
+    @classmethod
+    def from_paths(cls, paths: Iterable[str | Sequence[object]], root_name: str | None = "root") -> Self:
+        r"""Make a taxonomy from paths of names, coarse to fine, without the root.
+
+        Args:
+            paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
+                in length, the finest names may be missing (None or NaN), and a path may be given more than
+                once.
+            root_name: the name of the root above them; None if the paths begin with the root.
+
+        Raises:
+            TaxonomyError: if a path is empty, has a gap or an empty name.
+        """
+        return cls._of(entries_from_paths(paths, root_name))
+
+    @classmethod
+    def from_nested(cls, data: object, root_name: str | None = "root") -> Self:
+        """Make a taxonomy from nested mappings, lists and names, as YAML and JSON have them.
+
+        A key is a node with its children under it; an item of a list is a leaf, or a mapping with one node
+        per key; None (or an empty mapping or list) under a key makes it a leaf, a single name there is its
+        one child.
+
+        Args:
+            data: the nested data below the root.
+            root_name: the name of the root above them; None if the one outermost key is the root.
+
+        Raises:
+            TaxonomyError: if the nesting is no tree.
+
+        Example:
+            >>> print(Taxonomy.from_nested({"animal": {"mammal": ["dog", "cat"]}, "plant": None}).render())
+            root
+            ├── animal
+            │   └── mammal
+            │       ├── dog
+            │       └── cat
+            └── plant
+        """
+        return cls._of(entries_from_nested(data, root_name))
+
+    @classmethod
+    def from_folders(cls, path: str | os.PathLike[str], root_name: str = "root") -> Self:
+        """Make a taxonomy from nested folders: each is a node, children sorted by name.
+
+        Files are ignored, so a folder that holds both files and folders is an inner node. Folders whose
+        name begins with a dot are skipped; links to folders are followed.
+
+        Raises:
+            TaxonomyError: if the folder is missing or has no subfolders, or a link leads back to a folder
+            above it.
+        """
+        return cls._of(entries_from_folders(path, root_name))
 
     def cut(self, depth: int) -> tuple[Self, Tensor]:
         """The taxonomy down to a depth, and the node there of each node here.
@@ -78,10 +146,34 @@ class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
         if depth < 1:
             raise ValueError(f"depth={depth}, expected at least 1")
         stays = self.depth <= depth
-        mapping = stays.cumsum(0) - 1  # in preorder, what is cut off follows the ancestor that stays
-        kept = torch.nonzero(stays).flatten().tolist()
-        parents = [-1, *mapping[self.parent[stays][1:]].tolist()]
-        return type(self)([self.names[node] for node in kept], parents), mapping
+        coarse, _ = self.subgraph(torch.nonzero(stays).flatten())
+        return coarse, stays.cumsum(0) - 1  # in preorder, what is cut off follows the ancestor that stays
+
+    def collapse(self, keep: Container[str] = ()) -> Self:
+        """Leave out every inner node with a single child, which takes its place; the root too.
+
+        Args:
+            keep: names of nodes that stay, such as classes.
+
+        Example:
+            >>> tree = Taxonomy(["entity", "animal", "canine", "dog", "wolf"], [-1, 0, 1, 2, 2])
+            >>> tree.collapse().names
+            ['canine', 'dog', 'wolf']
+        """
+        parent = self.parent.tolist()
+        children = Counter(parent)
+        place = [-1] * self.num_nodes
+        names: list[str] = []
+        parents: list[int] = []
+        for node, name in enumerate(self.names):
+            above = place[parent[node]] if node else -1
+            if children[node] == 1 and name not in keep:
+                place[node] = above
+            else:
+                place[node] = len(names)
+                names.append(name)
+                parents.append(above)
+        return self._of(entries_of_tree(names, parents))
 
     def check(self, nodes: Tensor | None = None) -> list[str]:
         """Warnings about what may be unintended, one sentence each.
@@ -101,47 +193,190 @@ class Taxonomy(TreeSources, EmbeddedClasses, NamedNodes, TreeStructure):
             max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
             max_children: how many children of each node are shown (None: all).
         """
-        return "\n".join(render_lines(self, self.names, max_depth, max_children))
+        return render(self, max_depth, max_children)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Taxonomy):
-            return NotImplemented
-        return self.names == other.names and torch.equal(self.parent, other.parent)
+    # What a tree answers faster than a DAG
+
+    def ancestors_of(self, node: int) -> list[int]:
+        """The proper ancestors of a node from the root to its parent; the root has none."""
+        node = as_node(node, self.num_nodes)
+        found, parent = [], self.parent.numpy()
+        while node > 0:
+            node = int(parent[node])
+            found.append(node)
+        return found[::-1]
+
+    def descendants(self, node: int) -> Tensor:
+        """The nodes at or below a node, ascending."""
+        node = as_node(node, self.num_nodes)
+        return torch.arange(node, int(self.subtree_end[node]))
+
+    def descendant_leaves(self, node: int) -> Tensor:
+        """The leaves of a node's subtree, ascending; a leaf's own is itself."""
+        node = as_node(node, self.num_nodes)
+        first, last = torch.searchsorted(
+            self.leaves, torch.stack([torch.tensor(node), self.subtree_end[node]])
+        )
+        return self.leaves[first:last]
 
     @cached_property
-    def _hash(self) -> int:
-        return hash((tuple(self.names), tuple(self.parent.tolist())))
+    def ancestor_count(self) -> Tensor:
+        """(N,) how many ancestors each node has, itself included: its depth + 1."""
+        return self.depth + 1
 
-    def __hash__(self) -> int:
-        return self._hash
+    def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
+        """Nodes (n,) as far as labels (n,) judge them: under an inner-node label, the ancestor at its depth.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.names, self.parent.tolist())
+        Args:
+            nodes: none missing.
+            labels: none missing; a leaf judges a node as it is.
+        """
+        depth, is_leaf = self.depth.to(labels.device), self.is_leaf.to(labels.device)
+        cut = torch.where(is_leaf[labels], depth[nodes], torch.minimum(depth[nodes], depth[labels]))
+        return self.ancestors.to(labels.device)[nodes, cut]
+
+    @cached_property
+    def _range_minima(self) -> RangeMinima:
+        return RangeMinima(self.parent)
+
+    def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
+        return self._range_minima(u, v)
+
+    def _edges_between(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.depth[u] + self.depth[v] - 2 * self.depth[self._lca_of(u, v)]
+
+    def _shared_ancestors(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.depth[self._lca_of(u, v)] + 1
+
+    # Paths and relations
+
+    @cached_property
+    def ancestors(self) -> Tensor:
+        """(N, L+1) the ancestor at depth 0 ... L, the node itself at its own depth, -1 below it."""
+        if self.num_nodes * (self.max_depth + 1) > LARGEST_TABLE:
+            raise TaxonomyError(
+                f"the table of paths of {self.num_nodes} nodes down to depth {self.max_depth} would take "
+                f"{self.num_nodes * (self.max_depth + 1) / 2**27:.0f} GiB; shorten the tree with cut(depth)"
+            )
+        nodes, depth = np.arange(self.num_nodes), self.depth.numpy()
+        table = np.full((self.num_nodes, self.max_depth + 1), -1, dtype=np.int64)
+        for level in range(self.max_depth + 1):
+            # In preorder the last node of a depth at or before v is v's ancestor, if v lies that deep at all.
+            latest = np.maximum.accumulate(np.where(depth == level, nodes, -1))
+            table[:, level] = np.where(depth >= level, latest, -1)
+        return torch.from_numpy(table)
+
+    @cached_property
+    def paths(self) -> Tensor:
+        """(N, L) the node on the path at depth 1 ... L; a shallow leaf repeats itself, an inner node has -1.
+
+        Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`. They differ at
+        depth l if two entries other than -1 differ at depth l or coarser; in all other cases it is
+        undecided. The root's row is all -1.
+        """
+        paths = self.ancestors[:, 1:]
+        own = torch.arange(self.num_nodes)[:, None]
+        return torch.where((paths < 0) & self.is_leaf[:, None], own, paths)
+
+    def relation(self, u: NodesLike, v: NodesLike) -> Tensor:
+        """Relation codes of pairs of labels, int64, elementwise after broadcasting; never INSTANCE.
+
+        `Taxonomy.relations` says what each code means.
+        """
+        u, v, device = self._pair(u, v)
+        ancestor = self.lca(u, v)
+        kind = torch.where((ancestor == u) | (ancestor == v), KIN, APART)
+        kind.masked_fill_((u == v) & self.is_leaf[u], SAME)
+        codes = kind * (self.max_depth + 1) + self.depth[ancestor]
+        return codes.masked_fill_(ancestor < 0, unknown_relation(self.max_depth)).to(device)
+
+    @cached_property
+    def relations(self) -> RelationTable:
+        """What the codes of `relation` mean."""
+        return RelationTable(self.max_depth)
+
+    # Class embeddings
+
+    def class_embeddings(
+        self,
+        classes: NodesLike | None = None,
+        dim: int | None = None,
+        normalize: bool = False,
+        method: EmbeddingMethod | None = None,
+    ) -> Tensor:
+        """Vectors of classes whose inner products are their similarities `1 - lca_height_dissimilarity`.
+
+        - `cholesky` (the default): the lower Cholesky factor of the similarities, exactly Algorithm 1 of
+          Barz & Denzler. Unit vectors, no entry negative, one dimension a leaf. They depend on the order of
+          the classes; their inner products do not.
+        - `eigen` (the default where `dim` is given): the leading eigenpairs, the best approximation in
+          `dim` dimensions. Not of unit length, unless normalised.
+
+        An inner node gets the normalised mean of the vectors of the leaves below it. These are embedded with
+        the leaves among the classes, so that there may be more dimensions than classes.
+
+        Args:
+            classes: (C,) distinct nodes below the root; all leaves by default.
+            dim: the number of dimensions, at most that of the exact embedding; None for the exact one.
+            normalize: give `eigen` vectors unit length.
+            method: by default the one that `dim` suggests.
+
+        Returns:
+            (C, D) float64, one row a class in the order given.
+
+        Raises:
+            TaxonomyError: if a class is missing, the root, or given twice; if two inner nodes stand for the
+                same leaves; or if a vector is 0 and cannot be normalised.
+            ValueError: if `dim` is out of range or does not go with the method.
+
+        Example:
+            >>> tree = Taxonomy.from_paths(["animal/mammal/dog", "animal/mammal/cat", "animal/fish/trout"])
+            >>> vectors = tree.class_embeddings()
+            >>> (vectors @ vectors.T).mul(3).round().tolist()  # heights of the LCAs: 1, 2; H = 3
+            [[3.0, 2.0, 1.0], [2.0, 3.0, 1.0], [1.0, 1.0, 3.0]]
+        """
+        return class_vectors(self, as_classes(classes, self), dim, normalize, method)
+
+    def sparse_class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
+        """The exact class embeddings in closed form, one dimension a node: `φ(c)_a = √(s(a) - s(parent a))`.
+
+        Here a is a node on the path of c, `s(a) = 1 - height(a) / H`. The inner products are those of
+        `class_embeddings`; in O(C · depth), without the matrix of all pairs. An inner node gets the part
+        that all classes below it share, of length `√s`.
+
+        Args:
+            classes: (C,) distinct nodes below the root; all leaves by default.
+
+        Returns:
+            (C, N) float64, sparse (COO, coalesced).
+
+        Raises:
+            TaxonomyError: if a class is missing, the root, or given twice.
+        """
+        return sparse_vectors(self, as_classes(classes, self))
+
+    def node_embeddings(
+        self,
+        classes: NodesLike | None = None,
+        dim: int | None = None,
+        normalize: bool = False,
+        method: EmbeddingMethod | None = None,
+    ) -> Tensor:
+        """The vector of every node as a label: of a class its own, above the classes the normalised mean.
+
+        Args:
+            classes: (C,) as for `class_embeddings`, and so are the others.
+
+        Returns:
+            (N, D) float64; zeros for nodes that are no class and have none below.
+        """
+        nodes = as_classes(classes, self)
+        vectors = class_vectors(self, nodes, dim, normalize, method)
+        means = means_of_classes(self, vectors, nodes)
+        means[nodes] = vectors
+        return means
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.num_nodes} nodes, {self.num_leaves} leaves, depth {self.max_depth})"
         )
-
-    def _check_siblings(self, parent: list[int]) -> None:
-        seen: set[tuple[int, str]] = set()
-        for node in range(1, self.num_nodes):
-            key = (parent[node], self.names[node])
-            if key in seen:
-                above = repr(self.path_name(key[0])) if key[0] else "the root"
-                raise TaxonomyError(
-                    f"{above} has two children named {key[1]!r}; names may repeat, but not under one parent"
-                )
-            seen.add(key)
-
-
-def _check_lengths(names: Sequence[str], parents: Sequence[int]) -> None:
-    if len(names) != len(parents):
-        raise TaxonomyError(
-            f"there are {len(names)} names for {len(parents)} parents; every node needs one of each"
-        )
-    for node, parent in enumerate(parents):
-        if not -1 <= parent < len(names):
-            raise TaxonomyError(
-                f"node {names[node]!r} has the unknown parent {parent}: there are {len(names)} nodes"
-            )

@@ -13,9 +13,10 @@ from labeltree.data.groups import grouped
 from labeltree.data.hash_splits import stratified_hash_splits
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
+from labeltree.data.wordnet import Synset, WordNetNouns
+from labeltree.data.wordnet_trees import synsets_below
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.wordnet import Synset, WordNetNouns
 
 __all__ = ["definition", "open_wordnet_animals", "read_glosses"]
 
@@ -88,16 +89,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
 
 def _subtree(nouns: WordNetNouns, root: int) -> tuple[dict[str, Synset], Taxonomy]:
     """The synsets at and below one by their names, and their tree."""
-    below: dict[int, list[int]] = {}
-    for offset in nouns.synsets:
-        for above in nouns.hypernyms(offset, instances=False):
-            below.setdefault(above, []).append(offset)
-    reached, waiting = {root}, [root]
-    while waiting:
-        new = [offset for offset in below.get(waiting.pop(), []) if offset not in reached]
-        reached.update(new)
-        waiting += new
-    offsets = [offset for offset in nouns.synsets if offset in reached]
+    offsets = synsets_below(nouns, root, instances=False)
     index = {offset: i for i, offset in enumerate(offsets)}
     parents = [
         next((index[a] for a in nouns.hypernyms(offset, instances=False) if a in index), -1)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from labeltree.data.datasets.imagenet.classes import imagenet_classes
 from labeltree.data.fetching.wordnet import wordnet_folder
+from labeltree.data.wordnet import WordNetNouns
+from labeltree.data.wordnet_trees import synset_dag, synset_tree
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
-from labeltree.taxonomy.wordnet import WordNetNouns
-from labeltree.taxonomy.wordnet_classes import graph_of_synsets, tree_of_synsets
 
 __all__ = ["HIERARCHIES", "hierarchy_taxonomy", "imagenet_graph", "imagenet_taxonomy"]
 
@@ -34,14 +34,14 @@ def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | 
     Raises:
         DataError: If the noun files are not there, or do not know a class.
     """
-    return Taxonomy(*tree_of_synsets(*_synsets(wnids, wordnet)))
+    return synset_tree(*_synsets(wnids, wordnet))
 
 
 def imagenet_graph(wnids: Iterable[str] | None = None, wordnet: str | Path | None = None) -> TaxonomyDAG:
     """All that WordNet has above some classes, a DAG of which `imagenet_taxonomy` is a part: to be judged by
     (Barz & Denzler 2019, Section 5.1.3). Nodes are named alike, and so are the arguments and errors.
     """
-    return graph_of_synsets(*_synsets(wnids, wordnet))[0]
+    return synset_dag(*_synsets(wnids, wordnet))[0]
 
 
 def _synsets(wnids: Iterable[str] | None, wordnet: str | Path | None) -> tuple[WordNetNouns, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""The nouns of WordNet, from its own data files."""
+"""The nouns of WordNet, read from its dictionary files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy.graph_build import GraphEntries
-from labeltree.taxonomy.suggest import nearest_hint
 
-__all__ = ["Synset", "WordNetNouns", "graph_from_wordnet"]
+__all__ = ["Synset", "WordNetNouns"]
 
 HYPERNYM, INSTANCE_HYPERNYM = "@", "@i"
 
@@ -102,40 +100,6 @@ class WordNetNouns:
         """The synsets right above one; of an instance those that it is an instance of, if wanted."""
         synset = self.synsets[offset]
         return synset.hypernyms + synset.classes if instances else synset.hypernyms
-
-
-def graph_from_wordnet(
-    folder: str | os.PathLike[str], root: str = "entity.n.01", instances: bool = True
-) -> GraphEntries:
-    """Collect the synsets at and below a root; see `TaxonomyDAG.from_wordnet`."""
-    nouns = WordNetNouns(folder)
-    found = nouns.find(root)
-    if len(found) != 1:
-        senses = ", ".join(map(nouns.name, found))
-        hint = f"it may be {senses}" if found else nearest_hint(root.split(".")[0], nouns.senses)
-        raise TaxonomyError(f"root={root!r} is {'ambiguous' if found else 'no noun of WordNet'} ({hint})")
-    below: dict[int, list[int]] = {}
-    for offset in nouns.synsets:
-        for above in nouns.hypernyms(offset, instances):
-            below.setdefault(above, []).append(offset)
-    reached, waiting = {found[0]}, [found[0]]
-    while waiting:
-        for offset in below.get(waiting.pop(), []):
-            if offset not in reached:
-                reached.add(offset)
-                waiting.append(offset)
-    return wordnet_entries(nouns, reached, found[0], instances)
-
-
-def wordnet_entries(nouns: WordNetNouns, kept: set[int], root: int, instances: bool) -> GraphEntries:
-    """The DAG of some synsets, in the order of the file; edges to others are left out."""
-    offsets = [offset for offset in nouns.synsets if offset in kept]
-    index = {offset: i for i, offset in enumerate(offsets)}
-    parents = []
-    for offset in offsets:
-        above = dict.fromkeys(nouns.hypernyms(offset, instances)) if offset != root else {}
-        parents.append([index[a] for a in above if a in index])
-    return GraphEntries([nouns.name(offset) for offset in offsets], parents)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError
-from labeltree.taxonomy.wordnet import WordNetNouns
+from labeltree.data import wordnet_dag, wordnet_taxonomy
+from labeltree.data.wordnet import WordNetNouns
+from labeltree.errors import TaxonomyError
 
 # offset: words, pointers (@ hypernym, @i instance hypernym, ~ hyponym, # part), gloss
 SYNSETS: dict[int, tuple[list[str], list[tuple[str, int]], str]] = {
@@ -63,7 +64,7 @@ def test_synsets(folder: Path) -> None:
 
 
 def test_the_dag(folder: Path) -> None:
-    dag = TaxonomyDAG.from_wordnet(folder)
+    dag = wordnet_dag(folder)
     assert len(dag) == len(SYNSETS)
     dog = dag.find("dog.n.01")
     assert [dag.names[p] for p in dag.parents(dog)] == ["domestic_animal.n.01", "canine.n.01"]
@@ -72,60 +73,60 @@ def test_the_dag(folder: Path) -> None:
         "animal.n.01",
         dag.path_name(dog),
     ]
-    assert "lassie.n.01" not in TaxonomyDAG.from_wordnet(folder, instances=False).names
-    part = TaxonomyDAG.from_wordnet(folder, root="n00002100")
+    assert "lassie.n.01" not in wordnet_dag(folder, instances=False).names
+    part = wordnet_dag(folder, root="n00002100")
     assert part.names == ["canine.n.01", "dog.n.01", "lassie.n.01", "wolf.n.01"]
     assert part.parents(part.find("dog.n.01")) == [0]
 
 
 def test_a_taxonomy_of_class_names(folder: Path) -> None:
     names = ["wolf", "domestic dog", "crane"]
-    tree = Taxonomy.from_wordnet(names, folder, senses={"crane": "crane.n.02"})
+    tree = wordnet_taxonomy(names, folder, senses={"crane": "crane.n.02"})
     assert sorted(tree.decode(tree.encode(names))) == [  # type: ignore[type-var]
         "animal.n.01/canine.n.01/domestic dog", "animal.n.01/canine.n.01/wolf", "animal.n.01/crane",
     ]  # fmt: skip
     assert "domestic_animal.n.01" not in tree.names, "the path over the canines adds fewer nodes"
-    whole = Taxonomy.from_wordnet(names, folder, {"crane": "n00002700"}, rule="odir")
+    whole = wordnet_taxonomy(names, folder, {"crane": "n00002700"}, rule="odir")
     assert whole.path(whole.find("crane")) == ("crane",)
     assert whole.find("domestic_animal.n.01") > 0
-    inner = Taxonomy.from_wordnet(["canine", "wolf"], folder)
+    inner = wordnet_taxonomy(["canine", "wolf"], folder)
     assert inner.path_name(inner.find("wolf")) == "animal.n.01/canine/wolf"
 
 
 def test_what_is_unclear_is_listed_for_the_user_to_decide(folder: Path) -> None:
     with pytest.raises(TaxonomyError) as error:
-        Taxonomy.from_wordnet(["dog", "wolf", "wlof", "crane"], folder, senses={"crane": "crane.n.09"})
+        wordnet_taxonomy(["dog", "wolf", "wlof", "crane"], folder, senses={"crane": "crane.n.09"})
     text = str(error.value)
     assert text.startswith("3 of 4 names are unknown to WordNet or have several senses")
     assert "dog: dog.n.01 (Canis familiaris), dog.n.02 (an andiron)" in text
     assert "wlof: no noun of WordNet (nearest: 'wolf')" in text
     assert "crane: senses says 'crane.n.09', which is not one synset" in text
     with pytest.raises(TaxonomyError, match="'dog' and 'domestic dog' are both dog.n.01"):  # noqa: RUF043
-        Taxonomy.from_wordnet(["dog", "domestic dog"], folder, {"dog": "dog.n.01"})
+        wordnet_taxonomy(["dog", "domestic dog"], folder, {"dog": "dog.n.01"})
     with pytest.raises(TaxonomyError, match="senses names 'cat', which is no class"):
-        Taxonomy.from_wordnet(["wolf"], folder, {"cat": "dog.n.01"})
+        wordnet_taxonomy(["wolf"], folder, {"cat": "dog.n.01"})
     with pytest.raises(TaxonomyError, match="there are no names"):
-        Taxonomy.from_wordnet([], folder)
+        wordnet_taxonomy([], folder)
 
 
 def test_broken_files_and_wrong_roots(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(TaxonomyError, match=r"root='dog' is ambiguous \(it may be dog.n.01, dog.n.02\)"):
-        TaxonomyDAG.from_wordnet(folder, root="dog")
+        wordnet_dag(folder, root="dog")
     with pytest.raises(TaxonomyError, match=r"root='wlof.n.01' is no noun of WordNet \(nearest: 'wolf'\)"):
-        TaxonomyDAG.from_wordnet(folder, root="wlof.n.01")
+        wordnet_dag(folder, root="wlof.n.01")
     with pytest.raises(TaxonomyError, match=r"data.noun' does not exist; .* wordnet-base"):
-        TaxonomyDAG.from_wordnet(tmp_path)
+        wordnet_dag(tmp_path)
     data = (folder / "data.noun").read_text()
     (folder / "data.noun").write_text(data + "00009999 05 n zz\n")
     with pytest.raises(TaxonomyError, match=r"data.noun, line 12: this is no line of WordNet's data.noun"):
-        TaxonomyDAG.from_wordnet(folder)
+        wordnet_dag(folder)
     (folder / "data.noun").write_text(data + "00009999 05 v 01 run 0 000 | go fast\n")
     with pytest.raises(TaxonomyError, match=r"line 12: this is no noun synset"):
-        TaxonomyDAG.from_wordnet(folder)
+        wordnet_dag(folder)
     (folder / "data.noun").write_text(data + "00009999 05 n 01 x 0 001 @ 00008888 n 0000 | x\n")
     with pytest.raises(TaxonomyError, match="synset 00009999 has the hypernym 00008888, which is not there"):
-        TaxonomyDAG.from_wordnet(folder)
+        wordnet_dag(folder)
     (folder / "data.noun").write_text(data)
     (folder / "index.noun").write_text("dog n x\n")
     with pytest.raises(TaxonomyError, match=r"index.noun, line 1: this is no line of WordNet's index.noun"):
-        TaxonomyDAG.from_wordnet(folder)
+        wordnet_dag(folder)

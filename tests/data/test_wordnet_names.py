@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from labeltree.cli.main import main
+from labeltree.data import wordnet_names, wordnet_taxonomy
+from labeltree.data.wordnet_names import base_forms, read_irregular, read_senses
 from labeltree.errors import TaxonomyError
-from labeltree.taxonomy import Taxonomy, plurals
-from labeltree.taxonomy import collapse as collapse_module
-from labeltree.taxonomy.build import Entries
-from labeltree.taxonomy.collapse import collapse
-from labeltree.taxonomy.plurals import base_forms, read_irregular
-from labeltree.taxonomy.wordnet_senses import read_senses
+from labeltree.taxonomy import Taxonomy
 
 # offset: words, hypernyms, gloss
 SYNSETS: dict[int, tuple[list[str], list[int], str]] = {
@@ -64,7 +61,7 @@ def test_plurals_and_spellings(tmp_path, wordnet, capsys):
     assert tree.path(tree.find("geese")) == ("animal.n.01", "bird.n.01", "geese")
     assert tree.path(tree.find("Golf-Carts")) == ("thing.n.01", "Golf-Carts")
     assert not (tmp_path / "names.senses.txt").exists()
-    python = Taxonomy.from_wordnet(["geese", "Golf-Carts", "wolves"], wordnet)
+    python = wordnet_taxonomy(["geese", "Golf-Carts", "wolves"], wordnet)
     assert python == tree
 
 
@@ -110,13 +107,10 @@ def test_guessing_only_where_asked(tmp_path, wordnet, capsys):
     assert "0 names have several senses, 1 are unknown" in capsys.readouterr().err
 
 
-def test_collapse(tmp_path, wordnet):
+def test_nodes_with_one_child_are_left_out(tmp_path, wordnet):
     assert run(tmp_path, wordnet, "goose\ncrane.n.02\nwolf\n", "--collapse") == 0
     tree = Taxonomy.from_file(tmp_path / "out.csv")
     assert tree.names == ["animal.n.01", "bird.n.01", "goose", "crane.n.02", "wolf"]
-    chain = Entries(["a", "b", "c", "d", "e"], [-1, 0, 1, 2, 2])
-    assert collapse(chain, {"b"}) == Entries(["b", "c", "d", "e"], [-1, 0, 1, 1])
-    assert collapse(Entries(["x", "y"], [-1, 0])) == Entries(["y"], [-1])
 
 
 def test_mistakes_in_files(tmp_path, wordnet, capsys):
@@ -170,5 +164,4 @@ def test_what_is_no_plural(tmp_path):
 
 
 def test_examples():
-    assert doctest.testmod(plurals) == (0, 3)
-    assert doctest.testmod(collapse_module) == (0, 2)
+    assert doctest.testmod(wordnet_names) == (0, 3)

@@ -1,0 +1,188 @@
+"""The taxonomy whose nodes may have several parents; and reading a file that holds a tree or a DAG."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.class_embeddings import cholesky_of_dag
+from labeltree.taxonomy.entries import Entries, entries_of_dag
+from labeltree.taxonomy.files import read_taxonomy
+from labeltree.taxonomy.graph import Graph, check_lengths
+from labeltree.taxonomy.naming import some
+from labeltree.taxonomy.nodes import NodesLike
+from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
+from labeltree.taxonomy.render import render
+from labeltree.taxonomy.review import review, review_parents
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["AnyTaxonomy", "TaxonomyDAG", "load_taxonomy"]
+
+
+class TaxonomyDAG(Graph):
+    """A directed acyclic graph of named nodes with one root, as WordNet is one; a label is one of its nodes.
+
+    Metrics accept it. What needs a tree (losses, samplers, the report) runs on one that `project` makes of
+    it: a run may train on the tree and be evaluated on the DAG.
+
+    Nodes are numbered so that each comes after its parents; a tree keeps its numbers. Names need be unique
+    under one parent only, and a node may be named by any of its paths.
+
+    Args:
+        names: a name for each node, in any order of nodes.
+        parents: for each node, the indices of its parents in `names`; none for the root.
+
+    Its arrays and numbers are those of `Graph`: `names`, `main_parent`, `depth`, `height`, `is_leaf`,
+    `leaves`, `num_nodes`, `num_edges`, `num_leaves`, `max_depth` (L) and `max_height` (H).
+
+    Raises:
+        TaxonomyError: if this is no DAG of named nodes with one root; the message says what is wrong.
+
+    Example:
+        >>> edges = [("vehicle", "thing"), ("golf", "thing"), ("car", "vehicle"), ("ball", "golf")]
+        >>> dag = TaxonomyDAG.from_edges([*edges, ("golf cart", "vehicle"), ("golf cart", "golf")])
+        >>> dag
+        TaxonomyDAG(6 nodes, 6 edges, 3 leaves, depth 2)
+        >>> cart, car, ball = dag.encode(["golf/golf cart", "car", "ball"])
+        >>> dag.decode(dag.lca(cart, [car, ball])), dag.lca_height(car, ball).item()
+        (['vehicle', 'golf'], 2)
+        >>> tree, nodes = dag.project("odir")
+        >>> tree.path_name(nodes[cart].item())
+        'golf/golf cart'
+    """
+
+    def __init__(self, names: Sequence[str], parents: Sequence[Sequence[int]]) -> None:
+        check_lengths(names, parents)
+        super().__init__(entries_of_dag(list(names), parents))
+
+    @classmethod
+    def from_tree(cls, tree: Taxonomy) -> Self:
+        """A tree as a DAG, with the same nodes."""
+        return cls._of(tree.entries())
+
+    @cached_property
+    def is_tree(self) -> bool:
+        """Whether no node has several parents."""
+        return self.num_edges == self.num_nodes - 1
+
+    def to_tree(self) -> Taxonomy:
+        """The DAG as a `Taxonomy`, with the same nodes.
+
+        Raises:
+            TaxonomyError: if a node has several parents.
+        """
+        if not self.is_tree:
+            node = int(torch.nonzero(self.num_parents > 1)[0])
+            above = some([self.path_name(parent) for parent in self.parents(node)])
+            raise TaxonomyError(
+                f"node {self.names[node]!r} has several parents, {above}; project() makes a tree of a DAG"
+            )
+        return Taxonomy(self.names, self.main_parent.tolist())
+
+    def below(self, node: int) -> tuple[Self, Tensor]:
+        """The DAG of the nodes at or below a node, and where each node went: (N,), -1 for the others."""
+        return self.subgraph(self.descendants(node))
+
+    def project(
+        self,
+        rule: ProjectionRule = "odir",
+        frequencies: NodesLike | None = None,
+        classes: NodesLike | None = None,
+    ) -> tuple[Taxonomy, Tensor]:
+        """Make a tree by a named rule that chooses one parent for each node.
+
+        - `odir`: the parent nearest the root, of equally near ones the one with more samples at or below it,
+          then the first by name (Section 4.1 of Climbing the Label Tree). All nodes stay.
+        - `yolo9000`: classes with a single path to the root come first; each other one adds the path that
+          adds the fewest nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path fall out.
+
+        Every path of the tree is a path of the DAG, and a tree is projected to itself.
+
+        Args:
+            rule: `odir` or `yolo9000`.
+            frequencies: for `odir`, (N,) training samples labelled with each node; None counts none.
+            classes: for `yolo9000`, (C,) nodes that must stay; None takes the leaves.
+
+        Returns:
+            The tree, and for each node of the DAG, (N,), its node in the tree, -1 if it fell out.
+
+        Raises:
+            ValueError: for an unknown rule, or an argument of the other one.
+        """
+        if rule not in PROJECTIONS:
+            raise ValueError(f"rule is {rule!r}; expected {' or '.join(map(repr, PROJECTIONS))}")
+        other = ("classes", classes) if rule == "odir" else ("frequencies", frequencies)
+        if other[1] is not None:
+            raise ValueError(f"{other[0]} is given, which the rule {rule!r} does not use; leave it out")
+        kept = keep_parents(
+            self, nearest_root(self, frequencies) if rule == "odir" else yolo9000(self, classes)
+        )
+        tree = Taxonomy(kept.names, kept.parents)
+        place = torch.full((len(self),), -1)
+        place[torch.tensor(kept.nodes)[tree.order]] = torch.arange(len(tree))
+        return tree, place
+
+    def class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
+        """Vectors of classes whose inner products are their similarities, if there are any.
+
+        On a DAG there need be none: a class may be like two others that are not alike.
+
+        Args:
+            classes: (C,) distinct leaves; all by default.
+
+        Returns:
+            (C, C) float64, the lower Cholesky factor of the similarities.
+
+        Raises:
+            TaxonomyError: if a class is missing, given twice or no leaf; or if there are no such vectors,
+                naming the classes that are to blame. A tree that `project` makes always has them.
+        """
+        return cholesky_of_dag(self, classes)
+
+    def check(self, nodes: Tensor | None = None) -> list[str]:
+        """Warnings about what may be unintended, one sentence each, as of a tree; and how many nodes have
+        several parents, and which edges say nothing because a finer path says it too.
+
+        Args:
+            nodes: labels of samples ``(n,)``, to say how many are of a class called ``unknown``.
+        """
+        return [*review_parents(self), *review(self, nodes)]
+
+    def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
+        """The DAG as indented text. A node stands under each of its parents; what is below it stands once.
+
+        Args:
+            max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
+            max_children: how many children of each node are shown (None: all).
+        """
+        return render(self, max_depth, max_children)
+
+
+AnyTaxonomy = Taxonomy | TaxonomyDAG
+"""A tree or a DAG: what metrics accept."""
+
+
+def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") -> AnyTaxonomy:
+    """Read a taxonomy file: a `Taxonomy` if every node has one parent, else a `TaxonomyDAG`.
+
+    Args:
+        path: as for `Taxonomy.from_file` and `TaxonomyDAG.from_file`.
+        root_name: the name of the root above nested names or paths; None if they begin with the root.
+
+    Raises:
+        TaxonomyError: if the file is missing, unreadable or holds neither.
+    """
+
+    def make(entries: Entries) -> AnyTaxonomy:
+        is_tree = (
+            len(entries.parents) == len(entries.names) - 1
+        )  # otherwise there are several roots, or cycles
+        return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
+
+    return read_taxonomy(path, root_name, make, several_parents=True)
