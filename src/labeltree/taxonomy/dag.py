@@ -14,7 +14,7 @@ from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.entries import Entries, entries_of_dag
 from labeltree.taxonomy.files import read_taxonomy
-from labeltree.taxonomy.graph import Graph, check_lengths
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.nodes import NodesLike
 from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
@@ -58,8 +58,7 @@ class TaxonomyDAG(Graph):
     """
 
     def __init__(self, names: Sequence[str], parents: Sequence[Sequence[int]]) -> None:
-        check_lengths(names, parents)
-        super().__init__(entries_of_dag(list(names), parents))
+        super().__init__(entries_of_dag(names, parents))
 
     @classmethod
     def from_tree(cls, tree: Taxonomy) -> Self:
@@ -180,9 +179,8 @@ def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") 
     """
 
     def make(entries: Entries) -> AnyTaxonomy:
-        is_tree = (
-            len(entries.parents) == len(entries.names) - 1
-        )  # otherwise there are several roots, or cycles
+        # so many edges are those of a tree; or there are several roots, which both classes refuse
+        is_tree = len(entries.parents) < len(entries.names)
         return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
 
     return read_taxonomy(path, root_name, make, several_parents=True)

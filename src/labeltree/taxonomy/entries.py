@@ -27,7 +27,7 @@ Where = Callable[[int], str]
 class Entries(NamedTuple):
     """Nodes in any order: the name of each, and the child and the parent of each edge as indices of names."""
 
-    names: list[str]
+    names: Sequence[str]
     children: Sequence[int]
     parents: Sequence[int]
 
@@ -39,16 +39,25 @@ class Entries(NamedTuple):
         return found
 
 
-def entries_of_tree(names: list[str], parent: Sequence[int]) -> Entries:
+def entries_of_tree(names: Sequence[str], parent: Sequence[int]) -> Entries:
     """The entries of a tree, given the parent of each node, -1 for the root."""
+    _check_lengths(names, parent)
     children = [node for node, above in enumerate(parent) if above != -1]
     return Entries(names, children, [parent[node] for node in children])
 
 
-def entries_of_dag(names: list[str], parents: Sequence[Sequence[int]]) -> Entries:
+def entries_of_dag(names: Sequence[str], parents: Sequence[Sequence[int]]) -> Entries:
     """The entries of a DAG, given the parents of each node, none for the root."""
+    _check_lengths(names, parents)
     children = [node for node, above in enumerate(parents) for _ in above]
     return Entries(names, children, [parent for above in parents for parent in above])
+
+
+def _check_lengths(names: Sequence[str], parents: Sequence[object]) -> None:
+    if len(names) != len(parents):
+        raise TaxonomyError(
+            f"there are {len(names)} names for {len(parents)} parents; every node needs one entry of each"
+        )
 
 
 def root_entry(root_name: str | None) -> str:

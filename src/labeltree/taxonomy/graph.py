@@ -513,11 +513,3 @@ def _check_edges(names: Sequence[str], entries: Entries) -> None:
                     f"node {names[edge[0]]!r} has the same parent twice; remove one of the edges"
                 )
             seen.add(edge)
-
-
-def check_lengths(names: Sequence[str], parents: Sequence[object]) -> None:
-    """Every node has a name and an entry of its parents."""
-    if len(names) != len(parents):
-        raise TaxonomyError(
-            f"there are {len(names)} names for {len(parents)} parents; every node needs one entry of each"
-        )

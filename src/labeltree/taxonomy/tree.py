@@ -21,7 +21,7 @@ from labeltree.taxonomy.class_embeddings import (
     sparse_vectors,
 )
 from labeltree.taxonomy.entries import entries_from_folders, entries_from_paths, entries_of_tree
-from labeltree.taxonomy.graph import Graph, check_lengths
+from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.nested import entries_from_nested
 from labeltree.taxonomy.nodes import NodesLike, as_node
@@ -66,8 +66,7 @@ class Taxonomy(Graph):
     _several_parents: ClassVar[bool] = False
 
     def __init__(self, names: Sequence[str], parents: Sequence[int]) -> None:
-        check_lengths(names, parents)
-        super().__init__(entries_of_tree(list(names), parents))
+        super().__init__(entries_of_tree(names, parents))
 
     @property
     def parent(self) -> Tensor:
