@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from labeltree import (
         data,
+        datasets,
         errors,
         evaluation,
         geometry,
@@ -38,6 +39,7 @@ __all__ = [
     "TaxonomyDAG",
     "TaxonomyError",
     "data",
+    "datasets",
     "errors",
     "evaluation",
     "geometry",

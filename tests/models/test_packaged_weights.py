@@ -12,10 +12,11 @@ from tiny_transformer import write_tiny_transformer
 from torch import nn
 
 from labeltree.cache import data_home, weights_folder
-from labeltree.data import fetch, fetch_weights, get_dataset, open_source
-from labeltree.data.fetching import pretrained
-from labeltree.data.fetching.downloads import Expected
-from labeltree.data.fetching.pretrained import PACKAGES, Packaged
+from labeltree.data import fetch, get_dataset, open_source
+from labeltree.datasets import fetch_weights
+from labeltree.datasets.fetching import pretrained
+from labeltree.datasets.fetching.downloads import Expected
+from labeltree.datasets.fetching.pretrained import PACKAGES, Packaged
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
 from labeltree.models.efficientnet_lite import WEIGHTS, load_by_position

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from labeltree.cli.main import main
-from labeltree.data.fetching.bringing import bringing
+from labeltree.datasets.fetching.bringing import bringing
 from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder

@@ -18,8 +18,8 @@ import yaml
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in
 from labeltree.cli.main import main
-from labeltree.data.fetching.bringing import bringing
 from labeltree.data.images.kept import new_folder
+from labeltree.datasets.fetching.bringing import bringing
 from labeltree.errors import DataError, WriteError
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy

@@ -49,7 +49,6 @@ def from_wordnet(options: argparse.Namespace) -> None:
     Raises:
         TaxonomyError: If names are to be decided, with where.
     """
-    from labeltree.data import wordnet_folder
     from labeltree.data.wordnet import WordNetNouns
     from labeltree.data.wordnet_names import (
         add_to_senses,
@@ -59,6 +58,7 @@ def from_wordnet(options: argparse.Namespace) -> None:
         read_senses,
     )
     from labeltree.data.wordnet_trees import synset_tree
+    from labeltree.datasets import wordnet_folder
     from labeltree.errors import TaxonomyError
 
     names = _read_names(options.names)

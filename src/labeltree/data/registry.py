@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -166,6 +167,8 @@ def register_dataset(
     """
 
     def register(opener: Opener) -> Opener:
+        if not opener.__module__.startswith("labeltree."):
+            importlib.import_module("labeltree.datasets")  # so that nobody takes the name of one of its own
         known = _entries.get(name)
         if known is not None and (known.opener.__module__, known.opener.__qualname__) != (
             opener.__module__,
@@ -199,12 +202,18 @@ def register_download(name: str, *, what: str, summary: str, licence: str, size:
     _entries[name] = dataclasses.replace(_entries[name], is_data=False)
 
 
+def _register_all() -> None:
+    """Register labeltree's own data sets (by name: they are built on this package), then those of others."""
+    importlib.import_module("labeltree.datasets")
+    load_plugins("datasets")
+
+
 def list_datasets(pattern: str = "*") -> list[str]:
     """Names of the data sets that match a pattern with ``*`` and ``?``, sorted.
 
     Other packages add theirs through the entry point group ``labeltree.datasets``.
     """
-    load_plugins("datasets")
+    _register_all()
     return sorted(fnmatch.filter(_entries, pattern))
 
 
@@ -214,7 +223,7 @@ def get_dataset(name: str) -> DatasetEntry:
     Raises:
         DataError: If there is none, with the nearest names.
     """
-    load_plugins("datasets")
+    _register_all()
     if name in _entries:
         return _entries[name]
     near = difflib.get_close_matches(name, _entries, 3)

@@ -1,7 +1,6 @@
 """Objectives whose targets are vectors of the classes: by the tree (Barz & Denzler), or by their names."""
 
 from labeltree import losses
-from labeltree.data import glove_file
 from labeltree.training.registry import register_objective
 
 __all__ = ["DeViSE"]
@@ -28,4 +27,6 @@ class DeViSE(losses.DeViSELoss):
     @staticmethod
     def default_vectors() -> str:
         """The GloVe vectors that `labeltree data get glove-50d` has brought."""
+        from labeltree.datasets import glove_file  # which loads all readers
+
         return str(glove_file())

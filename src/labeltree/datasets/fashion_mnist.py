@@ -1,0 +1,225 @@
+"""Fashion-MNIST (Xiao, Rasul & Vollgraf 2017) with a taxonomy of depth 3."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import gzip
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from labeltree.atomic import new_folder_in
+from labeltree.cache import data_home
+from labeltree.data.progress import Progress, silent
+from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.source import Source
+from labeltree.data.stores import ChainedStore, MappedStore, reshaped
+from labeltree.datasets.fetching.debian import has_apt, unpack_package
+from labeltree.datasets.fetching.downloads import Expected, check_files
+from labeltree.datasets.fetching.from_torchvision import download_with_torchvision
+from labeltree.datasets.formats.idx import read_header, read_labels
+from labeltree.errors import DataError, WriteError
+from labeltree.lock import lock_folder
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "CLASSES",
+    "fashion_mnist_taxonomy",
+    "fetch_fashion_mnist",
+    "open_fashion_mnist",
+    "read_fashion_mnist",
+]
+
+NAME = "fashion-mnist"
+
+# By the digit that the files use. The tree is ours; the data set has only the ten classes. Depth 1 is what
+# a shop calls a department. Depth 2 is where on the body a garment is worn, and whether a shoe is open or
+# closed. Some inner nodes have one child (bottoms, one-piece, outerwear, open, bags): the data set has one
+# class of each.
+CLASSES: tuple[tuple[str, str, str], ...] = (
+    ("apparel", "tops", "t-shirt"),
+    ("apparel", "bottoms", "trouser"),
+    ("apparel", "tops", "pullover"),
+    ("apparel", "one-piece", "dress"),
+    ("apparel", "outerwear", "coat"),
+    ("footwear", "open", "sandal"),
+    ("apparel", "tops", "shirt"),
+    ("footwear", "closed", "sneaker"),
+    ("accessory", "bags", "bag"),
+    ("footwear", "closed", "ankle boot"),
+)
+
+# Of the uncompressed files: the packers of different distributors differ, the data do not.
+FILES: Mapping[str, Expected] = {
+    "train-images-idx3-ubyte": Expected(
+        47_040_016, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
+    ),
+    "train-labels-idx1-ubyte": Expected(
+        60_008, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"
+    ),
+    "t10k-images-idx3-ubyte": Expected(
+        7_840_016, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"
+    ),
+    "t10k-labels-idx1-ubyte": Expected(
+        10_008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"
+    ),
+}
+
+_PACKAGE = "dataset-fashion-mnist"
+_PACKAGE_SIZE = 30_900_652
+_INSTALLED = Path("/usr/share/datasets/fashion-mnist")
+
+
+def fashion_mnist_taxonomy() -> Taxonomy:
+    """Departments, kinds, classes: 3 + 7 + 10 nodes below the root."""
+    return Taxonomy.from_paths(CLASSES, root_name="fashion")
+
+
+def read_fashion_mnist(folder: Path) -> Source:
+    """Read the four uncompressed IDX files of a folder.
+
+    Raises:
+        DataError: If one is missing or does not fit the others.
+    """
+    taxonomy = fashion_mnist_taxonomy()
+    by_digit = taxonomy.encode(list(CLASSES))
+    stores, labels = [], []
+    for part in ("train", "t10k"):
+        images = folder / f"{part}-images-idx3-ubyte"
+        header = read_header(images, 3)
+        digits = read_labels(folder / f"{part}-labels-idx1-ubyte")
+        if len(digits) != header.shape[0]:
+            raise DataError(
+                f"'{images}' has {header.shape[0]} images but there are {len(digits)} labels beside it"
+            )
+        if digits.size and digits.max() >= len(CLASSES):
+            raise DataError(
+                f"a label in '{folder}' is {digits.max()}; Fashion-MNIST has {len(CLASSES)} classes, from 0"
+            )
+        stores.append(MappedStore(images, header.shape, header.offset))
+        labels.append(digits)
+    n = sum(map(len, labels))
+    return Source(
+        name=NAME,
+        taxonomy=taxonomy,
+        nodes=by_digit[torch.from_numpy(np.concatenate(labels))],
+        instances=torch.arange(n),
+        store=ChainedStore(stores),
+        rows=torch.arange(n),
+        split=np.repeat(["train", "test"], [len(labels[0]), len(labels[1])]),
+    )
+
+
+def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring the four files into the cache folder.
+
+    They come from the Debian package (installed, or else downloaded), or where that fails with torchvision.
+
+    Raises:
+        DataError: If none of the three can be had.
+    """
+    report = progress or silent
+    folder = data_home() / NAME
+    if not force:
+        try:
+            check_files(folder, FILES)
+            return folder
+        except DataError:
+            pass
+    try:
+        with lock_folder(folder):
+            return _bring(folder, report)
+    except WriteError as error:
+        raise DataError(
+            f"cannot write to '{folder}' ({error.strerror}); choose another folder with LABELTREE_DATA"
+        ) from error
+
+
+def _bring(folder: Path, report: Progress) -> Path:
+    failures, work = [], folder / ".download"
+    for origin, bring in _origins():
+        try:
+            with new_folder_in(folder) as fresh:
+                bring(fresh, work, report)
+                report(f"checking Fashion-MNIST from {origin}", 0, 0)
+                try:
+                    check_files(fresh, FILES)
+                except DataError:
+                    shutil.rmtree(work, ignore_errors=True)  # what is damaged must not be continued
+                    raise
+                for name in FILES:
+                    os.replace(fresh / name, folder / name)
+            shutil.rmtree(work, ignore_errors=True)
+            return folder
+        except (DataError, OSError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise WriteError(error.errno, error.strerror, str(folder)) from error
+            failures.append(f"{origin}: {error}")
+    raise DataError(
+        f"could not get Fashion-MNIST ({'; '.join(failures)}); run the command again to continue, or put its "
+        f"four uncompressed IDX files into '{folder}'"
+    )
+
+
+Bring = Callable[[Path, Path, Progress], None]
+
+
+def _origins() -> list[tuple[str, Bring]]:
+    origins: list[tuple[str, Bring]] = []
+    if _INSTALLED.is_dir():
+        origins.append(
+            (f"the installed package {_PACKAGE}", lambda fresh, work, report: _expand(_INSTALLED, fresh))
+        )
+    if has_apt():
+        origins.append((f"the Debian package {_PACKAGE}", _from_package))
+    origins.append(("torchvision's download", _from_torchvision))
+    return origins
+
+
+def _expand(packed: Path, fresh: Path) -> None:
+    for name in FILES:
+        with gzip.open(packed / f"{name}.gz") as source, (fresh / name).open("wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _from_package(fresh: Path, work: Path, report: Progress) -> None:
+    root = unpack_package(_PACKAGE, work, _PACKAGE_SIZE, report)
+    _expand(root / _INSTALLED.relative_to("/"), fresh)
+
+
+def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
+    report("downloading Fashion-MNIST with torchvision", 0, 0)
+    download_with_torchvision("FashionMNIST", work)
+    for name in FILES:
+        os.replace(work / "FashionMNIST" / "raw" / name, fresh / name)
+
+
+@register_dataset(
+    NAME,
+    summary="70,000 grayscale images of clothing, 28 x 28, 10 classes in a taxonomy of depth 3",
+    licence="MIT (Zalando SE)",
+    size="31 MB to download, 55 MB on disk",
+    fetch=fetch_fashion_mnist,
+    files=tuple(Needed(name, f"the file {name}, unpacked") for name in FILES),
+    published=Published(
+        {"train": 60_000, "test": 10_000}, (3, 7, 10), "Xiao, Rasul & Vollgraf 2017, and the tree"
+    ),
+)
+def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: int | None = None) -> Source:
+    """Open Fashion-MNIST from a folder.
+
+    Raises:
+        DataError: If it is not there, with the command that gets it.
+    """
+    try:
+        check_files(path, FILES)
+    except DataError as error:
+        raise DataError(f"{error}; 'labeltree data get {NAME}' fetches the data set") from error
+    source = read_fashion_mnist(path)
+    assert source.store is not None
+    return dataclasses.replace(source, store=reshaped(source.store, image_size, channels))

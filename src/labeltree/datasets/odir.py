@@ -1,0 +1,214 @@
+"""ODIR-5K (Li et al. 2021): photographs of eye grounds, eight diagnoses; a patient may have several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from labeltree.data.groups import grouped
+from labeltree.data.readers import ListedImages, register_reader
+from labeltree.data.registry import Needed, Published
+from labeltree.data.sources.columns import filled, read_table
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["odir_graph", "odir_taxonomy", "read_odir"]
+
+NAME = "odir-5k"
+# The columns of the diagnoses, those first that a patient with several is labelled with: named ones before
+# "other", and rare ones before common ones of the training set. The order is ours.
+DIAGNOSES = {
+    "H": "hypertension",
+    "A": "age-related macular degeneration",
+    "M": "myopia",
+    "C": "cataract",
+    "G": "glaucoma",
+    "D": "diabetes",
+    "O": "other",
+    "N": "normal",
+}
+# A child and a parent of it. The graph is ours.
+_EDGES = (
+    ("normal", "fundus"),
+    ("systemic disease", "fundus"),
+    ("ocular disease", "fundus"),
+    ("other", "fundus"),
+    ("diabetes", "systemic disease"),
+    ("hypertension", "systemic disease"),
+    ("cataract", "ocular disease"),
+    ("glaucoma", "ocular disease"),
+    ("retinal disease", "ocular disease"),
+    ("age-related macular degeneration", "retinal disease"),
+    ("myopia", "retinal disease"),
+    ("diabetes", "retinal disease"),
+    ("hypertension", "retinal disease"),
+)
+# As the authors distribute it: three sets, each with annotations and images.
+_SETS = (
+    ("train", "Training Set", "training"),
+    ("test", "Off-site Test Set", "off-site test"),
+    ("test", "On-site Test Set", "on-site test"),
+)
+# As the challenge distributed it, and others after it: the training set alone.
+_ANNOTATIONS = (
+    "**/ODIR-5K_Training_Annotations*.csv",
+    "**/ODIR-5K_Training_Annotations*.xlsx",
+    "**/data.csv",
+    "**/data.xlsx",
+    "**/full_df.csv",  # a row an image
+)
+_IMAGES = (
+    "**/ODIR-5K_Training_Dataset",
+    "**/ODIR-5K_Training_Images",
+    "**/Training Images",
+    "**/preprocessed_images",
+)
+
+
+def odir_graph() -> TaxonomyDAG:
+    """The eight diagnoses below what they are diseases of.
+
+    Climbing the Label Tree, §4.1, speaks of a graph but does not give it; this one is ours. Diabetes and
+    hypertension have two parents: they are systemic diseases, and what is seen of them is in the retina.
+
+    Example:
+        >>> odir_graph()
+        TaxonomyDAG(12 nodes, 13 edges, 8 leaves, depth 3)
+    """
+    return TaxonomyDAG.from_edges(_EDGES)
+
+
+def odir_taxonomy() -> Taxonomy:
+    """The tree of `odir_graph` by the rule of Climbing the Label Tree, §4.1: the parent nearest the root.
+
+    No two parents of a node are equally near, so the rule's next steps, by frequency in the training split
+    and by name, never come to decide.
+
+    Example:
+        >>> odir_taxonomy().path_name(odir_taxonomy().find("diabetes"))
+        'systemic disease/diabetes'
+    """
+    return odir_graph().project("odir")[0]
+
+
+@dataclass(frozen=True)
+class _Part:
+    split: str
+    annotations: Path
+    images: Path
+
+
+def read_odir(path: Path) -> ListedImages:
+    """List the images of ODIR-5K; both of a patient are a group and have the patient's label.
+
+    Of several diagnoses the label is the first in `DIAGNOSES`. This is ours: the paper does not say which
+    leaf a patient gets. The authors' off-site and on-site test sets are the test split. Where there is only
+    the training set, as the challenge distributed it, no test split is decided.
+
+    Args:
+        path: The folder with the authors' three sets, or with the challenge's annotations and the folder of
+            its images. Annotations are ``.csv``, or ``.xlsx`` if openpyxl is installed.
+
+    Raises:
+        DataError: If annotations are malformed.
+    """
+    taxonomy = odir_taxonomy()
+    parts = list(_sets(path)) or [_Part("train", _find(path, _ANNOTATIONS), _find(path, _IMAGES))]
+    files, nodes, split, patients = [], [], [], []
+    for part in parts:
+        for patient, diagnosis, name in _samples(part.annotations):
+            files.append(os.path.relpath(part.images / name, path))
+            nodes.append(taxonomy.find(diagnosis))
+            split.append(part.split)
+            patients.append(patient)
+    return ListedImages(path, files, torch.tensor(nodes), taxonomy, split=split, groups=grouped(patients))
+
+
+def _sets(path: Path) -> Iterator[_Part]:
+    """Those of the authors' sets that are there."""
+    for split, folder, name in _SETS:
+        annotations = f"**/{folder}/Annotation/{name} annotation (English)"
+        table = _find(path, (f"{annotations}.csv", f"{annotations}.xlsx"))
+        if table.exists():
+            yield _Part(split, table, table.parents[1] / "Images")
+
+
+def _find(path: Path, patterns: Sequence[str]) -> Path:
+    """The first of what matches the first pattern that something matches, or else the pattern itself."""
+    found = (min(path.glob(pattern), default=None) for pattern in patterns)
+    return next((place for place in found if place is not None), path / patterns[0])
+
+
+def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
+    """Patient, diagnosis and file of every image that a table names, a row an image or a row a patient."""
+    table = _sheet(file) if file.suffix == ".xlsx" else read_table(file)
+    patients, diagnoses = filled(table, file, "ID"), _diagnoses(table, file)
+    columns = ("filename",) if "filename" in table.column_names else ("Left-Fundus", "Right-Fundus")
+    names = zip(*(filled(table, file, column) for column in columns), strict=True)
+    for row, (patient, diagnosis, eyes) in enumerate(zip(patients, diagnoses, names, strict=True), 1):
+        for name in eyes:
+            if os.path.basename(name) != name or name in (os.curdir, os.pardir):
+                raise DataError(f"the table '{file}', row {row}: '{name}' is not the name of a file alone")
+            yield patient, diagnosis, name
+
+
+def _diagnoses(table: pa.Table, file: Path) -> list[str]:
+    """The diagnosis that each row is labelled with."""
+    flags = {code: filled(table, file, code) for code in DIAGNOSES}
+    chosen = []
+    for row in range(table.num_rows):
+        for code, column in flags.items():
+            if column[row] not in ("0", "1"):
+                raise DataError(
+                    f"the table '{file}', row {row + 1}: the column '{code}' is '{column[row]}', not 0 or 1"
+                )
+        found = next((DIAGNOSES[code] for code, column in flags.items() if column[row] == "1"), None)
+        if found is None:
+            raise DataError(f"the table '{file}', row {row + 1}: there is no diagnosis, all of them are 0")
+        chosen.append(found)
+    return chosen
+
+
+def _sheet(file: Path) -> pa.Table:
+    """The first sheet of a workbook, as text."""
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        frame = pd.read_excel(file, dtype=str)
+    except ImportError as error:
+        raise DataError(
+            f"reading '{file}' needs the package openpyxl; install it, or save the sheet as "
+            f"'{file.with_suffix('.csv')}'"
+        ) from error
+    except Exception as error:  # whatever a damaged archive of XML makes its reader stumble over
+        raise DataError(f"the table '{file}' cannot be read: {error}") from error
+    return pa.Table.from_pandas(frame.rename(columns=lambda name: str(name).strip()), preserve_index=False)
+
+
+_TABLE, _FOLDER = "Training Set/Annotation/training annotation (English).*", "Training Set/Images"
+register_reader(
+    NAME,
+    read_odir,
+    summary="10,000 photographs of eye grounds of 5,000 patients; eight diagnoses; split by patient",
+    licence="for research, as its authors say (Nankai University and Shanggong Medical Technology)",
+    files=(
+        Needed(
+            (_TABLE, f"**/{_TABLE}", *_ANNOTATIONS),
+            "diagnoses, from the authors' training, off-site and on-site test sets, or from the challenge",
+        ),
+        Needed(
+            (_FOLDER, f"**/{_FOLDER}", *_IMAGES),
+            "images such as 0_left.jpg, from the archive of the training set",
+        ),
+    ),
+    published=Published({"train": 7_000, "test": 3_000}, (4, 5, 2), "Li et al. 2021, and the tree"),
+)
