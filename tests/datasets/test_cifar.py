@@ -15,14 +15,16 @@ import pytest
 import torchvision.datasets
 
 from labeltree.data import check_layout, fetch, get_dataset, open_source
-from labeltree.datasets.cifar import (
+from labeltree.datasets import cifar_trees as trees
+from labeltree.datasets.cifar_trees import (
+    CIFAR_10,
+    CIFAR_100,
+    COARSE_100,
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
-    trees,
 )
-from labeltree.datasets.cifar.trees import CIFAR_10, CIFAR_100, COARSE_100
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
 

@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import runpy
 import sys
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +15,11 @@ from official_layouts import check, check_refuses_what_is_missing
 from PIL import Image
 
 from labeltree.data import data_home, fetch, list_datasets, make_splits, open_source
-from labeltree.data.images.contact_sheet import contact_sheet
-from labeltree.datasets.emoji import fetch as fetching
-from labeltree.datasets.emoji import plan as planning
-from labeltree.datasets.emoji.images import read_images
-from labeltree.datasets.emoji.likeness import compare_styles
-from labeltree.datasets.emoji.packages import NAMES_PACKAGE, STYLES
-from labeltree.datasets.fetching.downloads import Expected, sha256
-from labeltree.datasets.fetching.npm import tarball_name
+from labeltree.datasets import emoji_drawings
+from labeltree.datasets.emoji_drawings import read_images
+from labeltree.datasets.emoji_icons import NAMES_PACKAGE, STYLES
+from labeltree.datasets.fetching.atomic_download import Expected, sha256
+from labeltree.datasets.fetching.packages import tarball_name
 from labeltree.errors import DataError
 
 # Label, code points, group, subgroup; the last two are left out.
@@ -115,8 +114,8 @@ class Miniature:
             path = paths[package] = self.work / tarball_name(package, version)
             write_tarball(path, members)
             expected[package, version] = Expected(path.stat().st_size, sha256(path))
-        self.patch.setattr(fetching, "PACKAGES", expected)
-        self.patch.setattr(fetching, "PLAN", planning.make_plan(paths).digest)
+        self.patch.setattr(emoji_drawings, "PACKAGES", expected)
+        self.patch.setattr(emoji_drawings, "PLAN", emoji_drawings.make_plan(paths).digest)
         return self
 
 
@@ -171,7 +170,7 @@ def test_what_is_there_is_not_fetched_again_and_drawn_again_it_is_the_same(minia
 
 
 def test_a_drawing_that_fails_is_left_out_and_named(miniature, monkeypatch):
-    monkeypatch.setattr("labeltree.datasets.emoji.images._MOST_FAILED", 0.5)
+    monkeypatch.setattr("labeltree.datasets.emoji_drawings._MOST_FAILED", 0.5)
     miniature.icons("noto")["grinning-face"]["body"] = "<path d='"
     miniature.icons("twemoji")["red-heart"]["body"] = '<path fill="red"/>'
     miniature.write()
@@ -217,7 +216,7 @@ def test_packages_of_another_form(miniature, package, member, content, sentence)
 
 def test_other_emoji_than_expected(miniature, monkeypatch):
     miniature.write()
-    monkeypatch.setattr(fetching, "PLAN", "0" * 64)
+    monkeypatch.setattr(emoji_drawings, "PLAN", "0" * 64)
     with pytest.raises(DataError, match="the packages hold other emoji than expected"):
         fetch("emoji")
 
@@ -259,6 +258,9 @@ def test_damaged_images(miniature):
 def test_pictures_and_figures(miniature):
     miniature.write()
     source = make_splits(open_source("emoji", image_size=16)) if fetch("emoji") else None
+    scripts = Path(__file__).parents[2] / "studies" / "emoji"
+    contact_sheet = runpy.run_path(str(scripts / "style_sheet.py"))["contact_sheet"]
+    compare_styles = runpy.run_path(str(scripts / "style_likeness.py"))["compare_styles"]
     assert contact_sheet(source, [[0, 1, None]], columns=["a", "b", "c"]).size[0] == 3 * 20 + 4
     with pytest.raises(DataError, match="1 rows cannot have 2 names"):
         contact_sheet(source, [[0]], rows=["a", "b"])

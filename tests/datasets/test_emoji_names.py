@@ -4,12 +4,17 @@ import json
 
 import pytest
 
-from labeltree.datasets.emoji.icons import IconSet
-from labeltree.datasets.emoji.names import find_icons, known_names, letters
-from labeltree.datasets.emoji.own_names import own_names
-from labeltree.datasets.emoji.packages import STYLES
-from labeltree.datasets.emoji.render import pixels_of_raster, pixels_of_svg
-from labeltree.datasets.emoji.tree import Emoji, code_of
+from labeltree.datasets.emoji_drawings import pixels_of_raster, pixels_of_svg
+from labeltree.datasets.emoji_icons import (
+    STYLES,
+    Emoji,
+    IconSet,
+    code_of,
+    find_icons,
+    known_names,
+    letters,
+    own_names,
+)
 from labeltree.errors import DataError
 
 LAUGH, FOX, CAT, HEART = (Emoji(c, label, "", "") for c, label in zip(

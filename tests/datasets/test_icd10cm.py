@@ -9,7 +9,7 @@ from official_layouts import check
 
 from labeltree.data import check_layout, fetch, get_dataset, make_splits, open_source
 from labeltree.datasets import icd10cm, read_icd10cm
-from labeltree.datasets.fetching.downloads import Expected, sha256
+from labeltree.datasets.fetching.atomic_download import Expected, sha256
 from labeltree.errors import DataError
 
 TERMS = "".join(f"<note>Kind {number} of cholera</note>" for number in range(40))

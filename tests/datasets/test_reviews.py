@@ -10,8 +10,8 @@ import pytest
 from labeltree.data import check_layout, get_dataset, make_splits, open_source
 from labeltree.data.source import Source
 from labeltree.datasets import read_beers, read_hotel
-from labeltree.datasets.reviews.ratings import Review
-from labeltree.datasets.reviews.tripadvisor import ASPECTS
+from labeltree.datasets.formats.reviews import Review
+from labeltree.datasets.tripadvisor import ASPECTS
 from labeltree.errors import DataError
 
 HOTEL = """<Overall Rating>4

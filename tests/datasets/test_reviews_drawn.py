@@ -6,7 +6,7 @@ import pytest
 
 from labeltree.data import make_splits
 from labeltree.data.source import Source
-from labeltree.datasets.reviews.ratings import Review, parse_rating, rating_taxonomy, review_source
+from labeltree.datasets.formats.reviews import Review, parse_rating, rating_taxonomy, review_source
 from labeltree.errors import DataError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labeltree.data import open_source
-from labeltree.datasets.cifar import files as cifar_files
+from labeltree.datasets import cifar as cifar_files
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import fetch, open_source
-from labeltree.datasets import wordnet_folder
-from labeltree.datasets.fetching import wordnet
+from labeltree.datasets import wordnet, wordnet_folder
 from labeltree.errors import DataError
 
 LINES = {"data.noun": 3, "index.noun": 4, "noun.exc": 2}

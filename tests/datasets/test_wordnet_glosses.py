@@ -9,7 +9,7 @@ from official_layouts import check
 from labeltree.data import check_layout, get_dataset, make_splits, open_source
 from labeltree.data.hash_splits import hash_fraction, hash_splits, stratified_hash_splits
 from labeltree.datasets import read_glosses
-from labeltree.datasets.wordnet_animals import definition
+from labeltree.datasets.wordnet import definition
 from labeltree.errors import DataError, TaxonomyError
 
 # offset: word, pointers (@ hypernym, @i instance hypernym), gloss

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from labeltree.cli.main import main
-from labeltree.datasets.fetching.bringing import bringing
+from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder
@@ -122,10 +122,10 @@ def test_a_download_in_the_same_folder(tmp_path: Path) -> None:
     (tmp_path / ".download").mkdir()
     (tmp_path / ".download" / "part").touch()
     with held(tmp_path):
-        with pytest.raises(FolderInUseError, match="is writing there"), bringing(tmp_path, "words"):
+        with pytest.raises(FolderInUseError, match="is writing there"), downloading(tmp_path, "words"):
             pass
         assert (tmp_path / ".download" / "part").is_file()
-    with bringing(tmp_path, "words"):
+    with downloading(tmp_path, "words"):
         pass
     assert not list(tmp_path.iterdir())
 

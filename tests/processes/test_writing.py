@@ -19,7 +19,7 @@ import yaml
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in
 from labeltree.cli.main import main
 from labeltree.data.images.kept import new_folder
-from labeltree.datasets.fetching.bringing import bringing
+from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.errors import DataError, WriteError
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -287,7 +287,11 @@ def test_a_run_that_may_only_be_read_is_evaluated_elsewhere(
 
 
 def test_a_full_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with no_room(), pytest.raises(DataError, match="LABELTREE_DATA"), bringing(tmp_path, "words") as (_, new):
+    with (
+        no_room(),
+        pytest.raises(DataError, match="LABELTREE_DATA"),
+        downloading(tmp_path, "words") as (_, new),
+    ):
         (new / "words").write_text("many")
     assert hidden(tmp_path) == [".download"]
 

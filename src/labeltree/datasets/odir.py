@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from labeltree.data.groups import grouped
-from labeltree.data.readers import ListedImages, register_reader
+from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.sources.columns import filled, read_table
 from labeltree.errors import DataError

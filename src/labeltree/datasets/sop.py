@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from labeltree.data.groups import grouped
-from labeltree.data.readers import ListedImages, labelled, register_reader, unpacked, within
+from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
 from labeltree.data.views.counters import sample_keys
 from labeltree.datasets.formats.listings import Listing, read_listing

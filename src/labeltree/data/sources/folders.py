@@ -15,9 +15,9 @@ from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import OnError
+from labeltree.data.listed import open_listed
 from labeltree.data.progress import Progress
 from labeltree.data.source import Source, printable
-from labeltree.data.sources.listed import open_listed
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.files import OnError
+from labeltree.data.listed import open_listed
 from labeltree.data.progress import Progress
 from labeltree.data.source import SPLITS, Source
 from labeltree.data.sources.columns import cells_of, find_column, read_table
 from labeltree.data.sources.label_columns import LabelColumns, find_label_columns
-from labeltree.data.sources.listed import open_listed
 from labeltree.data.sources.table_labels import label_nodes, table_aspects
 from labeltree.data.sources.table_samples import TableSamples, joined, sample_columns, table_samples
 from labeltree.errors import DataError, TaxonomyError

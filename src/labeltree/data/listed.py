@@ -1,0 +1,247 @@
+"""Sources of image files that a listing names, and named data sets whose reader makes such a listing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.images.files import OnError, image_shape_of, open_images
+from labeltree.data.progress import Progress
+from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.source import Source, printable
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["ListedImages", "first_of", "labelled", "open_listed", "register_reader", "unpacked", "within"]
+
+
+def open_listed(
+    name: str,
+    root: Path,
+    files: Sequence[str],
+    nodes: Tensor,
+    taxonomy: Taxonomy,
+    *,
+    split: np.ndarray[Any, Any] | Sequence[str] | None = None,
+    groups: Tensor | None = None,
+    group_names: np.ndarray[Any, Any] | None = None,
+    instances: Tensor | None = None,
+    aspect_taxonomies: tuple[Taxonomy, ...] = (),
+    aspects: Tensor | None = None,
+    ratings: Tensor | None = None,
+    texts: Sequence[str] | None = None,
+    boxes: np.ndarray[Any, Any] | None = None,
+    image_size: int | None = None,
+    channels: int | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open images whose files, labels and splits are known from somewhere else.
+
+    A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
+
+    Args:
+        name: Of the data set.
+        root: The folder that the files are relative to.
+        files: Of the n samples; absolute ones stay as they are.
+        nodes: ``(n,)`` labels.
+        taxonomy: Of the labels.
+        split: ``train``, ``val``, ``test`` or empty, for each sample.
+        groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
+        group_names: ``(n,)``, see `Source`.
+        instances: ``(n,)`` stable ids; None = the places in ``files``.
+        aspect_taxonomies: One per aspect.
+        aspects: ``(n, A)``.
+        ratings: ``(n, R)``.
+        texts: One per sample.
+        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
+            NaN is the whole image.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        on_error: ``raise`` or ``skip`` images that are missing or unreadable.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how decoding proceeds.
+
+    Raises:
+        DataError: If nothing is listed, or images cannot be read.
+    """
+    if not files:
+        raise DataError(f"data set '{name}' lists no images")
+    n, rows = len(files), torch.arange(len(files))
+    if texts is None and boxes is None:
+        place = {file: row for row, file in enumerate(dict.fromkeys(files))}
+        rows, files = torch.tensor([place[file] for file in files]), list(place)
+    paths = [os.path.join(root, file) for file in files]
+    size, native_channels = image_size, channels
+    if size is None or native_channels is None:
+        probed = image_shape_of(paths)
+        size, native_channels = size or probed[0], native_channels or probed[1]
+    opened = open_images(
+        paths,
+        list(files),
+        size=size,
+        channels=native_channels,
+        boxes=boxes,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+    )
+    everything = Source(
+        name=name,
+        taxonomy=taxonomy,
+        nodes=nodes,
+        instances=torch.arange(n) if instances is None else instances,
+        store=opened.store,
+        rows=rows,
+        groups=groups,
+        group_names=group_names,
+        split=None if split is None else np.asarray(split, dtype=str),
+        files=paths,
+        names=_below(root, files),
+        digests=opened.digests,
+        aspect_taxonomies=aspect_taxonomies,
+        aspects=aspects,
+        ratings=ratings,
+        texts=texts,
+    )
+    readable = torch.from_numpy(opened.readable())
+    return (
+        everything
+        if len(readable) == len(paths)
+        else everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
+    )
+
+
+def _below(root: Path, files: Sequence[str]) -> list[str]:
+    """Files relative to the folder, those that lie in it."""
+    start = os.path.join(os.path.abspath(root), "")
+    return [file.removeprefix(start) for file in files]
+
+
+@dataclass(frozen=True)
+class ListedImages:
+    """What a reader found out without opening an image; see `open_listed` for the attributes."""
+
+    root: Path
+    files: Sequence[str]
+    nodes: Tensor
+    taxonomy: Taxonomy
+    split: Sequence[str] | np.ndarray[Any, Any] | None = None
+    groups: Tensor | None = None
+    boxes: np.ndarray[Any, Any] | None = None
+    instances: Tensor | None = None
+    """Ids of the samples, where they are part of a larger data set; None = their positions."""
+
+
+def register_reader(
+    name: str,
+    read: Callable[[Path], ListedImages],
+    *,
+    summary: str,
+    licence: str,
+    size: str = "",
+    files: tuple[Needed, ...] = (),
+    published: Published | None = None,
+    home: str = "",
+) -> None:
+    """Register a data set of image files that the user brings.
+
+    Args:
+        name: Of the data set.
+        read: Lists the images of the data set's folder.
+        summary: See `DatasetEntry`, and so are the others.
+        licence: Of the data.
+        size: Of the download.
+        files: What must be in the folder.
+        published: What should be in the data set.
+        home: Folder in the cache, where several data sets share one.
+    """
+
+    def opener(
+        *,
+        path: Path,
+        image_size: int | None = None,
+        channels: int | None = None,
+        on_error: OnError = "raise",
+        cache: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Source:
+        found = read(path)
+        _check_inside(name, found)
+        source = open_listed(
+            name,
+            found.root,
+            found.files,
+            found.nodes,
+            found.taxonomy,
+            split=found.split,
+            groups=found.groups,
+            boxes=found.boxes,
+            image_size=image_size,
+            channels=channels,
+            on_error=on_error,
+            cache=cache,
+            progress=progress,
+        )
+        if found.instances is None:
+            return source
+        return dataclasses.replace(source, instances=found.instances[source.instances])
+
+    # So that the registry refuses a second data set of this name, but not the same module twice.
+    opener.__module__, opener.__qualname__ = getattr(read, "func", read).__module__, f"open {name}"
+    register_dataset(
+        name,
+        summary=summary,
+        licence=licence,
+        size=size,
+        files=files,
+        published=published,
+        home=home,
+    )(opener)
+
+
+def _check_inside(name: str, found: ListedImages) -> None:
+    """No listing names a file outside its data set."""
+    for file in found.files:
+        if ".." in file or file.startswith("/"):
+            place = os.path.normpath(file)
+            if os.path.isabs(place) or place.split(os.sep)[0] == os.pardir:
+                raise DataError(
+                    f"data set '{name}' lists the image '{printable(file)}', which lies outside "
+                    f"'{found.root}'; unpack its official files again"
+                )
+
+
+def labelled(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[Taxonomy, Tensor]:
+    """The taxonomy of the samples' labels, children sorted by name, and the node of each sample.
+
+    Args:
+        paths: Of the label of each sample, coarse to fine.
+        root_name: Of the root above them.
+    """
+    taxonomy = Taxonomy.from_paths(sorted({tuple(path) for path in paths}), root_name)
+    return taxonomy, taxonomy.encode(paths)
+
+
+def within(folder: str, *paths: str) -> tuple[str, ...]:
+    """Where a file may lie: below the data set's folder, or below the folder that its archive makes there."""
+    return (*paths, *(f"{folder}/{path}" for path in paths))
+
+
+def unpacked(path: Path, folder: str) -> Path:
+    """The folder that an archive makes below ``path``, or ``path`` itself where it is that folder."""
+    return path / folder if (path / folder).is_dir() else path
+
+
+def first_of(path: Path, places: Sequence[str]) -> Path:
+    """The first of several places below ``path`` where there is something, or else the first."""
+    return next((path / place for place in places if (path / place).exists()), path / places[0])

@@ -1,0 +1,344 @@
+"""CIFAR-10, CIFAR-100 and CIFARtoy (Krizhevsky 2009): their files, pickled or binary, and the data sets."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+
+from labeltree.cache import data_home
+from labeltree.data.images.array_cache import Batch, open_arrays
+from labeltree.data.progress import Progress, silent
+from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.source import Source
+from labeltree.data.stores import reshaped
+from labeltree.datasets.cifar_trees import (
+    CIFAR_10,
+    CIFAR_100,
+    COARSE_100,
+    cifar_10_taxonomy,
+    cifar_100_deep_taxonomy,
+    cifar_100_taxonomy,
+    cifar_toy_taxonomy,
+)
+from labeltree.datasets.fetching.atomic_download import download_with_torchvision, downloading
+from labeltree.datasets.formats.safe_pickle import load_arrays
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "CIFAR_10_LAYOUT",
+    "CIFAR_100_LAYOUT",
+    "Layout",
+    "fetch_cifar_10",
+    "fetch_cifar_100",
+    "find_files",
+    "read_batches",
+]
+
+TRAIN, TEST = 0, 1
+_PIXELS = 3 * 32 * 32
+_LARGEST = 1 << 28  # bytes of a batch in an archive, which can claim any size
+
+
+class Layout(NamedTuple):
+    """Where a data set's batches are.
+
+    Attributes:
+        python: Folder of the Python version.
+        binary: Folder of the binary version.
+        archives: The two archives.
+        train: Names of the training batches.
+        test: Name of the test batch.
+        columns: Labels of an image: in a Python batch the keys, in a binary one as many bytes.
+        classes: How many of each label there are.
+    """
+
+    python: str
+    binary: str
+    archives: tuple[str, str]
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    columns: tuple[str, ...]
+    classes: tuple[int, ...]
+
+    @property
+    def needed(self) -> tuple[Needed, ...]:
+        """What must be in the folder: any of the four forms."""
+        what = "the Python or the binary version, as downloaded or unpacked"
+        return (Needed((self.python, self.archives[0], self.binary, self.archives[1]), what),)
+
+
+CIFAR_10_LAYOUT = Layout(
+    "cifar-10-batches-py",
+    "cifar-10-batches-bin",
+    ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
+    tuple(f"data_batch_{number}" for number in range(1, 6)),
+    ("test_batch",),
+    ("labels",),
+    (10,),
+)
+CIFAR_100_LAYOUT = Layout(
+    "cifar-100-python",
+    "cifar-100-binary",
+    ("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
+    ("train",),
+    ("test",),
+    ("coarse_labels", "fine_labels"),
+    (20, 100),
+)
+
+
+def find_files(path: Path, layout: Layout) -> list[Path]:
+    """The files of the first form that is complete: Python, binary, the archives of either.
+
+    Raises:
+        DataError: If none is.
+    """
+    names = layout.train + layout.test
+    for files in (
+        [path / layout.python / name for name in names],
+        [path / layout.binary / f"{name}.bin" for name in names],
+        [path / layout.archives[0]],
+        [path / layout.archives[1]],
+    ):
+        if all(file.is_file() for file in files):
+            return files
+    raise DataError(
+        f"'{path}' has neither all of {', '.join(names)} in '{layout.python}' nor all of them, with .bin, in "
+        f"'{layout.binary}', nor one of the archives {' and '.join(layout.archives)}; unpack an archive "
+        "there again"
+    )
+
+
+def read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
+    """The batches of one file, or of all in an archive, training batches first.
+
+    Labels have the columns of the layout and then one that is 0 for training and 1 for test images.
+
+    Raises:
+        DataError: If a batch is missing, damaged or of another data set.
+    """
+    if not file.name.endswith(".tar.gz"):
+        with file.open("rb") as opened:
+            yield _batch(opened, str(file), file.name, layout)
+        return
+    names = [
+        name + (".bin" if file.name == layout.archives[1] else "") for name in layout.train + layout.test
+    ]
+    found: dict[str, bytes] = {}
+    try:
+        # Members are read in place, by their last name: nothing is written, wherever their paths point.
+        with tarfile.open(file) as archive:
+            for member in archive:
+                name = member.name.rpartition("/")[2]
+                if name in names and member.isfile():
+                    if member.size > _LARGEST:
+                        raise DataError(f"'{name}' in '{file}' has {member.size:,} bytes; it is no batch")
+                    content = archive.extractfile(member)
+                    assert content is not None
+                    found[name] = content.read()
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"'{file}' is damaged or half downloaded: {error}") from error
+    for name in names:
+        if name not in found:
+            raise DataError(f"'{file}' has no '{name}'; it is not the official archive")
+        yield _batch(io.BytesIO(found.pop(name)), f"{file}: {name}", name, layout)
+
+
+def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
+    if name.endswith(".bin"):
+        images, labels = _from_bytes(file.read(), where, len(layout.columns))
+    else:
+        images, labels = _from_pickle(file, where, layout.columns)
+    for column, (title, count) in enumerate(zip(layout.columns, layout.classes, strict=True)):
+        if labels.size and not 0 <= labels[:, column].min() <= labels[:, column].max() < count:
+            raise DataError(
+                f"'{where}': {title} run from {labels[:, column].min()} to {labels[:, column].max()}; there "
+                f"are {count}, from 0"
+            )
+    part = TEST if name.removesuffix(".bin") in layout.test else TRAIN
+    return Batch(images, np.column_stack([labels, np.full(len(labels), part)]))
+
+
+def _from_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the labels, a byte each, and the pixels, channel by channel."""
+    width = columns + _PIXELS
+    if not data or len(data) % width:
+        raise DataError(f"'{where}' has {len(data):,} bytes, which are no images of {width:,} bytes each")
+    rows = np.frombuffer(data, np.uint8).reshape(-1, width)
+    return rows[:, columns:].reshape(-1, 3, 32, 32), rows[:, :columns].astype(np.int64)
+
+
+def _from_pickle(file: BinaryIO, where: str, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    found = load_arrays(file, where)
+    for key in ("data", *columns):
+        if key not in found:
+            raise DataError(f"'{where}' has no '{key}'; is it a batch of another data set?")
+    images = np.asarray(found["data"])
+    try:
+        labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
+    if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
+        raise DataError(
+            f"'{where}': data are {images.dtype} {images.shape}; they must be uint8 {(len(labels), _PIXELS)}"
+        )
+    return images.reshape(-1, 3, 32, 32), labels
+
+
+def _open(
+    name: str,
+    tree: Callable[[], Taxonomy],
+    layout: Layout,
+    path: Path,
+    image_size: int | None,
+    channels: int | None,
+    cache: bool | None,
+    progress: Progress | None,
+) -> Source:
+    """The samples whose class is in the tree: all, but for CIFARtoy."""
+    store, labels = open_arrays(
+        layout.python,
+        find_files(path, layout),
+        partial(read_batches, layout=layout),
+        cache=cache,
+        progress=progress,
+    )
+    if layout is CIFAR_100_LAYOUT:
+        _check_hierarchy(labels, path)
+    taxonomy = tree()
+    classes = [name for _, name in (CIFAR_10 if layout is CIFAR_10_LAYOUT else CIFAR_100)]
+    node_of = torch.tensor([taxonomy.find(c) if c in taxonomy.names else -1 for c in classes])
+    nodes = node_of[torch.from_numpy(labels[:, -2])]
+    everything = Source(
+        name=name,
+        taxonomy=taxonomy,
+        nodes=nodes,
+        instances=torch.arange(len(nodes)),
+        store=reshaped(store, image_size, channels),
+        rows=torch.arange(len(nodes)),
+        split=np.where(labels[:, -1] == TEST, "test", "train"),
+    )
+    return everything.subset((nodes >= 0).nonzero()[:, 0]) if bool((node_of < 0).any()) else everything
+
+
+def _check_hierarchy(labels: np.ndarray[Any, Any], path: Path) -> None:
+    """Every class of CIFAR-100 is of the coarse class that the files say."""
+    coarse_of = np.array([COARSE_100.index(coarse) for coarse, _ in CIFAR_100])
+    wrong = np.flatnonzero(coarse_of[labels[:, 1]] != labels[:, 0])
+    if wrong.size:
+        coarse, fine = labels[wrong[0], :2]
+        raise DataError(
+            f"sample {wrong[0]} in '{path}' is '{CIFAR_100[fine][1]}' of '{COARSE_100[coarse]}', which is "
+            "not CIFAR-100's hierarchy; unpack the official archive again"
+        )
+
+
+def fetch_cifar_10(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring CIFAR-10 into the cache folder with torchvision's download, which checks its digest.
+
+    Raises:
+        DataError: If it cannot be had.
+    """
+    return _fetch("cifar-10", "CIFAR10", CIFAR_10_LAYOUT, progress or silent, force)
+
+
+def fetch_cifar_100(*, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring CIFAR-100 into the cache folder; as `fetch_cifar_10`."""
+    return _fetch("cifar-100", "CIFAR100", CIFAR_100_LAYOUT, progress or silent, force)
+
+
+def _fetch(name: str, torchvision_name: str, layout: Layout, report: Progress, force: bool) -> Path:
+    folder = data_home() / name
+    if not force:
+        try:
+            find_files(folder, layout)
+            return folder
+        except DataError:
+            pass
+    report(f"downloading {name} with torchvision", 0, 0)
+    with downloading(
+        folder,
+        f"{name} with torchvision's download",
+        f"put its official archive, {layout.archives[0]}, into '{folder}'",
+    ) as (_, fresh):
+        download_with_torchvision(torchvision_name, fresh)
+        shutil.rmtree(folder / layout.python, ignore_errors=True)
+        os.replace(fresh / layout.python, folder / layout.python)
+    return folder
+
+
+def _register(
+    name: str,
+    summary: str,
+    tree: Callable[[], Taxonomy],
+    layout: Layout,
+    published: Published,
+    home: str = "",
+) -> None:
+    @register_dataset(
+        name,
+        summary=summary,
+        licence="none stated; cite Krizhevsky 2009",
+        size="170 MB to download, 360 MB on disk",
+        fetch=fetch_cifar_10 if layout is CIFAR_10_LAYOUT else fetch_cifar_100,
+        files=layout.needed,
+        published=published,
+        home=home,
+    )
+    def opener(
+        *,
+        path: Path,
+        image_size: int | None = None,
+        channels: int | None = None,
+        cache: bool | None = None,
+        progress: Progress | None = None,
+    ) -> Source:
+        return _open(name, tree, layout, path, image_size, channels, cache, progress)
+
+
+_ALL = {"train": 50_000, "test": 10_000}
+_EIGHT = {"train": 40_000, "test": 8_000}
+_DEEP = (4, 16, 27, 26, 34, 30, 20, 5)
+
+_register(
+    "cifar-10",
+    "60,000 colour images, 32 x 32, 10 classes in two groups of ours: animals and vehicles",
+    cifar_10_taxonomy,
+    CIFAR_10_LAYOUT,
+    Published(_ALL, (None, 10), "Krizhevsky 2009"),
+)
+_register(
+    "cifar-100",
+    "60,000 colour images, 32 x 32, 20 coarse classes of five classes each",
+    cifar_100_taxonomy,
+    CIFAR_100_LAYOUT,
+    Published(_ALL, (20, 100), "Krizhevsky 2009"),
+)
+_register(
+    "cifar-100-deep",
+    "CIFAR-100 with a tree of depth 8 after WordNet",
+    cifar_100_deep_taxonomy,
+    CIFAR_100_LAYOUT,
+    Published(_ALL, _DEEP, "Barz & Denzler 2019, Appendix E"),
+    home="cifar-100",
+)
+for _split in ("good", "bad"):
+    _register(
+        f"cifar-toy-{_split}",
+        f"48,000 images of CIFAR-10, eight classes in two groups, the {_split} split of MaskCon",
+        partial(cifar_toy_taxonomy, _split),
+        CIFAR_10_LAYOUT,
+        Published(_EIGHT, (2, 8), "Feng & Patras 2023, Section 4.2"),
+        home="cifar-10",
+    )

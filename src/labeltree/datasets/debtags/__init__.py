@@ -1,1 +1,0 @@
-"""Descriptions of Debian packages and their tags."""

@@ -1,1 +1,0 @@
-"""DeepFashion (Liu et al. 2016): Category and Attribute Prediction, and In-Shop Clothes Retrieval."""

@@ -1,0 +1,341 @@
+"""Emoji, the styles that draw them, and which icon of a style shows which emoji."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from labeltree.datasets.fetching.atomic_download import Expected
+from labeltree.errors import DataError
+from labeltree.taxonomy import Taxonomy
+
+__all__ = [
+    "ICON_MEMBERS",
+    "NAMES_MEMBERS",
+    "NAMES_PACKAGE",
+    "PACKAGES",
+    "STYLES",
+    "Emoji",
+    "IconSet",
+    "Style",
+    "code_of",
+    "emoji_taxonomy",
+    "family_of",
+    "find_icons",
+    "known_names",
+    "letters",
+    "own_names",
+    "read_emoji",
+]
+
+_DATA, _GROUPS, _MESSAGES = "en/data.json", "meta/groups.json", "en/messages.json"
+NAMES_MEMBERS = (_DATA, _GROUPS, _MESSAGES, "meta/unicode-names.json", "en/shortcodes/*.json")
+_LEFT_OUT = ("component", "flags")
+
+
+@dataclass(frozen=True)
+class Emoji:
+    """One emoji.
+
+    Attributes:
+        code: Its code points in lower-case hexadecimal, ``1f3c3-200d-2640``, without variation selectors.
+        label: Its short name in Unicode's CLDR.
+        group: As ``smileys & emotion``.
+        subgroup: As ``face smiling``.
+    """
+
+    code: str
+    label: str
+    group: str
+    subgroup: str
+
+
+def code_of(hexcode: str) -> str:
+    """Code points in the one form in which packages can be compared.
+
+    Example:
+        >>> code_of("2764-FE0F-200D-1F525")
+        '2764-200d-1f525'
+    """
+    return "-".join(point for point in hexcode.lower().split("-") if point not in ("fe0f", "fe0e"))
+
+
+def read_emoji(members: Mapping[str, bytes]) -> list[Emoji]:
+    """The emoji of ``emojibase-data`` in Unicode's order, without components, flags and skin tones.
+
+    Raises:
+        DataError: If a file is missing or not what it was.
+    """
+    try:
+        data, groups, messages = (json.loads(members[name]) for name in (_DATA, _GROUPS, _MESSAGES))
+        readable = {entry["key"]: entry["message"] for entry in messages["groups"]}
+        found = []
+        for entry in sorted(data, key=lambda entry: entry.get("order", 0)):
+            if "group" not in entry:
+                continue  # single letters of flags
+            group, subgroup = _place(entry, groups)
+            if group not in _LEFT_OUT:
+                label = entry["label"]
+                found.append(
+                    Emoji(code_of(entry["hexcode"]), label, readable[group], subgroup.replace("-", " "))
+                )
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"the list of emoji is not in the form that is known: {error!r}") from error
+    return found
+
+
+def _place(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, str]:
+    return groups["groups"][str(entry["group"])], groups["subgroups"][str(entry["subgroup"])]
+
+
+def emoji_taxonomy(emoji: Sequence[Emoji]) -> Taxonomy:
+    """Groups, subgroups, emoji below the root."""
+    return Taxonomy.from_paths([(one.group, one.subgroup, one.label) for one in emoji], root_name="emoji")
+
+
+@dataclass(frozen=True)
+class Style:
+    """A way of drawing all emoji.
+
+    Attributes:
+        name: Of the style.
+        package: On npm.
+        version: Of the package.
+        family: Styles of one family show the same drawings, coloured or shaded in different ways.
+        licence: Of the drawings.
+        author: Of the drawings.
+        expected: Of the package's tarball.
+        raster: Whether the drawings are pixels; else SVG.
+    """
+
+    name: str
+    package: str
+    version: str
+    family: str
+    licence: str
+    author: str
+    expected: Expected
+    raster: bool = False
+
+
+NAMES_PACKAGE = ("emojibase-data", "17.0.0")
+_NAMES = Expected(6_711_091, "d01d0e2ca4e22cb402679532155342c71e2e871f25c32223c013b8b166ebdf5a")
+
+
+def _icons(name: str, version: str, family: str, licence: str, author: str, size: int, sha256: str) -> Style:
+    return Style(name, f"@iconify-json/{name}", version, family, licence, author, Expected(size, sha256))
+
+
+# fmt: off
+STYLES: tuple[Style, ...] = (
+    _icons("noto", "1.2.9", "noto", "Apache-2.0", "Google", 3_102_958,
+           "3e918d88fc945c0bb3d468dbace6f88caef67f01c9f0e7bcae0915a042e8f1ad"),
+    _icons("noto-v1", "1.2.5", "noto-v1", "Apache-2.0", "Google", 1_587_591,
+           "2bf62c26c2c2884aa99e90aec942cdaee17a5921f05690694f4978ad4b017c37"),
+    _icons("fxemoji", "1.2.2", "fxemoji", "Apache-2.0", "Mozilla", 1_034_876,
+           "f3e72b3c59d05e1db03b7e308d55c0d05bd7ba3f625a90da1b79313c12858eef"),
+    _icons("emojione-v1", "1.2.3", "emojione-v1", "CC-BY-SA-4.0", "EmojiOne", 3_704_153,
+           "6641d59d48a42823fdc2b84e7427e9f302944eb98d2c7d94d6e67c139e7b37b3"),
+    _icons("emojione", "1.2.3", "emojione", "CC-BY-4.0", "EmojiOne", 687_690,
+           "26a14f44284407e8bcde91799388dca2bfd91dbcd55a97f425524a1c5b73610e"),
+    _icons("emojione-monotone", "1.2.1", "emojione", "CC-BY-4.0", "EmojiOne", 1_094_642,
+           "40b90004bafb406b59266155ef9b7e1dd67bf2947fc8db8d07388776f4d0d04e"),
+    _icons("fluent-emoji", "1.2.7", "fluent", "MIT", "Microsoft", 14_323_330,
+           "8044210dbf11e016d4de85f15d01a243423bd832457e7e2491df1b751c0e272b"),
+    _icons("fluent-emoji-flat", "1.2.6", "fluent", "MIT", "Microsoft", 1_172_438,
+           "7d064769dee690815f823bc5bcc511d957198caf9f5edd8dd9c1aa48a6aeb175"),
+    _icons("fluent-emoji-high-contrast", "1.2.6", "fluent", "MIT", "Microsoft", 1_054_969,
+           "0b92d48c90d2200bd499e3cdd09a127ca6a8c8ddefd34c35eb5a1e4994012ae0"),
+    Style("fluent-emoji-3d", "@lobehub/fluent-emoji-3d", "1.1.0", "fluent", "MIT", "Microsoft",
+          Expected(15_792_027, "c1bb7eee7de090205a232518a9ab4adb3df458bfbe8a1f78232991194c8b2e58"), True),
+    _icons("twemoji", "1.2.5", "twemoji", "CC-BY-4.0", "Twitter and contributors", 1_555_888,
+           "19046dff7d8707ce96212ec86468b36ac5f8e60409629dd13f809265c6d0ebb7"),
+    _icons("openmoji", "1.2.29", "openmoji", "CC-BY-SA-4.0", "OpenMoji", 1_264_633,
+           "03181e2c156cab35cf4a62f1f7886bd971d59212e75ac3f189d5a4cae3930fc5"),
+)
+# fmt: on
+
+PACKAGES: Mapping[tuple[str, str], Expected] = {NAMES_PACKAGE: _NAMES} | {
+    (style.package, style.version): style.expected for style in STYLES
+}
+
+
+def family_of(style: str) -> str:
+    """The family of a style by its name.
+
+    Example:
+        >>> family_of("fluent-emoji-flat")
+        'fluent'
+    """
+    return next(known.family for known in STYLES if known.name == style)
+
+
+ICON_MEMBERS = ("icons.json", "chars.json")
+
+
+class IconSet:
+    """Icons of one style.
+
+    Args:
+        name: Of the style, for errors.
+        members: ``icons.json``, and ``chars.json``, which may be empty or missing.
+
+    Raises:
+        DataError: If they are not what they were.
+    """
+
+    def __init__(self, name: str, members: Mapping[str, bytes]) -> None:
+        try:
+            document: dict[str, Any] = json.loads(members["icons.json"])
+            self.chars: dict[str, str] = json.loads(members.get("chars.json") or b"{}")
+            self._icons: dict[str, dict[str, Any]] = document["icons"]
+            self._aliases: dict[str, dict[str, Any]] = document.get("aliases", {})
+            self._size = (document.get("width", 16), document.get("height", 16))
+            self._by_parent: dict[str, list[str]] = defaultdict(list)
+            for alias, entry in self._aliases.items():
+                # An alias that turns or mirrors its parent is another drawing.
+                if set(entry) == {"parent"}:
+                    self._by_parent[entry["parent"]].append(alias)
+        except (KeyError, AttributeError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"the icons of '{name}' are not in the form that is known: {error!r}") from error
+
+    @property
+    def names(self) -> set[str]:
+        """Of all icons, by all their names."""
+        return set(self._icons) | set(self._aliases)
+
+    def aliases_of(self, name: str) -> list[str]:
+        """Other names of the same drawing."""
+        return self._by_parent.get(name, [])
+
+    def svg(self, name: str) -> str:
+        """An icon as a document of its own, its colour (of icons with one colour) black."""
+        turns, seen = [], set()
+        while name in self._aliases:
+            if name in seen:
+                raise DataError(f"the alias '{name}' leads to itself")
+            seen.add(name)
+            turns.append(self._aliases[name])
+            name = self._aliases[name]["parent"]
+        if name not in self._icons:
+            raise DataError(f"there is no icon '{name}'")
+        icon = self._icons[name]
+        width, height = icon.get("width", self._size[0]), icon.get("height", self._size[1])
+        left, top = icon.get("left", 0), icon.get("top", 0)
+        body = icon["body"]
+        for turn in reversed(turns):
+            if turn.get("hFlip"):
+                body = f'<g transform="translate({2 * left + width} 0) scale(-1 1)">{body}</g>'
+            if turn.get("vFlip") or turn.get("rotate"):
+                raise DataError(f"the icon '{name}' is turned in a way that is not known: {turn}")
+        return (
+            '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+            f'viewBox="{left} {top} {width} {height}" color="black">{body}</svg>'
+        )
+
+
+# What a name is worth: a better claim wins, equal claims of two emoji cancel out.
+_LABEL, _OTHER_SETS, _ALIASES, _FORMAL, _SHORTCODES = range(5)
+
+
+def letters(name: str) -> str:
+    """A name by its letters and digits alone, as names of different packages can be compared.
+
+    Example:
+        >>> letters("woman’s hat"), letters("womans-hat"), letters("piñata")
+        ('womanshat', 'womanshat', 'pinata')
+    """
+    plain = unicodedata.normalize("NFKD", name.replace("&", " and ")).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]", "", plain.lower())
+
+
+def known_names(
+    emoji: Sequence[Emoji], members: Mapping[str, bytes], sets: Iterable[IconSet]
+) -> dict[str, list[str]]:
+    """Names by which each emoji is known, best first; no name is on two lists.
+
+    Args:
+        emoji: All of them.
+        members: Files of ``emojibase-data``: Unicode's formal names, and the short codes of messengers.
+        sets: Icon sets; those that say which code points an icon has lend their names to the others.
+    """
+    codes = {one.code for one in emoji}
+    claims: dict[str, dict[str, int]] = defaultdict(dict)
+
+    def claim(code: str, name: str, worth: int) -> None:
+        name = letters(name)
+        if name and code in codes and claims[name].get(code, worth) >= worth:
+            claims[name][code] = worth
+
+    for one in emoji:
+        claim(one.code, one.label, _LABEL)
+    for icons in sets:
+        for hexcode, name in icons.chars.items():
+            claim(code_of(hexcode), name, _OTHER_SETS)
+            for alias in icons.aliases_of(name):
+                claim(code_of(hexcode), alias, _ALIASES)
+    for hexcode, name in json.loads(members["meta/unicode-names.json"]).items():
+        claim(code_of(hexcode), name, _FORMAL)
+    for member in sorted(members):
+        if member.startswith("en/shortcodes/"):
+            for hexcode, names in json.loads(members[member]).items():
+                for name in [names] if isinstance(names, str) else names:
+                    claim(code_of(hexcode), name, _SHORTCODES)
+    known: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name, worths in claims.items():
+        best = min(worths.values())
+        owners = [code for code, worth in worths.items() if worth == best]
+        if len(owners) == 1:
+            known[owners[0]].append((best, name))
+    return {code: [name for _, name in sorted(names)] for code, names in known.items()}
+
+
+def find_icons(
+    icons: IconSet, known: Mapping[str, Sequence[str]], own: Mapping[str, str | None] | None = None
+) -> dict[str, str]:
+    """The icon of each emoji that the set has: code → the icon's name.
+
+    Args:
+        icons: The set.
+        known: What `known_names` gives.
+        own: Where the set's names mislead: code → icon, None where it has none.
+    """
+    if icons.chars:
+        by_code = {code_of(hexcode): name for hexcode, name in icons.chars.items()}
+        return {code: by_code[code] for code in known if code in by_code}
+    own = own or {}
+    found = {code: name for code, name in own.items() if name is not None and name in icons.names}
+    by_letters = {letters(name): name for name in sorted(icons.names - set(found.values()))}
+    for code, names in known.items():
+        match = next((by_letters[name] for name in names if name in by_letters), None)
+        if code not in own and match is not None:
+            found[code] = match
+    return found
+
+
+_WINDOW_OF_A_SCREEN: Mapping[str, str | None] = {"window": None}
+
+
+def own_names(style: str) -> Mapping[str, str | None]:
+    """Label → icon of some emoji of a style; None = the icon of this name shows something else.
+
+    Of ``fxemoji.txt``, a line an icon and a label: Firefox OS has Unicode's oldest names, shortened and
+    sometimes misspelt. An icon that is listed belongs to no other emoji, whatever it is called.
+
+    Example:
+        >>> own_names("fxemoji")["OK hand"], own_names("emojione-v1"), own_names("noto")
+        ('aok', {'window': None}, {})
+    """
+    if style == "emojione-v1":
+        return _WINDOW_OF_A_SCREEN
+    if style != "fxemoji":
+        return {}
+    text = files("labeltree.datasets").joinpath("resources", "fxemoji.txt").read_text("utf-8")
+    pairs = (line.split("\t") for line in text.splitlines())
+    return {**{label: icon for icon, label in pairs}, **_WINDOW_OF_A_SCREEN}

@@ -1,1 +1,0 @@
-"""Reviews with ratings of aspects: TripAdvisor and BeerAdvocate."""
