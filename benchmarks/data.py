@@ -23,7 +23,7 @@ from PIL import Image
 
 from harness import Results, Row, Size, Table, best, choose, main
 from labeltree.data import ArrayStore, Source, ViewGenerator, make_splits, open_source, read_again, summarize
-from labeltree.data.digests import file_digest
+from labeltree.data.source import file_digest
 from labeltree.data.views import RECIPES
 from labeltree.losses import SupConLoss
 from labeltree.models import ProjectionHead, build_encoder

@@ -6,7 +6,7 @@ import torch
 from sklearn.model_selection import StratifiedGroupKFold
 
 from labeltree.data import Source, hold_out_fold, make_folds, make_splits
-from labeltree.data.folds import fold_number
+from labeltree.data.splits import fold_number
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

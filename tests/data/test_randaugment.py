@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from labeltree.data.views import counters, randaugment
+from labeltree.data import counter_rng
+from labeltree.data.views import randaugment
 from labeltree.data.views.randaugment import OPERATIONS, RandAugment
 
 
@@ -101,7 +102,7 @@ def test_every_operation_is_drawn_equally_often(monkeypatch):
 
     monkeypatch.setattr(randaugment, "OPERATIONS", tuple(map(spy, seen)))
     n = 14_000
-    keys = counters.sample_keys(0, 0, 0, torch.arange(n))
+    keys = counter_rng.sample_keys(0, 0, 0, torch.arange(n))
     RandAugment(2, 15)(torch.zeros(n, 1, 1, 1), keys)
     drawn = [count for number, count in seen.items() if number]
     assert all(abs(count - 2000) < 180 for count in drawn)  # 4 standard deviations
@@ -115,7 +116,7 @@ def test_zero_operations_change_nothing():
 def test_results_stay_in_range():
     x = images(200, 3, 9)
     for magnitude in (0, 30):
-        result = RandAugment(3, magnitude)(x, counters.sample_keys(0, 0, 0, torch.arange(200)))
+        result = RandAugment(3, magnitude)(x, counter_rng.sample_keys(0, 0, 0, torch.arange(200)))
         assert result.isfinite().all()
         assert result.min() >= -1e-6
         assert result.max() <= 1 + 1e-6

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labeltree.data import ArrayStore, MappedStore, Source, ViewGenerator, channel_statistics, open_source
-from labeltree.data.stores import ChainedStore, reshaped
+from labeltree.data.images.stores import ChainedStore, reshaped
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -10,7 +10,7 @@ import torch
 
 from labeltree.data import ArrayStore, Source, hold_out_fold, make_splits
 from labeltree.data.source import UNSEEN
-from labeltree.data.unseen import choose_unseen
+from labeltree.data.splits import choose_unseen
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

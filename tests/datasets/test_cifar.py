@@ -1,6 +1,5 @@
 """CIFAR's trees by their figures, and its readers on miniatures of the official files."""
 
-import doctest
 import hashlib
 import io
 import os
@@ -15,7 +14,6 @@ import pytest
 import torchvision.datasets
 
 from labeltree.data import check_layout, fetch, get_dataset, open_source
-from labeltree.datasets import cifar_trees as trees
 from labeltree.datasets.cifar_trees import (
     CIFAR_10,
     CIFAR_100,
@@ -246,7 +244,3 @@ def test_classes_are_named_as_in_the_files():
     assert [name for _, name in CIFAR_10][:3] == ["airplane", "automobile", "bird"]
     assert CIFAR_100[0] == ("fruit_and_vegetables", "apple")
     assert CIFAR_100[99] == ("non-insect_invertebrates", "worm")
-
-
-def test_examples():
-    assert doctest.testmod(trees) == (0, 5)

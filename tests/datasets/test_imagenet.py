@@ -1,7 +1,6 @@
 """ImageNet on miniatures in its official layouts, with a WordNet of the test's own."""
 
 import csv
-import doctest
 import os
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import scipy.io
 
 from labeltree.data import check_layout, get_dataset, open_source
-from labeltree.datasets import imagenet_trees as classes
 from labeltree.datasets.imagenet_trees import (
     GROUPS,
     imagenet_32_taxonomy,
@@ -214,7 +212,3 @@ def test_the_thousand_classes():
     assert [c.wnid for c in classes if c.words == "crane"] == ["n02012849", "n03126707"]
     tree = imagenet_32_taxonomy()
     assert (tree.num_nodes, tree.max_depth) == (1013, 2)
-
-
-def test_examples():
-    assert doctest.testmod(classes) == (0, 3)

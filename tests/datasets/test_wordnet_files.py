@@ -23,7 +23,7 @@ def write_files(folder: Path, lines: dict[str, int]) -> Path:
 def package(tmp_path, monkeypatch):
     """A machine with apt and without WordNet; what the package holds can be changed."""
     held = dict(LINES)
-    monkeypatch.setattr(wordnet, "FILES", LINES)
+    monkeypatch.setattr(wordnet, "NOUN_FILES", LINES)
     monkeypatch.setattr(wordnet, "INSTALLED", Path("/nowhere/wordnet"))
     monkeypatch.setattr(wordnet, "has_apt", lambda: True)
     asked = []

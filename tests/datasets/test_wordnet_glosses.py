@@ -7,8 +7,8 @@ import pytest
 from official_layouts import check
 
 from labeltree.data import check_layout, get_dataset, make_splits, open_source
-from labeltree.data.hash_splits import hash_fraction, hash_splits, stratified_hash_splits
 from labeltree.datasets import read_glosses
+from labeltree.datasets.formats.hash_splits import hash_fraction, hash_splits, stratified_hash_splits
 from labeltree.datasets.wordnet import definition
 from labeltree.errors import DataError, TaxonomyError
 

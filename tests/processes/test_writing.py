@@ -18,7 +18,7 @@ import yaml
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in
 from labeltree.cli.main import main
-from labeltree.data.images.kept import new_folder
+from labeltree.data.images.cache_folder import new_folder
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.errors import DataError, WriteError
 from labeltree.runs import RunFolder

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labeltree.data.images.file_store import FileStore
+from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.training.embed import embed_source
 from labeltree.training.feature_file import FeatureFile

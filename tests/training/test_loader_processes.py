@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from labeltree.data.images.file_store import FileStore
+from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.training import fit
 from labeltree.training.recipe import Recipe

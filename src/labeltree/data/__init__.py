@@ -1,16 +1,19 @@
 """Sources of images or texts with labels of a taxonomy: folders, tables, registered names; splits; views."""
 
 from labeltree.cache import data_home
-from labeltree.data.folds import hold_out_fold, make_folds
-from labeltree.data.images.kept import read_again
-from labeltree.data.layout import Inventory, check_layout
+from labeltree.data.adapters import from_dataset
+from labeltree.data.folders import folder_labels, folder_taxonomy
+from labeltree.data.images.cache_folder import read_again
+from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.listed import ListedImages, open_listed, register_reader
 from labeltree.data.opening import open_source, with_missing_labels
 from labeltree.data.progress import ProgressLine
 from labeltree.data.registry import (
     DatasetEntry,
+    Inventory,
     Needed,
     Published,
+    check_layout,
     fetch,
     get_dataset,
     list_datasets,
@@ -18,16 +21,14 @@ from labeltree.data.registry import (
     register_download,
 )
 from labeltree.data.source import ImageStore, Source
-from labeltree.data.sources.adapters import from_dataset
-from labeltree.data.sources.folders import folder_labels, folder_taxonomy
-from labeltree.data.sources.tables import column_names, is_data_table, table_labels
-from labeltree.data.splits import make_splits, split_by_group
-from labeltree.data.statistics import channel_statistics
-from labeltree.data.stores import ArrayStore, MappedStore
+from labeltree.data.splits import hold_out_fold, make_splits
+from labeltree.data.stratified import make_folds, split_by_group
 from labeltree.data.summary import DataSummary, SplitSummary, summarize
-from labeltree.data.tokens import TokenStore
+from labeltree.data.tables import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
+from labeltree.data.views.generator import channel_statistics
+from labeltree.data.views.text import TokenStore
 
 __all__ = [
     "ArrayStore",

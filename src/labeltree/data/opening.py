@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
+from labeltree.data.folders import open_folder
 from labeltree.data.images.files import OnError
-from labeltree.data.layout import require_files
 from labeltree.data.progress import Progress
-from labeltree.data.registry import get_dataset, list_datasets
+from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.source import Source
-from labeltree.data.sources.folders import open_folder
-from labeltree.data.sources.tables import TABLE_SUFFIXES, open_table
+from labeltree.data.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames

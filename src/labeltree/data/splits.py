@@ -1,4 +1,4 @@
-"""Splits that never part a group, balanced over the labels as far as groups allow."""
+"""The splits of a source: drawn, made of folds, or with classes that training does not see."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from labeltree.data.groups import deal_groups, divisible_labels
-from labeltree.data.source import SPLITS, Source
-from labeltree.data.unseen import choose_unseen, hide_classes, thin_unseen
-from labeltree.data.views.counters import sample_keys
-from labeltree.errors import DataError
+from labeltree.data.counter_rng import sample_keys
+from labeltree.data.source import SPLITS, UNSEEN, Source
+from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
+from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.finest import covered_nodes, finest_labels
+from labeltree.taxonomy.naming import some
 
-__all__ = ["make_splits", "split_by_group"]
+__all__ = ["choose_unseen", "fold_number", "hide_classes", "hold_out_fold", "make_splits", "thin_unseen"]
 
 Array = np.ndarray[Any, Any]
 _TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW = 0, 1, 2, 3, 4
+_CLASS_STREAM, _SAMPLE_STREAM = 0x0C1A, 0x05A3
 
 
 def make_splits(
@@ -70,7 +73,7 @@ def make_splits(
     n = len(source)
     split = np.full(n, "train", dtype="<U6")
     given = source.split
-    groups = _group_ids(source)
+    groups = group_numbers(source.groups, n)
     labels = source.nodes.numpy()
     ids = source.instances.numpy()
     if given is not None:
@@ -115,132 +118,10 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
         return source
     # A stratum is a label within a split, so a limit thins all alike.
     strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val")
-    kept = open_[_draw(strata, source.instances.numpy()[open_], most, seed, draw)]
+    kept = open_[draw_evenly(strata, source.instances.numpy()[open_], most, seed, draw)]
     others = np.flatnonzero(~np.isin(split, splits))
     thinned = source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
     return thinned if "test" in splits else thin_unseen(thinned, most / len(open_), seed, draw)
-
-
-def split_by_group(
-    labels: Array,
-    groups: Array,
-    ids: Array,
-    share: float,
-    seed: int = 0,
-    draw: int = 0,
-    least: int = 1,
-    taxonomy: Taxonomy | None = None,
-) -> Array:
-    """Choose samples to hold out, whole groups at a time.
-
-    Where every group is one sample, each label gives its share exactly (to the nearest sample; a label with
-    one sample gives none). Otherwise groups are dealt, largest first, to the side where they bring the counts
-    of the nodes at and above their labels nearer to the wanted ones (least increase of the chi-square
-    distance). Where most labels are one group, or one sample, each, whole labels are held out, evenly below
-    their parents, see `labeltree.data.groups.divisible_labels`.
-
-    Args:
-        labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
-        groups: Group of each sample ``(n,)``.
-        ids: Stable ids of the samples ``(n,)``, which decide the draw together with ``seed``.
-        share: Share of the samples to hold out.
-        seed: Of the draw.
-        draw: Number of the draw, where several are made with one seed.
-        least: Groups that must stay.
-        taxonomy: Of the labels; None = all of them lie below the root.
-
-    Returns:
-        Positions of the held-out samples, ascending.
-
-    Raises:
-        DataError: If there are too few groups.
-    """
-    names, group = np.unique(groups, return_inverse=True)
-    if len(names) <= least:
-        raise DataError(_too_few(len(labels), len(names), least))
-    labels, drawn = divisible_labels(labels, group, share, taxonomy)
-    if len(names) == len(labels):
-        return _held_out_samples(labels, ids, share, seed, draw, least)
-    dealt = np.unique(group[drawn]) if drawn.any() else np.arange(len(names))
-    among = np.flatnonzero(np.isin(group, dealt))
-    group = np.searchsorted(dealt, group[among])
-    order = _largest_first(group, ids[among], seed, draw)
-    held_out = deal_groups(labels[among], group, order, [1 - share, share], taxonomy).astype(bool)
-    # The smallest groups go back until enough stay.
-    stay = len(names) - held_out.sum()
-    back = [g for g in order[::-1] if held_out[g]][: max(least - stay, 0)]
-    held_out[back] = False
-    chosen: Array = among[held_out[group]]
-    return chosen
-
-
-def _too_few(samples: int, groups: int, least: int) -> str:
-    if groups == samples:
-        return f"{samples} sample(s) cannot be split; {least + 1} are the least"
-    return (
-        f"{samples} samples in {groups} group(s) cannot be split, since no group is parted; {least + 1} "
-        "groups are the least. Give the samples a split column, or group them otherwise"
-    )
-
-
-def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int, least: int) -> Array:
-    wanted = min(max(1, round(share * len(labels))), len(labels) - least)
-    # Nothing that is the only one of its label is held out, unless there is nothing else.
-    _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    candidates = np.flatnonzero(counts[code] > 1)
-    if len(candidates) <= wanted:
-        candidates = np.arange(len(labels))
-    return np.sort(candidates[_draw(labels[candidates], ids[candidates], wanted, seed, draw)])
-
-
-def _largest_first(group: Array, ids: Array, seed: int, draw: int) -> Array:
-    """The groups, numbered from 0, from the largest to the smallest; equal ones as the seed draws them."""
-    sizes = np.bincount(group)
-    first = np.full(len(sizes), np.iinfo(np.int64).max)
-    np.minimum.at(first, group, ids)
-    return np.lexsort((_random(first, seed, draw), -sizes))
-
-
-def _draw(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
-    """Choose ``wanted`` positions, from every stratum its proportional part (largest remainders first).
-
-    Where none is entitled to a whole one, equal strata that give one are spread evenly over their order,
-    which is that of the tree.
-    """
-    _, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
-    exact = counts * (wanted / len(strata))
-    quota = np.floor(exact).astype(np.int64)
-    missing = wanted - quota.sum()
-    if missing > 0:
-        # Ties between equal remainders go to the larger stratum, then the earlier one.
-        order = np.lexsort((np.arange(len(quota)), -counts, -(exact - quota).round(9)))
-        order = order[(quota < counts)[order]]
-        if exact.max() < 1:
-            equal = np.flatnonzero(counts[order] == counts[order[missing - 1]])
-            first = int(equal[0])  # those before it all give one
-            start = int(_random(np.zeros(1, np.int64), seed, draw)[0]) % 2**32 / 2**32
-            places = ((np.arange(missing - first) + start) * len(equal) / (missing - first)).astype(np.int64)
-            order[first:missing] = order[equal[places]]
-        quota[order[:missing]] += 1
-    order = np.lexsort((ids, _random(ids, seed, draw), code))
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    rank = np.arange(len(order)) - starts[code[order]]
-    chosen: Array = order[rank < quota[code[order]]]
-    return chosen
-
-
-def _random(ids: Array, seed: int, draw: int) -> Array:
-    keys: Array = sample_keys(seed, draw, 0x5417, torch.from_numpy(np.ascontiguousarray(ids))).numpy()
-    return keys
-
-
-def _group_ids(source: Source) -> Array:
-    """Group of each sample; a sample without one is a group of its own."""
-    n = len(source)
-    if source.groups is None:
-        return np.arange(n)
-    groups = source.groups.numpy()
-    return np.where(groups >= 0, groups, groups.max(initial=0) + 1 + np.arange(n))
 
 
 def _check_given(source: Source, given: Array, groups: Array) -> None:
@@ -248,18 +129,196 @@ def _check_given(source: Source, given: Array, groups: Array) -> None:
     if unknown:
         raise DataError(f"source '{source.name}' has a split '{unknown[0]}'; splits are {', '.join(SPLITS)}")
     decided = np.where(given == "", "train", given)
-    _, group = np.unique(groups, return_inverse=True)
     _, code = np.unique(decided, return_inverse=True)
-    low = np.full(int(group.max(initial=-1)) + 1, len(SPLITS))
+    low = np.full(int(groups.max(initial=-1)) + 1, len(SPLITS))
     high = np.full_like(low, -1)
-    np.minimum.at(low, group, code)
-    np.maximum.at(high, group, code)
+    np.minimum.at(low, groups, code)
+    np.maximum.at(high, groups, code)
     torn = np.flatnonzero(low < high)
     if torn.size:
-        members = np.flatnonzero(group == torn[0])
+        members = np.flatnonzero(groups == torn[0])
         where = source.paths(members[:1].tolist())
         raise DataError(
             f"the splits of '{source.name}' part {torn.size} group(s): the group of sample {members[0]}"
             f"{f' ({where[0]})' if where else ''} lies in {' and '.join(np.unique(decided[members]))}; "
             "give a group one split, or leave the split column out"
         )
+
+
+def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
+    """The samples with one fold as their test split; nothing else is decided, so that `make_splits` draws the
+    validation samples from the others.
+
+    Samples that the data set itself holds for the test are left out: they are kept for the last word, once
+    all is chosen. All folds of one seed are of one division: each sample is in the test split of one of them.
+
+    Args:
+        source: The samples; those of one group stay together.
+        fold: Which one, from 1: ``2/5`` is the second of five.
+        seed: Of the division.
+
+    Raises:
+        ValueError: If there is no such fold.
+        DataError: If there are fewer groups than folds.
+    """
+    number, folds = fold_number(fold)
+    if source.split is not None:
+        source = source.subset(torch.from_numpy(np.flatnonzero(source.split != "test")))
+    try:
+        where = make_folds(
+            source.nodes, source.taxonomy, folds, groups=source.groups, ids=source.instances, seed=seed
+        )
+    except DataError as error:
+        raise DataError(f"source '{source.name}': {error}") from error
+    return source.with_split(np.where(where.numpy() == number - 1, "test", ""))
+
+
+def fold_number(text: str) -> tuple[int, int]:
+    """The number of a fold, from 1, and of all folds, as people write them: ``2/5``.
+
+    Raises:
+        ValueError: If it is not written so, or there is no such fold.
+
+    Example:
+        >>> fold_number("2/5")
+        (2, 5)
+    """
+    number, _, folds = text.partition("/")
+    if not (number.isdecimal() and folds.isdecimal() and 1 <= int(number) <= int(folds) >= 2):
+        raise ValueError(f"fold is '{text}'; it is written as 2/5: the second of five, at least two in all")
+    return int(number), int(folds)
+
+
+def choose_unseen(
+    source: Source,
+    wanted: float | str | Sequence[str],
+    depth: int | None = None,
+    seed: int = 0,
+) -> Tensor:
+    """Decide which classes training shall not see; each node hides all at and below it.
+
+    A number or a share is drawn among the classes (the finest labels, or with ``depth`` their ancestors
+    there) that have samples both inside and outside the test split. Every parent gives its part, as near as
+    whole numbers allow (Sainte-Laguë's method), but always keeps one child that is seen: so every node above
+    the hidden classes stays seen. Nodes that are named are hidden whatever that leaves of their parents.
+
+    Args:
+        source: The samples, with the test split decided.
+        wanted: Nodes by path or name, or one of them; how many classes, if an integer; else their share.
+        depth: That the drawn classes lie at; labels that end above it stay what they are. None = the finest.
+        seed: Of the draw, which goes by the nodes: another number of classes, or other samples of them, move
+            as few as possible.
+
+    Returns:
+        The nodes ``(k,)`` int64, ascending.
+
+    Raises:
+        TaxonomyError: If a name is no node.
+        DataError: If so many cannot be hidden, a named node has no sample outside the test split, or the tree
+            ends above the depth.
+        ValueError: If the number or the share is none.
+    """
+    if isinstance(wanted, int | float) and not (wanted >= 1 if isinstance(wanted, int) else 0 < wanted < 1):
+        raise ValueError(f"unseen_classes is {wanted}; a whole number is 1 or more, a share between 0 and 1")
+    outside = np.asarray(source.split) != "test"
+    own = source.nodes > 0
+    learned = source.nodes[own & torch.from_numpy(outside)]
+    tested = source.nodes[own & torch.from_numpy(~outside)]
+    if isinstance(wanted, int | float):
+        return _drawn(wanted, learned, tested, source.taxonomy, depth, seed)
+    return _named([wanted] if isinstance(wanted, str) else list(wanted), learned, source)
+
+
+def _named(names: list[str], learned: Tensor, source: Source) -> Tensor:
+    tree = source.taxonomy
+    try:
+        nodes = tree.encode(names).unique()  # type: ignore[no-untyped-call]
+    except TaxonomyError as error:
+        raise TaxonomyError(f"unseen_classes names something that is no node: {error}") from error
+    if bool((nodes < 0).any()):
+        raise DataError("unseen_classes has an empty name; name nodes by path or name")
+    present = covered_nodes(learned, tree)
+    if idle := [tree.path_name(node) for node in nodes.tolist() if not present[node]]:
+        raise DataError(
+            f"unseen_classes names {some(idle)}, of which '{source.name}' has no sample outside the test "
+            "split: there is nothing to hide; leave it out"
+        )
+    return torch.as_tensor(nodes)
+
+
+def _drawn(
+    wanted: float, learned: Tensor, tested: Tensor, tree: Taxonomy, depth: int | None, seed: int
+) -> Tensor:
+    finest = finest_labels(torch.cat([learned, tested]), tree)
+    able = torch.from_numpy(np.intersect1d(learned.numpy(), tested.numpy()))
+    able = able[finest[able]]
+    if depth is not None:
+        if depth > tree.max_depth:
+            raise DataError(f"unseen_depth is {depth}, but the tree ends at depth {tree.max_depth}")
+        # A class at a depth need not have its finest labels on both sides: items may be new in the test.
+        both = [tree.ancestors[part, tree.depth[part].clamp(max=depth)] for part in (learned, tested)]
+        coarse = torch.unique(tree.ancestors[:, : depth + 1][finest].amax(1))
+        able = coarse[torch.isin(coarse, both[0]) & torch.isin(coarse, both[1])]
+    count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(able)))
+    parent = tree.parent[able].numpy()
+    # children of every node that are seen without anything hidden
+    present = covered_nodes(learned, tree)
+    present[0] = False
+    children = np.bincount(tree.parent[present].numpy(), minlength=tree.num_nodes)
+    rank, size = rank_within(parent, sample_keys(seed, 0, _CLASS_STREAM, able).numpy())
+    may = np.flatnonzero(rank < children[parent] - 1)
+    if count > len(may):
+        asked = f"{count} classes" if isinstance(wanted, int) else f"{wanted:g}, {count} classes"
+        raise DataError(
+            f"unseen_classes is {asked}, but of the {len(able)} that have samples inside and outside the "
+            f"test split only {len(may)} can be hidden such that each of their parents keeps one that is "
+            "seen; ask for fewer, name the nodes, or draw them at another unseen_depth"
+        )
+    turn = (rank[may] + 0.5) / size[may]
+    order = np.lexsort((sample_keys(seed, 1, _CLASS_STREAM, able[may]).numpy(), turn.round(12)))
+    return able[np.sort(may[order[:count]])]
+
+
+def hide_classes(source: Source, nodes: Tensor) -> Source:
+    """Take the samples of some classes out of all splits but the test: their split is ``unseen``.
+
+    Samples labelled above these nodes stay: their label does not say that they are of them.
+
+    Args:
+        source: The samples, with the test split decided; others may be.
+        nodes: The classes ``(k,)``, each with all below it.
+
+    Raises:
+        DataError: If no training sample is left, or no test sample is of a hidden class.
+    """
+    tree, split = source.taxonomy, np.asarray(source.split, dtype="<U6")
+    hidden = torch.zeros(tree.num_nodes, dtype=torch.bool)
+    for node in nodes.tolist():
+        hidden[node : int(tree.subtree_end[node])] = True
+    mine = (hidden[source.nodes.clamp_min(0)] & (source.nodes > 0)).numpy()
+    names = some([tree.path_name(node) for node in nodes.tolist()])
+    if not (mine & (split == "test")).any():
+        raise DataError(
+            f"no test sample of '{source.name}' is of the unseen classes ({names}): nothing could be "
+            "measured on them; hide others, or leave unseen_classes out"
+        )
+    left = ~mine & (split == "train")
+    if not (left & (source.nodes > 0).numpy()).any():
+        raise DataError(
+            f"all training samples of '{source.name}' with a label are of the unseen classes ({names}): "
+            "nothing is left to train on; hide fewer"
+        )
+    return source.with_split(np.where(mine & (split != "test"), UNSEEN, split))
+
+
+def thin_unseen(source: Source, share: float, seed: int, draw: int) -> Source:
+    """Keep this share of the samples in the split ``unseen``, of every label alike and at least one.
+
+    So a limit on what training sees leaves hidden classes as many samples as seen ones.
+    """
+    split = np.asarray(source.split)
+    mine = np.flatnonzero(split == UNSEEN)
+    keys = sample_keys(seed, draw, _SAMPLE_STREAM, source.instances[torch.from_numpy(mine)]).numpy()
+    rank, size = rank_within(source.nodes.numpy()[mine], keys)
+    dropped = mine[rank >= np.maximum(np.round(share * size), 1)]
+    return source.subset(torch.from_numpy(np.setdiff1d(np.arange(len(split)), dropped)))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.source import SPLITS, UNSEEN, Source
+from labeltree.data.stratified import group_numbers
 from labeltree.taxonomy.finest import finest_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import placeholder_sentences
@@ -240,9 +241,7 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
 def _why(source: Source, classes: Tensor) -> str:
     """In brackets, that each of the classes is one group or one sample, if so."""
     mine = torch.isin(source.nodes, classes)
-    groups = torch.arange(len(source)) if source.groups is None else source.groups
-    alone = int(groups.max()) + 1 + torch.arange(len(source))
-    nodes, groups = source.nodes[mine], torch.where(groups < 0, alone, groups)[mine]
+    nodes, groups = source.nodes[mine], torch.from_numpy(group_numbers(source.groups, len(source)))[mine]
     if len(torch.unique(torch.stack([nodes, groups]), dim=1).T) != len(classes):
         return ""
     single = "sample" if len(nodes) == len(classes) else "group, and no group is parted"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.groups import grouped
 from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
+from labeltree.data.stratified import grouped
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -16,11 +16,10 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.images.array_cache import Batch, open_arrays
+from labeltree.data.images.stores import reshaped
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stores import reshaped
 from labeltree.datasets.cifar_trees import (
     CIFAR_10,
     CIFAR_100,
@@ -31,6 +30,7 @@ from labeltree.datasets.cifar_trees import (
     cifar_toy_taxonomy,
 )
 from labeltree.datasets.fetching.atomic_download import download_with_torchvision, downloading
+from labeltree.datasets.formats.arrays import Batch, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from labeltree.data.hash_splits import hash_number
+from labeltree.data.images.stores import MappedStore, reshaped
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stores import MappedStore, reshaped
 from labeltree.datasets.emoji_drawings import HOME, INDEX, PIXELS, SIZE, EmojiImages, fetch_emoji, read_images
 from labeltree.datasets.emoji_icons import STYLES, Emoji, emoji_taxonomy, family_of
+from labeltree.datasets.formats.hash_splits import hash_number
 
 __all__ = [
     "FAR",

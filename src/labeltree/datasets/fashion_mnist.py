@@ -18,10 +18,10 @@ import torch
 
 from labeltree.atomic import new_folder_in
 from labeltree.cache import data_home
+from labeltree.data.images.stores import ChainedStore, MappedStore, reshaped
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stores import ChainedStore, MappedStore, reshaped
 from labeltree.datasets.fetching.atomic_download import Expected, check_files, download_with_torchvision
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
 from labeltree.errors import DataError, WriteError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.groups import grouped
 from labeltree.data.listed import ListedImages, first_of, register_reader
 from labeltree.data.registry import Needed, Published
-from labeltree.data.sources.columns import filled, read_table
+from labeltree.data.stratified import grouped
+from labeltree.data.table_columns import filled, read_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

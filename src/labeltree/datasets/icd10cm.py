@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.groups import grouped
-from labeltree.data.hash_splits import hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
+from labeltree.data.stratified import grouped
 from labeltree.datasets.fetching.atomic_download import Expected, downloading
 from labeltree.datasets.fetching.packages import wheel_files
+from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data.images.array_cache import Batch, open_arrays
+from labeltree.data.images.stores import reshaped
 from labeltree.data.progress import Progress
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stores import reshaped
+from labeltree.datasets.formats.arrays import Batch, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_classes
 from labeltree.errors import DataError

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.groups import grouped
 from labeltree.data.listed import ListedImages, first_of, labelled, register_reader
 from labeltree.data.registry import Needed, Published
+from labeltree.data.stratified import grouped
 from labeltree.datasets.formats.listings import Listing, legible, read_listing
 from labeltree.errors import DataError
 

@@ -7,11 +7,11 @@ import re
 from functools import partial
 from pathlib import Path
 
-from labeltree.data.groups import grouped
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
+from labeltree.data.stratified import grouped
 from labeltree.errors import DataError
 
 __all__ = ["read_modelnet40"]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data.groups import grouped
+from labeltree.data.counter_rng import sample_keys
 from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
-from labeltree.data.views.counters import sample_keys
+from labeltree.data.stratified import grouped
 from labeltree.datasets.formats.listings import Listing, read_listing
 from labeltree.errors import DataError
 

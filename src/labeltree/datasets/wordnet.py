@@ -10,15 +10,15 @@ from pathlib import Path
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.groups import grouped
-from labeltree.data.hash_splits import stratified_hash_splits
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset, register_download
 from labeltree.data.source import Source
+from labeltree.data.stratified import grouped
 from labeltree.data.wordnet import Synset, WordNetNouns
 from labeltree.data.wordnet_trees import synsets_below
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
+from labeltree.datasets.formats.hash_splits import stratified_hash_splits
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

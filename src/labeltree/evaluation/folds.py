@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.folds import make_folds
+from labeltree.data.stratified import make_folds
 from labeltree.evaluation.ground import Ground
 from labeltree.runs import EmbeddingTable
 

@@ -10,8 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from labeltree.data.splits import split_by_group
-from labeltree.data.thinning import ranked_in_label, thin_out
+from labeltree.data.stratified import ranked_in_label, split_by_group, thin_out
 from labeltree.errors import DataError
 from labeltree.runs import EmbeddingTable
 

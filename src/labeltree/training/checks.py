@@ -44,7 +44,7 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.coarsen is not None and recipe.train_taxonomy is not None:
         raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
     if recipe.fold is not None:
-        from labeltree.data.folds import fold_number
+        from labeltree.data.splits import fold_number
 
         fold_number(recipe.fold)
     optimizer = recipe.optimizer

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, data_home
-from labeltree.data.images.file_store import FileStore
+from labeltree.data.images.stores import FileStore
 from labeltree.data.progress import Progress, silent
 from labeltree.models import encode_in_chunks
 from labeltree.training.feature_file import FeatureFile

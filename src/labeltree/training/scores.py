@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.data.thinning import thin_out
+from labeltree.data.stratified import thin_out
 from labeltree.decisions.choice import (
     CLASSIFIER_WORDS,
     ChosenClassifier,

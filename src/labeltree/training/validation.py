@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.views.counters import sample_keys
+from labeltree.data.counter_rng import sample_keys
 from labeltree.metrics.partners import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.taxonomy.finest import finest_labels
 

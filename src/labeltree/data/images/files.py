@@ -14,13 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from labeltree.cache import data_home
-from labeltree.data.digests import DIGEST_BYTES, combined_digests, file_digest
+from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
 from labeltree.data.images.decode import decode, read_head
-from labeltree.data.images.file_store import FileStore, box_of, file_stamps, in_threads
-from labeltree.data.images.kept import has_room, is_read_again, new_folder
+from labeltree.data.images.stores import FileStore, MappedStore, box_of, file_stamps, in_threads
 from labeltree.data.progress import Progress, silent
-from labeltree.data.source import ImageStore, printable
-from labeltree.data.stores import MappedStore
+from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, file_digest, printable
 from labeltree.errors import DataError
 
 __all__ = ["OnError", "OpenedImages", "image_shape_of", "open_images", "report_failures"]

@@ -9,11 +9,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from labeltree.data.views import colour, counters, resampling
-from labeltree.data.views.erasing import erase
+from labeltree.data import counter_rng
+from labeltree.data.source import Source
+from labeltree.data.views import transforms
 from labeltree.data.views.randaugment import RandAugment
+from labeltree.data.views.transforms import erase
+from labeltree.errors import DataError
 
-__all__ = ["RECIPES", "ViewGenerator"]
+__all__ = ["RECIPES", "ViewGenerator", "channel_statistics"]
 
 RecipeName = Literal["simclr", "randaugment", "crop", "identity"]
 RECIPES: tuple[RecipeName, ...] = ("simclr", "randaugment", "crop", "identity")
@@ -93,7 +96,7 @@ class ViewGenerator:
         self.flip = flip
         self.erasing = erasing
         self.scale = scale
-        self.jitter = colour.JitterStrength(*jitter)
+        self.jitter = transforms.JitterStrength(*jitter)
         self.mean = None if mean is None else torch.tensor(mean, dtype=torch.float32)
         self.std = None if std is None else torch.tensor(std, dtype=torch.float32)
         self._randaugment = RandAugment(operations, magnitude)
@@ -120,7 +123,7 @@ class ViewGenerator:
         n, c, h, w = images.shape
         shape = (n, self.channels or c, self.size or h, self.size or w)
         views = torch.empty(shape, device=images.device)
-        keys = counters.sample_keys(self.seed, epoch, view, instances.to(images.device))
+        keys = counter_rng.sample_keys(self.seed, epoch, view, instances.to(images.device))
         mixed = self.recipe == "randaugment"  # its operations gather samples from all over the batch
         for part in _parts(images, shape):
             pixels = self._with_channels(images[part].to(torch.float32).div_(255))
@@ -130,7 +133,7 @@ class ViewGenerator:
 
     def _finished(self, views: Tensor, keys: Tensor) -> Tensor:
         if self.erasing and self.recipe != "identity":
-            numbers = counters.uniform(keys, 5, _ERASE)
+            numbers = counter_rng.uniform(keys, 5, _ERASE)
             fill = torch.zeros(views.shape[1]) if self.mean is None else self.mean.expand(views.shape[1])
             views = erase(views, numbers, self.erasing, fill)
         return self._normalised(views)
@@ -142,7 +145,7 @@ class ViewGenerator:
         if found == 1:
             return pixels.expand(-1, self.channels, -1, -1)
         if found == 3:
-            luma = torch.tensor(colour.LUMA, dtype=pixels.dtype, device=pixels.device)
+            luma = torch.tensor(transforms.LUMA, dtype=pixels.dtype, device=pixels.device)
             return (pixels * luma[:, None, None]).sum(1, keepdim=True)
         raise ValueError(
             f"images have {found} channels; views with {self.channels} can be made from 1 or 3 only"
@@ -153,32 +156,32 @@ class ViewGenerator:
         size = self.size
         if size is None or (height, width) == (size, size):
             return pixels
-        box = resampling.whole_image(1, height, width, pixels.device)
-        rows = resampling.axis_weights(box.top, box.height, height, size)
-        columns = resampling.axis_weights(box.left, box.width, width, size)
-        return resampling.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
+        box = transforms.whole_image(1, height, width, pixels.device)
+        rows = transforms.axis_weights(box.top, box.height, height, size)
+        columns = transforms.axis_weights(box.left, box.width, width, size)
+        return transforms.resample(pixels, rows.expand(n, -1, -1), columns.expand(n, -1, -1))
 
     def _augmented(self, pixels: Tensor, keys: Tensor) -> Tensor:
         height, width = pixels.shape[2:]
         out_height, out_width = (self.size, self.size) if self.size else (height, width)
-        numbers = counters.uniform(keys, _ERASE)
-        boxes = resampling.random_boxes(numbers[:, _BOX : _BOX + 4], height, width, self.scale)
+        numbers = counter_rng.uniform(keys, _ERASE)
+        boxes = transforms.random_boxes(numbers[:, _BOX : _BOX + 4], height, width, self.scale)
         flip = numbers[:, _FLIP] < 0.5 if self.flip else None
-        rows = resampling.axis_weights(boxes.top, boxes.height, height, out_height)
-        columns = resampling.axis_weights(boxes.left, boxes.width, width, out_width, flip)
+        rows = transforms.axis_weights(boxes.top, boxes.height, height, out_height)
+        columns = transforms.axis_weights(boxes.left, boxes.width, width, out_width, flip)
         if self.recipe == "simclr" and min(out_height, out_width) >= _BLUR_FROM:
             blurred = (numbers[:, _BLUR] < 0.5).nonzero()[:, 0]
             sigma = 0.1 + 1.9 * numbers[blurred, _BLUR + 1]
-            blur = resampling.blur_weights(sigma, out_height)
+            blur = transforms.blur_weights(sigma, out_height)
             rows.index_copy_(0, blurred, blur @ rows[blurred])
             if out_width != out_height:
-                blur = resampling.blur_weights(sigma, out_width)
+                blur = transforms.blur_weights(sigma, out_width)
             columns.index_copy_(0, blurred, blur @ columns[blurred])
-        views = resampling.resample(pixels, rows, columns)
+        views = transforms.resample(pixels, rows, columns)
         if self.recipe != "simclr":
             return views
-        factors = colour.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
-        return colour.jitter(views, factors)
+        factors = transforms.random_factors(numbers[:, _COLOUR : _COLOUR + 6], self.jitter, 0.8, 0.2)
+        return transforms.jitter(views, factors)
 
     def _normalised(self, views: Tensor) -> Tensor:
         if self.mean is not None:
@@ -196,3 +199,32 @@ def _parts(images: Tensor, shape: tuple[int, ...]) -> Iterator[slice]:
     largest = max(images[0].numel(), math.prod(shape[1:])) if len(images) else 1
     step = max(1, _PART // largest) if images.device.type == "cpu" else len(images)
     return (slice(start, start + step) for start in range(0, len(images), step))
+
+
+def channel_statistics(source: Source, samples: int = 2000) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel, of pixels in [0, 1].
+
+    Args:
+        source: The samples; pass the training split only.
+        samples: How many are looked at, evenly spread.
+
+    Returns:
+        ``mean`` and ``std`` as ``ViewGenerator`` takes them; a constant channel has ``std`` 1.
+
+    Raises:
+        DataError: If the source is empty.
+    """
+    if not len(source):
+        raise DataError(f"source '{source.name}' has no samples, so it has no mean")
+    chosen = torch.linspace(0, len(source) - 1, min(samples, len(source)), dtype=torch.float64).round().long()
+    count, total, squares = 0, torch.zeros(0), torch.zeros(0)
+    for part in torch.split(chosen, 256):
+        images = source.load(part).to(torch.float64) / 255
+        sums = images.sum((0, 2, 3))
+        more = (images**2).sum((0, 2, 3))
+        total, squares = (sums, more) if not count else (total + sums, squares + more)
+        count += images[:, 0].numel()
+    mean = total / count
+    std = (squares / count - mean**2).clamp(min=0).sqrt()
+    std = torch.where(std > 0, std, 1.0)
+    return tuple(mean.tolist()), tuple(std.tolist())

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labeltree.data.views import colour, counters
+from labeltree.data import counter_rng
+from labeltree.data.views import transforms
 
 __all__ = ["OPERATIONS", "RandAugment"]
 
@@ -77,13 +78,13 @@ def _brightness(images: Tensor, amount: Tensor) -> Tensor:
 def _contrast(images: Tensor, amount: Tensor) -> Tensor:
     """Towards the mean grey, or away from it."""
     factor = _factor(amount)
-    offset = (1 - factor) * colour.mean_grey(images)[:, None, None, None]
+    offset = (1 - factor) * transforms.mean_grey(images)[:, None, None, None]
     return (images * factor).add_(offset).clamp_(0, 1)
 
 
 def _colour(images: Tensor, amount: Tensor) -> Tensor:
     one = torch.ones_like(amount)
-    return colour.jitter(images, colour.Factors(one, one, 1 + 0.9 * amount, torch.zeros_like(one)))
+    return transforms.jitter(images, transforms.Factors(one, one, 1 + 0.9 * amount, torch.zeros_like(one)))
 
 
 def _sharpness(images: Tensor, amount: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ class RandAugment:
     def __call__(self, images: Tensor, keys: Tensor, first: int = 0) -> Tensor:
         """Augment images ``(n, c, h, w)`` in [0, 1] in place, by their random streams from ``first`` on."""
         for turn in range(self.operations):
-            numbers = counters.uniform(keys, 2, first + 2 * turn)
+            numbers = counter_rng.uniform(keys, 2, first + 2 * turn)
             choice = (numbers[:, 0] * len(OPERATIONS)).long()
             amount = torch.where(numbers[:, 1] < 0.5, -1.0, 1.0) * (self.magnitude / _MAGNITUDES)
             for operation, rows in _draws(choice, numbers[:, 1] < 0.5):

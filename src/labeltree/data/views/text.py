@@ -1,15 +1,75 @@
-"""From tokens to views of texts: batched, each a function of (seed, epoch, instance, view)."""
+"""Texts as tokens, and their views: batched, each a function of (seed, epoch, instance, view)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.views import counters
+from labeltree.data import counter_rng
+from labeltree.errors import DataError
 
-__all__ = ["TEXT_RECIPES", "TextRecipe", "TextViews"]
+__all__ = ["TEXT_RECIPES", "TextRecipe", "TextViews", "TokenStore"]
+
+Array = np.ndarray[Any, Any]
+
+
+class TokenStore:
+    """The tokens of n texts, one text after the other; arrays in mapped files will do.
+
+    Args:
+        ids: Of all tokens, ``(total,)`` integers, 0 or more.
+        words: Number of the word in its text that each token belongs to, ``(total,)``; -1 for tokens that
+            belong to none.
+        offsets: Of each text's first token, and behind the last, ``(n + 1,)`` int64.
+
+    Raises:
+        DataError: The arrays do not fit together.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> store = TokenStore(np.array([7, 8, 9]), np.array([0, 1, 0]), np.array([0, 2, 3]))
+        >>> store.load(torch.tensor([1, 0]))[:, 0]
+        tensor([[ 9, -1],
+                [ 7,  8]], dtype=torch.int32)
+    """
+
+    def __init__(self, ids: Array, words: Array, offsets: Array) -> None:
+        if ids.ndim != 1 or ids.shape != words.shape:
+            raise DataError(f"token ids are {ids.shape} and their words {words.shape}; expected one of each")
+        if offsets.ndim != 1 or not len(offsets) or offsets[0] != 0 or offsets[-1] != len(ids):
+            raise DataError(f"offsets of texts must run from 0 to {len(ids)}, the number of tokens")
+        if (np.diff(offsets) < 0).any():
+            raise DataError(f"offsets of texts fall behind text {int((np.diff(offsets) < 0).argmax())}")
+        self._ids = ids
+        self._words = words
+        self._offsets = offsets.astype(np.int64, copy=False)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def load(self, rows: Tensor) -> Tensor:
+        """The tokens of some texts.
+
+        Args:
+            rows: Of the texts, ``(b,)``.
+
+        Returns:
+            ``(b, 2, t)`` int32, t the length of the longest of them: the ids, then the words; texts that are
+            shorter are filled up with -1.
+        """
+        texts = rows.numpy()
+        start, end = self._offsets[texts], self._offsets[texts + 1]
+        width = int((end - start).max(initial=0))
+        places = start[:, None] + np.arange(width)
+        inside = places < end[:, None]
+        tokens = np.full((len(texts), 2, width), -1, np.int32)
+        tokens[:, 0][inside] = self._ids[places[inside]]
+        tokens[:, 1][inside] = self._words[places[inside]]
+        return torch.from_numpy(tokens)
+
 
 TextRecipe = Literal["dropout", "word-deletion", "identity"]
 TEXT_RECIPES: tuple[TextRecipe, ...] = ("dropout", "word-deletion", "identity")
@@ -74,11 +134,11 @@ class TextViews:
         ids, words = tokens.long().unbind(1)
         if self.recipe != "word-deletion" or not ids.numel():
             return ids
-        keys = counters.sample_keys(self.seed, epoch, view, instances.to(tokens.device))
+        keys = counter_rng.sample_keys(self.seed, epoch, view, instances.to(tokens.device))
         return self._without_words(ids, words, keys)
 
     def _without_words(self, ids: Tensor, words: Tensor, keys: Tensor) -> Tensor:
-        of_words = counters.uniform(keys, int(words.max().clamp(min=0)) + 1, _WORD)
+        of_words = counter_rng.uniform(keys, int(words.max().clamp(min=0)) + 1, _WORD)
         numbers = of_words.gather(1, words.clamp(min=0)).where(words >= 0, -1.0)
         stays = (numbers >= self.deletion) | (words < 0) | (numbers == numbers.amax(1, keepdim=True))
         # A stable sort closes the gaps; padding has no word, so it stays and keeps behind the tokens.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from labeltree.data.groups import grouped
-from labeltree.data.hash_splits import hash_fraction, hash_number
 from labeltree.data.source import Source
+from labeltree.data.stratified import grouped
+from labeltree.datasets.formats.hash_splits import hash_fraction, hash_number
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 

@@ -1,4 +1,4 @@
-"""Splits of our own that stay: decided by a hash of names, not by a draw or by the order of the samples."""
+"""Splits that stay: decided by a hash of names, not by a draw or by the order of the samples."""
 
 from __future__ import annotations
 

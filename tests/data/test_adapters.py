@@ -8,8 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from labeltree.data import from_dataset, make_splits
-from labeltree.data.sources import adapters
+from labeltree.data import adapters, from_dataset, make_splits
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

@@ -1,4 +1,4 @@
-"""Images that come as arrays: read once, kept as one file of uint8 pixels that is mapped from then on."""
+"""Images that come as arrays: read once, then kept as one file of uint8 pixels that is mapped."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labeltree.cache import data_home
-from labeltree.data.images.kept import has_room, is_read_again, new_folder
+from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
+from labeltree.data.images.stores import ArrayStore, ChainedStore, MappedStore
 from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore
-from labeltree.data.stores import ArrayStore, ChainedStore, MappedStore
 from labeltree.errors import DataError
 
 __all__ = ["Batch", "OpenedArrays", "open_arrays"]

@@ -1,6 +1,4 @@
-"""Folders in the cache that hold decoded images: whole or not at all, only where there is room, and trusted
-unless somebody wants everything read again.
-"""
+"""Folders in the cache that hold decoded images: whole or not at all, and only where there is room."""
 
 from __future__ import annotations
 

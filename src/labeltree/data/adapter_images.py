@@ -1,8 +1,9 @@
-"""Images of other libraries' data sets: unreadable ones are found first, and pixels are kept in memory."""
+"""Images of other libraries' data sets: unreadable ones are found first, pixels are kept in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,27 +12,69 @@ from torch import Tensor
 
 from labeltree.data.images.decode import is_gray, pixels_of, reasons
 from labeltree.data.images.files import OnError, report_failures
+from labeltree.data.images.stores import ArrayStore
 from labeltree.data.progress import Progress
 from labeltree.data.source import ImageStore
-from labeltree.data.sources.foreign import ForeignItems, as_image
-from labeltree.data.stores import ArrayStore
 from labeltree.errors import DataError
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-__all__ = ["DatasetStore", "ForeignImages", "open_foreign_images"]
+__all__ = ["DatasetStore", "ForeignImages", "as_image", "open_foreign_images"]
 
 _MEMORY_BYTES = 4 << 30
 _PROBES = 100
 
 
-class ForeignImages:
-    """The images of all parts, one after the other."""
+def as_image(value: Any) -> PilImage:
+    """An image of a data set as Pillow's: an image, its bytes, its path, or an array of pixels.
 
-    def __init__(self, parts: Sequence[ForeignItems], column: Any, titles: Sequence[str]) -> None:
-        self._parts, self._column, self._titles = list(parts), column, list(titles)
-        self._starts = np.cumsum([0, *map(len, parts)])
+    Raises:
+        DataError: If it is none.
+    """
+    from PIL import Image
+
+    if isinstance(value, Image.Image):
+        return value
+    if isinstance(value, Mapping) and (value.get("bytes") or value.get("path")):
+        return Image.open(io.BytesIO(value["bytes"]) if value.get("bytes") else value["path"])
+    if isinstance(value, torch.Tensor):
+        value = value.numpy()
+        if value.ndim == 3 and value.shape[0] in (1, 3):
+            value = value.transpose(1, 2, 0)
+    if isinstance(value, np.ndarray):
+        return _from_pixels(value)
+    raise DataError(f"it is a {type(value).__name__}, not an image")
+
+
+def _from_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
+    """From ``(h, w)`` or ``(h, w, c)``, bytes or reals in [0, 1]."""
+    from PIL import Image
+
+    if pixels.dtype.kind == "f":
+        if not (pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= 1):
+            raise DataError("its pixels are reals outside [0, 1]; open the data set without a transform")
+        pixels = (pixels * 255).round().astype(np.uint8)
+    if (
+        pixels.dtype != np.uint8
+        or pixels.ndim not in (2, 3)
+        or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3))
+    ):
+        raise DataError(f"it is an array {pixels.dtype} {pixels.shape}, expected uint8 (h, w) or (h, w, 3)")
+    return Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+
+
+class ForeignImages:
+    """The images of all parts of a data set, one after the other.
+
+    Args:
+        parts: Of each part what messages call it, how many images it has, and what gives one by its number.
+    """
+
+    def __init__(self, parts: Sequence[tuple[str, int, Callable[[int], Any]]]) -> None:
+        self._titles = [title for title, _, _ in parts]
+        self._starts = np.cumsum([0, *(count for _, count, _ in parts)])
+        self._value_of = [value for _, _, value in parts]
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -53,7 +96,7 @@ class ForeignImages:
         """
         part, item = self._place(row)
         with reasons():
-            return as_image(self._parts[part].value(item, self._column))
+            return as_image(self._value_of[part](item))
 
 
 class DatasetStore:

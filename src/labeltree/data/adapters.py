@@ -1,28 +1,27 @@
-"""Any torchvision data set or Hugging Face ``datasets`` object, with a taxonomy, as a source."""
+"""Data sets of other libraries as sources: torchvision's, Hugging Face's, any with a length and items."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.groups import grouped
+from labeltree.data.adapter_images import ForeignImages, open_foreign_images
 from labeltree.data.images.files import OnError
 from labeltree.data.progress import Progress, silent
-from labeltree.data.source import SPLITS, Source
-from labeltree.data.sources.foreign import ForeignItems, class_names, foreign_items
-from labeltree.data.sources.foreign_images import ForeignImages, open_foreign_images
-from labeltree.data.sources.table_labels import cut_label
-from labeltree.data.sources.tables import SPLIT_NAMES
+from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
+from labeltree.data.stratified import grouped
+from labeltree.data.table_labels import cut_label
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["from_dataset"]
+__all__ = ["ForeignItems", "class_names", "foreign_items", "from_dataset"]
 
 
 def from_dataset(
@@ -111,7 +110,12 @@ def from_dataset(
     n = len(nodes)
     store, readable = None, torch.arange(n)
     if image_column is not None:
-        images = ForeignImages(list(parts.values()), image_column, [part or "the data set" for part in parts])
+        images = ForeignImages(
+            [
+                (part or "the data set", len(items), partial(items.value, column=image_column))
+                for part, items in parts.items()
+            ]
+        )
         store, good = open_foreign_images(images, image_size, channels, on_error, cache, progress or silent)
         readable = torch.from_numpy(good)
     splits = np.concatenate([np.repeat(split_of[part], len(items)) for part, items in parts.items()])
@@ -190,3 +194,140 @@ def _texts(parts: Mapping[str, ForeignItems], column: Any) -> list[str]:
         if not isinstance(value, str):
             raise DataError(f"the text of item {row} is {value!r}, expected a string")
     return texts
+
+
+class ForeignItems(Protocol):
+    """What is needed of a data set, by column."""
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """Those it has: names, or places in an item."""
+
+    def __len__(self) -> int: ...
+
+    def default(self, what: str) -> Any:
+        """The column of ``labels``, ``image`` or ``text`` where the caller names none; None = none."""
+
+    def values(self, column: Any) -> list[Any]:
+        """All values of a column that is small: labels, texts, groups."""
+
+    def value(self, row: int, column: Any) -> Any:
+        """One value: an image."""
+
+    def classes(self, column: Any) -> list[str] | None:
+        """The names of a column's numbers; None where it has none."""
+
+
+class _Table:
+    """A data set with named columns and ``features``, as Hugging Face's."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.columns: Sequence[Any] = list(dataset.features)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def default(self, what: str) -> Any:
+        features = self._dataset.features
+        if what == "labels":
+            found = [name for name, feature in features.items() if getattr(feature, "names", None)]
+        elif what == "image":
+            found = [name for name, feature in features.items() if type(feature).__name__ == "Image"]
+        else:
+            found = [name for name, feature in features.items() if getattr(feature, "dtype", "") == "string"]
+        if len(found) > 1:
+            raise DataError(f"the columns {', '.join(found)} may all be the {what}; choose one with {what}=")
+        return found[0] if found else None
+
+    def values(self, column: Any) -> list[Any]:
+        return list(self._dataset[column])
+
+    def value(self, row: int, column: Any) -> Any:
+        return self._dataset[row][column]
+
+    def classes(self, column: Any) -> list[str] | None:
+        names = getattr(self._dataset.features[column], "names", None)
+        return None if names is None else [str(name) for name in names]
+
+
+class _Items:
+    """A data set of items ``(image, label)``, or mappings, as torchvision's."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        first = dataset[0]
+        self.columns: Sequence[Any] = (
+            list(first)
+            if isinstance(first, Mapping)
+            else range(len(first))
+            if isinstance(first, tuple)
+            else ()
+        )
+        if len(self.columns) < 2:
+            raise DataError(f"items are {type(first).__name__}, expected (image, label) or a mapping")
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def default(self, what: str) -> Any:
+        if isinstance(self.columns, range):
+            return {"labels": 1, "image": 0}.get(what)
+        usual = {"labels": ("label", "labels", "target"), "image": ("image", "img"), "text": ("text",)}[what]
+        return next((column for column in usual if column in self.columns), None)
+
+    def values(self, column: Any) -> list[Any]:
+        targets = getattr(self._dataset, "targets", None)
+        if column == 1 and targets is not None and len(targets) == len(self):
+            return list(targets.tolist() if isinstance(targets, torch.Tensor) else targets)
+        return [self._dataset[row][column] for row in range(len(self))]
+
+    def value(self, row: int, column: Any) -> Any:
+        return self._dataset[row][column]
+
+    def classes(self, column: Any) -> list[str] | None:
+        inner, seen = self._dataset, 0
+        while not hasattr(inner, "classes") and hasattr(inner, "dataset") and seen < 10:  # a subset's whole
+            inner, seen = inner.dataset, seen + 1
+        names = getattr(inner, "classes", None)
+        if names is None:
+            return None
+        return [str(name[0]) if isinstance(name, (tuple, list)) else str(name) for name in names]
+
+
+def foreign_items(dataset: Any) -> ForeignItems:
+    """A data set of another library as rows.
+
+    Raises:
+        DataError: If it is empty, or no data set.
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise DataError(
+            f"a {type(dataset).__name__} has no length or no items by number; give a data set that is loaded "
+            "as a whole, not one that is streamed"
+        )
+    if not len(dataset):
+        raise DataError("the data set is empty")
+    return _Table(dataset) if hasattr(dataset, "features") and dataset.features else _Items(dataset)
+
+
+def class_names(numbers: Sequence[Any], classes: Sequence[str] | None) -> list[str | None]:
+    """Labels as names; None where one is missing: None, -1, NaN or empty.
+
+    Raises:
+        DataError: If a number has no name among the classes.
+    """
+    found: list[str | None] = []
+    for row, value in enumerate(numbers):
+        label = value.item() if isinstance(value, (np.generic, torch.Tensor)) else value
+        if label is None or label == "" or label == -1 or label != label:
+            found.append(None)
+        elif isinstance(label, str) or classes is None:
+            found.append(str(label))
+        elif isinstance(label, int) and 0 <= label < len(classes):
+            found.append(classes[label])
+        else:
+            raise DataError(
+                f"the label of item {row} is {label!r}, but there are {len(classes)} classes, from 0"
+            )
+    return found

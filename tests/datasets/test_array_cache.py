@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.data.images.array_cache import Batch, open_arrays
+from labeltree.datasets.formats.arrays import Batch, open_arrays
 from labeltree.errors import DataError
 
 

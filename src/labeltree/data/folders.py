@@ -17,15 +17,14 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import OnError
 from labeltree.data.listed import open_listed
 from labeltree.data.progress import Progress
-from labeltree.data.source import Source, printable
+from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
 __all__ = ["folder_labels", "folder_taxonomy", "open_folder"]
 
-_SPLIT_NAMES = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val"}
-_SPLIT_NAMES |= {"test": "test", "testing": "test"}
+_SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _images_and_folders(
         )
     if not _are_splits({path[0] for path in folders}, found):
         return found, folders, None
-    split = np.array([_SPLIT_NAMES[image.folders[0].lower()] for image in found])
+    split = np.array([_SPLIT_OF[image.folders[0].lower()] for image in found])
     below = [_Found(image.path, image.folders[1:]) for image in found]
     return below, sorted({path[1:] for path in folders if len(path) > 1}), split
 
@@ -176,7 +175,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _are_splits(names: set[str], found: list[_Found]) -> bool:
     """Whether the folders of depth 1 are a split: train and at least one other, and nothing beside them."""
-    splits = {_SPLIT_NAMES.get(name.lower()) for name in names}
+    splits = {_SPLIT_OF.get(name.lower()) for name in names}
     return (
         None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in found)
     )

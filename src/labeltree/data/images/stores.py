@@ -1,0 +1,257 @@
+"""Where images lie: in memory, in a mapped file, or in image files that are decoded when asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import get_worker_info
+
+from labeltree.data.images.decode import decode
+from labeltree.data.source import ImageStore, printable
+from labeltree.errors import DataError
+
+__all__ = [
+    "ArrayStore",
+    "ChainedStore",
+    "FileStore",
+    "MappedStore",
+    "ReshapedStore",
+    "box_of",
+    "file_stamps",
+    "in_threads",
+    "reshaped",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+def _tensor(array: Array) -> Tensor:
+    """A batch as a tensor; images without a channel axis get one."""
+    images = torch.from_numpy(array)
+    return images[:, None] if images.ndim == 3 else images
+
+
+class ArrayStore:
+    """Images in memory: uint8, ``(n, h, w)`` or ``(n, c, h, w)``."""
+
+    def __init__(self, images: Array | Tensor) -> None:
+        array = images.numpy() if isinstance(images, Tensor) else images
+        if array.dtype != np.uint8 or array.ndim not in (3, 4):
+            raise DataError(
+                f"images are {array.dtype} {array.shape}; they must be uint8 (n, h, w) or (n, c, h, w)"
+            )
+        self._images = array
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """``(c, h, w)``."""
+        shape = self._images.shape[1:]
+        return (1, *shape) if len(shape) == 2 else shape
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows."""
+        return _tensor(self._images[rows.numpy()])
+
+
+class MappedStore(ArrayStore):
+    """Images in a file of raw bytes: read when touched, shared by all processes, never copied into a pickle.
+
+    Args:
+        path: The file.
+        shape: ``(n, h, w)`` or ``(n, c, h, w)``.
+        offset: Bytes before the first image.
+    """
+
+    def __init__(self, path: str | Path, shape: tuple[int, ...], offset: int = 0) -> None:
+        self._where = (str(path), tuple(shape), offset)
+        self._open()
+
+    def _open(self) -> None:
+        path, shape, offset = self._where
+        if 0 in shape:
+            super().__init__(np.zeros(shape, np.uint8))
+            return
+        super().__init__(np.memmap(path, np.uint8, "r", offset, shape))
+
+    def __getstate__(self) -> tuple[str, tuple[int, ...], int]:
+        return self._where
+
+    def __setstate__(self, state: tuple[str, tuple[int, ...], int]) -> None:
+        self._where = state
+        self._open()
+
+
+class ChainedStore:
+    """Several stores of images of one shape, one after the other."""
+
+    def __init__(self, stores: Sequence[ImageStore]) -> None:
+        shapes = {store.image_shape for store in stores}
+        if len(shapes) != 1:
+            raise DataError(f"images of different shapes cannot be joined: {sorted(shapes)}")
+        self._stores = list(stores)
+        self.image_shape: tuple[int, int, int] = shapes.pop()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._stores))
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows."""
+        images = torch.empty(len(rows), *self.image_shape, dtype=torch.uint8)
+        start = 0
+        for store in self._stores:
+            here = ((rows >= start) & (rows < start + len(store))).nonzero()[:, 0]
+            if len(here):
+                images[here] = store.load(rows[here] - start)
+            start += len(store)
+        return images
+
+
+class ReshapedStore:
+    """Another store's images in another size or with another number of channels.
+
+    Args:
+        inner: The store.
+        size: Side in pixels; None = as they are.
+        channels: 1 or 3; None = as they are.
+    """
+
+    def __init__(self, inner: ImageStore, size: int | None = None, channels: int | None = None) -> None:
+        self.original = inner
+        c, h, w = inner.image_shape
+        self.image_shape: tuple[int, int, int] = (channels or c, size or h, size or w)
+
+    def __len__(self) -> int:
+        return len(self.original)
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows."""
+        from labeltree.data.views import ViewGenerator
+
+        channels, size, _ = self.image_shape
+        plain = ViewGenerator("identity", size=size, channels=channels)
+        return (plain(self.original.load(rows), rows) * 255).round_().to(torch.uint8)
+
+
+def reshaped(store: ImageStore, size: int | None, channels: int | None) -> ImageStore:
+    """The store itself if its images have this shape already, else its images in this shape."""
+    c, h, w = store.image_shape
+    if (size or h, size or w, channels or c) == (h, w, c):
+        return store
+    return ReshapedStore(store, size, channels)
+
+
+Item = TypeVar("Item")
+
+
+class FileStore:
+    """Images that are decoded when they are asked for.
+
+    Args:
+        files: Their paths.
+        size: Side in pixels.
+        channels: 1 or 3.
+        boxes: ``(n, 4)``, see `open_images`.
+        stamps: ``(n, 2)`` of the files as they should be, see `file_stamps`; None = they may change.
+        digests: ``(n, 16)`` of the files, see `open_images`; None = not known.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        size: int,
+        channels: int,
+        boxes: np.ndarray[Any, Any] | None = None,
+        stamps: np.ndarray[Any, Any] | None = None,
+        digests: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self._files = list(files)
+        self._boxes = boxes
+        self._stamps = stamps
+        self._digests = digests
+        self.image_shape: tuple[int, int, int] = (channels, size, size)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def key(self) -> bytes:
+        """A digest of what the images depend on: names and contents of the files, or, where these are not
+        known, their sizes and times; parts that count.
+        """
+        if self._digests is not None:
+            known = self._digests
+        else:
+            known = file_stamps(self._files) if self._stamps is None else self._stamps
+        digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
+        for file in self._files:
+            digest.update(os.fsencode(file) + b"\0")
+        if self._boxes is not None:
+            digest.update(np.ascontiguousarray(self._boxes, dtype=np.float64).tobytes())
+        return digest.digest()
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Images of the rows.
+
+        Raises:
+            DataError: If a file has changed, vanished or become unreadable.
+        """
+        images = np.empty((len(rows), *self.image_shape), np.uint8)
+        # Loader processes are many already; a thread each is enough.
+        several = get_worker_info() is None and len(rows) > 1
+        for place, pixels in enumerate((in_threads if several else map)(self._decode, rows.tolist())):
+            images[place] = pixels
+        return torch.from_numpy(images)
+
+    def _decode(self, row: int) -> np.ndarray[Any, Any]:
+        channels, size, _ = self.image_shape
+        file = self._files[row]
+        try:
+            pixels = decode(Path(file), size, channels, box_of(self._boxes, row))
+        except DataError as error:
+            raise DataError(f"the image '{printable(file)}' cannot be read any more: {error}") from error
+        if self._stamps is not None and not np.array_equal(file_stamps([file])[0], self._stamps[row]):
+            raise DataError(
+                f"the image '{printable(file)}' has changed since the data were opened; put it back as it "
+                "was, or start anew"
+            )
+        return pixels
+
+
+def file_stamps(files: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Size in bytes and time of the last change in nanoseconds of each file ``(n, 2)``; -1 if missing."""
+    stamps = np.full((len(files), 2), -1, np.int64)
+    for row, file in enumerate(files):
+        try:
+            status = os.stat(file)
+            stamps[row] = status.st_size, status.st_mtime_ns
+        except (OSError, ValueError):  # a name may be none at all
+            continue
+    return stamps
+
+
+def box_of(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | None:
+    """The box of an image; None if it has none."""
+    return None if boxes is None or np.isnan(boxes[row]).any() else boxes[row].tolist()
+
+
+def in_threads(function: Any, items: Iterable[Item]) -> Iterator[Any]:
+    """Results in order, with a bounded number of items under way."""
+    workers = min(32, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = []
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= 8 * workers:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()

@@ -1,1 +1,0 @@
-"""Sources of any data: folders, tables, lists of files, data sets of other libraries."""
