@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.decode import is_gray, pixels_of, reasons
-from labeltree.data.images.files import OnError, report_failures
+from labeltree.data.images.files import OnError, common_shape, report_failures
 from labeltree.data.images.stores import ArrayStore
 from labeltree.data.progress import Progress
 from labeltree.data.source import ImageStore
@@ -171,6 +171,4 @@ def _probe(images: ForeignImages) -> tuple[int, int]:
             continue
         sizes.add(image.size)
         gray = gray and is_gray(image)
-    width, height = next(iter(sizes), (0, 0))
-    size = width if len(sizes) == 1 and width == height <= 256 else 32
-    return size, 1 if gray and sizes else 3
+    return common_shape(sizes, gray)

@@ -35,56 +35,14 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-DIGEST_BYTES = 16
-"""The first half of a SHA-256: no two different contents share it by chance."""
-
-
-def file_digest(path: str | Path) -> bytes:
-    """The digest of a file's bytes; zeros where it cannot be read, or is none: a pipe would wait for ever."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return bytes(DIGEST_BYTES)
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]
-    except (OSError, ValueError):  # a name may be none at all
-        return bytes(DIGEST_BYTES)
-
-
-def row_digests(array: Array) -> Array:
-    """The digest of each row of an array ``(n, ...)`` of bytes: ``(n, 16)`` uint8."""
-    rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    return _stacked(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
-
-
-def text_digests(texts: Iterable[str]) -> Array:
-    """The digest of each text: ``(n, 16)`` uint8."""
-    return _stacked(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
-
-
-def combined_digests(first: Array, second: Array) -> Array:
-    """One digest of two things that a sample has, such as an image and a text.
-
-    Args:
-        first: ``(n, a)`` uint8.
-        second: ``(n, b)`` uint8.
-
-    Returns:
-        ``(n, 16)`` uint8.
-    """
-    return row_digests(np.concatenate([first, second], axis=1))
-
-
-def _stacked(digests: Iterable[bytes]) -> Array:
-    joined = b"".join(digest[:DIGEST_BYTES] for digest in digests)
-    return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST_BYTES)
-
-
 SPLITS = ("train", "val", "test")
 SPLIT_NAMES = {"training": "train", "valid": "val", "validation": "val", "dev": "val", "testing": "test"}
 """Other names of the splits, in lower case."""
 UNSEEN = "unseen"  # samples outside the test split whose classes training does not see
 
 Modality = Literal["image", "text"]
+DIGEST_BYTES = 16
+"""The first half of a SHA-256: no two different contents share it by chance."""
 _DIGESTED_AT_ONCE = 1024
 
 
@@ -147,7 +105,7 @@ class Source:
     store: ImageStore | None
     rows: Tensor
     groups: Tensor | None = None
-    split: np.ndarray[Any, Any] | None = None
+    split: Array | None = None
     files: Sequence[str] | None = None
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     aspects: Tensor | None = None
@@ -156,9 +114,9 @@ class Source:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing_labels: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    group_names: np.ndarray[Any, Any] | None = None
+    group_names: Array | None = None
     names: Sequence[str] | None = None
-    digests: np.ndarray[Any, Any] | None = None
+    digests: Array | None = None
 
     def __post_init__(self) -> None:
         n = len(self.nodes)
@@ -265,7 +223,7 @@ class Source:
             return [f"sample {instance}" for instance in self.instances.tolist()]
         return [printable(self.names[row]) for row in self.rows.tolist()]
 
-    def sample_digests(self) -> np.ndarray[Any, Any]:
+    def sample_digests(self) -> Array:
         """What each sample holds, its image and its text, as digests ``(n, 16)`` uint8.
 
         The digest of an image that is a file is that of the file's bytes, taken when it was decoded.
@@ -278,9 +236,9 @@ class Source:
             found.append(text_digests(self.texts[row] for row in self.rows.tolist()))
         return found[0] if len(found) == 1 else combined_digests(*found)
 
-    def _row_digests(self, rows: Tensor) -> np.ndarray[Any, Any]:
+    def _row_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:
-            chosen: np.ndarray[Any, Any] = self.digests[rows.numpy()]
+            chosen: Array = self.digests[rows.numpy()]
             return chosen
         # Pixels of another size are computed, and may differ in their last bit on another processor.
         store: ImageStore = getattr(self._images, "original", self._images)
@@ -302,7 +260,7 @@ class Source:
             ratings=None if self.ratings is None else self.ratings[index],
         )
 
-    def with_split(self, split: Sequence[str] | np.ndarray[Any, Any]) -> Source:
+    def with_split(self, split: Sequence[str] | Array) -> Source:
         """The same samples with another split."""
         return dataclasses.replace(self, split=np.asarray(split, dtype=str))
 
@@ -317,3 +275,43 @@ class Source:
         if split not in (*SPLITS, UNSEEN):
             raise DataError(f"split is '{split}'; it must be one of {', '.join((*SPLITS, UNSEEN))}")
         return self.subset(torch.from_numpy(np.flatnonzero(self.split == split)))
+
+
+def file_digest(path: str | Path) -> bytes:
+    """The digest of a file's bytes; zeros where it cannot be read, or is none: a pipe would wait for ever."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return bytes(DIGEST_BYTES)
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]
+    except (OSError, ValueError):  # a name may be none at all
+        return bytes(DIGEST_BYTES)
+
+
+def row_digests(array: Array) -> Array:
+    """The digest of each row of an array ``(n, ...)`` of bytes: ``(n, 16)`` uint8."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1)
+    return _stacked(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
+
+
+def text_digests(texts: Iterable[str]) -> Array:
+    """The digest of each text: ``(n, 16)`` uint8."""
+    return _stacked(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
+
+
+def combined_digests(first: Array, second: Array) -> Array:
+    """One digest of two things that a sample has, such as an image and a text.
+
+    Args:
+        first: ``(n, a)`` uint8.
+        second: ``(n, b)`` uint8.
+
+    Returns:
+        ``(n, 16)`` uint8.
+    """
+    return row_digests(np.concatenate([first, second], axis=1))
+
+
+def _stacked(digests: Iterable[bytes]) -> Array:
+    joined = b"".join(digest[:DIGEST_BYTES] for digest in digests)
+    return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST_BYTES)

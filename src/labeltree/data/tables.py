@@ -41,11 +41,214 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 _IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path")
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract")
 # Most names are the end of a path as they are; the others are brought into a form that can be compared.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
+
+
+def open_table(
+    path: str | Path,
+    *,
+    image_size: int | None = None,
+    channels: int | None = None,
+    taxonomy: Taxonomy | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    missing_labels: Sequence[str] | str = (),
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
+) -> Source:
+    """Open a table of images, of texts, or of images with texts.
+
+    The columns of the images and of the texts are those that are named. Where neither is, it is the first
+    column with a usual name: of images, or else of texts.
+
+    Args:
+        path: ``.csv``, ``.tsv`` or ``.parquet``.
+        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all are gray, else 3.
+        taxonomy: Of the labels. Without it, columns per depth (coarse to fine), or paths ``a/b/c`` in one
+            column, make one.
+        image_column: Column of the image files, relative to the table's folder or absolute; usually image,
+            path, file, filename, … Of several columns, each image of a row is a sample with the row's
+            label; a row needs one image, its other cells may be empty.
+        text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
+        label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
+            class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
+            `find_label_columns`. An empty cell is a missing label, empty finer cells make it an inner node.
+            With a ``taxonomy``, an empty list leaves all labels out.
+        aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
+            or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
+            ratings too.
+        group_column: Rows with equal value never part when splitting; None = ``group`` if there is one.
+            Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
+            of their own, rows with the same text.
+        split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
+            label ends before them, so that it is missing or the node above.
+        on_error: ``raise`` or ``skip`` unreadable images and rows without an image or a text.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how decoding proceeds.
+
+    Raises:
+        DataError: If the table, a column, an image or a text is missing or malformed.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    where = Path(path)
+    table = read_table(where)
+    if not table.num_rows:
+        raise DataError(f"the table '{where}' has no rows")
+    samples = table_samples(table, where, image_column, text_column, on_error)
+    missing = MissingNames(missing_labels)
+    taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
+    labels = LabelColumns([])
+    if taxonomy is not None and label_columns is not None and not len(label_columns):
+        nodes = torch.full((table.num_rows,), -1)
+    else:
+        others = {column for columns in taken.values() for column in columns}
+        labels = find_label_columns(
+            table, where, label_columns, others, taken["groups"], nest=taxonomy is None
+        )
+        taxonomy, nodes = label_nodes(table, where, labels.columns, taxonomy, missing)
+    aspects = table_aspects(table, where, taken["aspects"], missing)
+    split = _split(table, where, taken["split"])
+    groups, group_names = _groups(table, where, taken["groups"], samples, split is not None)
+    rows = torch.from_numpy(samples.rows)
+    columns: dict[str, Any] = {
+        "nodes": nodes[rows],
+        "taxonomy": taxonomy,
+        "instances": torch.from_numpy(samples.instances),
+        "groups": groups,
+        "group_names": group_names,
+        "split": None if split is None else split[samples.rows],
+        "aspect_taxonomies": aspects.taxonomies,
+        "aspects": None if aspects.nodes is None else aspects.nodes[rows],
+        "ratings": None if aspects.ratings is None else aspects.ratings[rows],
+        "texts": samples.texts,
+    }
+    found: dict[str, Any] = {
+        "columns": {
+            kind: names for kind, names in {**taken, "labels": tuple(labels.columns)}.items() if names
+        },
+        "missing_labels": missing.found,
+        "notes": (*samples.notes, *labels.notes),
+    }
+    if samples.files is None:
+        names = [f"row {row}" for row in (samples.rows + 1).tolist()]
+        places = torch.arange(len(rows))
+        return Source(name=where.stem, store=None, rows=places, names=names, **columns, **found)
+    source = open_listed(
+        where.stem,
+        where.parent,
+        samples.files,
+        image_size=image_size,
+        channels=channels,
+        on_error=on_error,
+        cache=cache,
+        progress=progress,
+        **columns,
+    )
+    return dataclasses.replace(source, **found)
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of a table's columns; [] for a file that is none."""
+    return read_table(path).column_names if path.suffix.lower() in TABLE_SUFFIXES and path.is_file() else []
+
+
+def is_data_table(path: Path) -> bool:
+    """Whether a file is a table of images or texts with labels, and not one of a taxonomy."""
+    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
+        return False
+    table = read_table(path)
+    if {"child", "parent"} <= {name.lower() for name in table.column_names}:
+        return False
+    try:
+        table_labels(path)
+    except (DataError, TaxonomyError):
+        return False
+    return True
+
+
+def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels of the rows ``(n,)`` that `open_table` gives a table; no image is read.
+
+    Raises:
+        DataError: If there is no column of images or texts, or of labels.
+        TaxonomyError: If they form no tree.
+    """
+    table = read_table(path)
+    images, text = sample_columns(table, path, None, None)
+    taken = {*images, *([] if text is None else [text])}
+    return label_nodes(table, path, find_label_columns(table, path, None, taken).columns, None)
+
+
+def _taken(
+    table: pa.Table,
+    path: Path,
+    samples: TableSamples,
+    aspects: Sequence[str] | str | None,
+    group: str | None,
+    split: str | None,
+) -> dict[str, tuple[str, ...]]:
+    """The columns of everything but the labels."""
+
+    def named(column: str | None, usual: str, what: str, option: str) -> tuple[str, ...]:
+        if column is None and usual not in table.column_names:
+            return ()
+        return (find_column(table, path, column or usual, (), what, option),)
+
+    chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
+    return {
+        "images": samples.image_columns,
+        "texts": () if samples.text_column is None else (samples.text_column,),
+        "groups": named(group, "group", "groups", "group_column"),
+        "split": named(split, "split", "splits", "split_column"),
+        "aspects": tuple(
+            find_column(table, path, column, (), "an aspect", "aspect_columns") for column in chosen
+        ),
+    }
+
+
+def _groups(
+    table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
+) -> tuple[Tensor | None, Array | None]:
+    """What never parts (rows of a group, images of a row, equal images or texts), and the groups' names."""
+    keys, names = [samples.rows], None
+    # A short text may well stand on both sides of a split that somebody made; a file should not.
+    if samples.files is not None or not has_splits:
+        keys.append(samples.alike)
+    for column in columns:
+        cells = cells_of(table, path, column)
+        keys.append(cells.codes[samples.rows])
+        texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
+        names = texts if names is None else np.where(names == "", texts, names)
+    groups = joined(*keys)
+    return (None, None) if groups is None else (torch.from_numpy(groups), names)
+
+
+def _split(table: pa.Table, path: Path, columns: Sequence[str]) -> Array | None:
+    """The split of every row."""
+    if not columns:
+        return None
+    cells = cells_of(table, path, columns[0])
+    splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
+    for split, text in zip(splits, cells.texts, strict=True):
+        if split not in SPLITS:
+            raise DataError(
+                f"the table '{path}', row {cells.rows_of(text)[0]}: the split is '{split}', "
+                f"not {', '.join(SPLITS)} or empty"
+            )
+    of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]
+    return of_rows
 
 
 @dataclass(frozen=True)
@@ -223,208 +426,3 @@ def _file(text: str, root: str, cells: Cells, path: Path, column: str) -> str:
             "write its absolute path, or move the table"
         )
     return file
-
-
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
-
-
-def open_table(
-    path: str | Path,
-    *,
-    image_size: int | None = None,
-    channels: int | None = None,
-    taxonomy: Taxonomy | None = None,
-    image_column: Sequence[str] | str | None = None,
-    text_column: str | None = None,
-    label_columns: Sequence[str] | str | None = None,
-    aspect_columns: Sequence[str] | str | None = None,
-    group_column: str | None = None,
-    split_column: str | None = None,
-    missing_labels: Sequence[str] | str = (),
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
-) -> Source:
-    """Open a table of images, of texts, or of images with texts.
-
-    The columns of the images and of the texts are those that are named. Where neither is, it is the first
-    column with a usual name: of images, or else of texts.
-
-    Args:
-        path: ``.csv``, ``.tsv`` or ``.parquet``.
-        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
-        taxonomy: Of the labels. Without it, columns per depth (coarse to fine), or paths ``a/b/c`` in one
-            column, make one.
-        image_column: Column of the image files, relative to the table's folder or absolute; usually image,
-            path, file, filename, … Of several columns, each image of a row is a sample with the row's
-            label; a row needs one image, its other cells may be empty.
-        text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
-        label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
-            class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
-            `find_label_columns`. An empty cell is a missing label, empty finer cells make it an inner node.
-            With a ``taxonomy``, an empty list leaves all labels out.
-        aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
-            or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
-            ratings too.
-        group_column: Rows with equal value never part when splitting; None = ``group`` if there is one.
-            Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
-            of their own, rows with the same text.
-        split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
-        missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
-            label ends before them, so that it is missing or the node above.
-        on_error: ``raise`` or ``skip`` unreadable images and rows without an image or a text.
-        cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Is told how decoding proceeds.
-
-    Raises:
-        DataError: If the table, a column, an image or a text is missing or malformed.
-        TaxonomyError: If a label is not in the taxonomy.
-    """
-    where = Path(path)
-    table = read_table(where)
-    if not table.num_rows:
-        raise DataError(f"the table '{where}' has no rows")
-    samples = table_samples(table, where, image_column, text_column, on_error)
-    missing = MissingNames(missing_labels)
-    taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
-    labels = LabelColumns([])
-    if taxonomy is not None and label_columns is not None and not len(label_columns):
-        nodes = torch.full((table.num_rows,), -1)
-    else:
-        others = {column for columns in taken.values() for column in columns}
-        labels = find_label_columns(
-            table, where, label_columns, others, taken["groups"], nest=taxonomy is None
-        )
-        taxonomy, nodes = label_nodes(table, where, labels.columns, taxonomy, missing)
-    aspects = table_aspects(table, where, taken["aspects"], missing)
-    split = _split(table, where, taken["split"])
-    groups, group_names = _groups(table, where, taken["groups"], samples, split is not None)
-    rows = torch.from_numpy(samples.rows)
-    columns: dict[str, Any] = {
-        "nodes": nodes[rows],
-        "taxonomy": taxonomy,
-        "instances": torch.from_numpy(samples.instances),
-        "groups": groups,
-        "group_names": group_names,
-        "split": None if split is None else split[samples.rows],
-        "aspect_taxonomies": aspects.taxonomies,
-        "aspects": None if aspects.nodes is None else aspects.nodes[rows],
-        "ratings": None if aspects.ratings is None else aspects.ratings[rows],
-        "texts": samples.texts,
-    }
-    found: dict[str, Any] = {
-        "columns": {
-            kind: names for kind, names in {**taken, "labels": tuple(labels.columns)}.items() if names
-        },
-        "missing_labels": missing.found,
-        "notes": (*samples.notes, *labels.notes),
-    }
-    if samples.files is None:
-        names = [f"row {row}" for row in (samples.rows + 1).tolist()]
-        places = torch.arange(len(rows))
-        return Source(name=where.stem, store=None, rows=places, names=names, **columns, **found)
-    source = open_listed(
-        where.stem,
-        where.parent,
-        samples.files,
-        image_size=image_size,
-        channels=channels,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
-        **columns,
-    )
-    return dataclasses.replace(source, **found)
-
-
-def column_names(path: Path) -> list[str]:
-    """The names of a table's columns; [] for a file that is none."""
-    return read_table(path).column_names if path.suffix.lower() in TABLE_SUFFIXES and path.is_file() else []
-
-
-def is_data_table(path: Path) -> bool:
-    """Whether a file is a table of images or texts with labels, and not one of a taxonomy."""
-    if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
-        return False
-    table = read_table(path)
-    if {"child", "parent"} <= {name.lower() for name in table.column_names}:
-        return False
-    try:
-        table_labels(path)
-    except (DataError, TaxonomyError):
-        return False
-    return True
-
-
-def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy and the labels of the rows ``(n,)`` that `open_table` gives a table; no image is read.
-
-    Raises:
-        DataError: If there is no column of images or texts, or of labels.
-        TaxonomyError: If they form no tree.
-    """
-    table = read_table(path)
-    images, text = sample_columns(table, path, None, None)
-    taken = {*images, *([] if text is None else [text])}
-    return label_nodes(table, path, find_label_columns(table, path, None, taken).columns, None)
-
-
-def _taken(
-    table: pa.Table,
-    path: Path,
-    samples: TableSamples,
-    aspects: Sequence[str] | str | None,
-    group: str | None,
-    split: str | None,
-) -> dict[str, tuple[str, ...]]:
-    """The columns of everything but the labels."""
-
-    def named(column: str | None, usual: str, what: str, option: str) -> tuple[str, ...]:
-        if column is None and usual not in table.column_names:
-            return ()
-        return (find_column(table, path, column or usual, (), what, option),)
-
-    chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
-    return {
-        "images": samples.image_columns,
-        "texts": () if samples.text_column is None else (samples.text_column,),
-        "groups": named(group, "group", "groups", "group_column"),
-        "split": named(split, "split", "splits", "split_column"),
-        "aspects": tuple(
-            find_column(table, path, column, (), "an aspect", "aspect_columns") for column in chosen
-        ),
-    }
-
-
-def _groups(
-    table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
-) -> tuple[Tensor | None, np.ndarray[Any, Any] | None]:
-    """What never parts (rows of a group, images of a row, equal images or texts), and the groups' names."""
-    keys, names = [samples.rows], None
-    # A short text may well stand on both sides of a split that somebody made; a file should not.
-    if samples.files is not None or not has_splits:
-        keys.append(samples.alike)
-    for column in columns:
-        cells = cells_of(table, path, column)
-        keys.append(cells.codes[samples.rows])
-        texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
-        names = texts if names is None else np.where(names == "", texts, names)
-    groups = joined(*keys)
-    return (None, None) if groups is None else (torch.from_numpy(groups), names)
-
-
-def _split(table: pa.Table, path: Path, columns: Sequence[str]) -> np.ndarray[Any, Any] | None:
-    """The split of every row."""
-    if not columns:
-        return None
-    cells = cells_of(table, path, columns[0])
-    splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
-    for split, text in zip(splits, cells.texts, strict=True):
-        if split not in SPLITS:
-            raise DataError(
-                f"the table '{path}', row {cells.rows_of(text)[0]}: the split is '{split}', "
-                f"not {', '.join(SPLITS)} or empty"
-            )
-    of_rows: np.ndarray[Any, Any] = np.array([*splits, ""], dtype=str)[cells.codes]
-    return of_rows

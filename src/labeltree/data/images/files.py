@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from labeltree.data.progress import Progress, silent
 from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, file_digest, printable
 from labeltree.errors import DataError
 
-__all__ = ["OnError", "OpenedImages", "image_shape_of", "open_images", "report_failures"]
+__all__ = ["OnError", "OpenedImages", "common_shape", "image_shape_of", "open_images", "report_failures"]
 
 OnError = Literal["raise", "skip"]
 
@@ -61,12 +61,15 @@ def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
     """
     chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _PROBES)).round().astype(int))
     heads = [head for head in in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
-    if not heads:
+    return common_shape({(head.width, head.height) for head in heads}, all(head.gray for head in heads))
+
+
+def common_shape(sizes: Set[tuple[int, int]], all_gray: bool) -> tuple[int, int]:
+    """A side in pixels and a number of channels for images of these sizes, as `image_shape_of` says."""
+    if not sizes:
         return 32, 3
-    sizes = {(head.width, head.height) for head in heads}
     width, height = next(iter(sizes))
-    size = width if len(sizes) == 1 and width == height <= 256 else 32
-    return size, 1 if all(head.gray for head in heads) else 3
+    return width if len(sizes) == 1 and width == height <= 256 else 32, 1 if all_gray else 3
 
 
 def open_images(
