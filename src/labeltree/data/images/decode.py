@@ -275,8 +275,8 @@ def why_not_tiff(path: Path) -> str | None:
             return None
     numbers = _TIFF_NUMBERS.get(_first(tags.get(_FORMAT, 1)), "numbers")
     return (
-        f"it is a TIFF of {tags.get(_CHANNELS, 1)} channel(s) of {_bits(tags)}-bit {numbers}, which cannot be "
-        "read; save it as gray or RGB of 8 or 16 bits, or as gray of 32-bit real numbers"
+        f"it is a TIFF of {tags.get(_CHANNELS, 1)} channel(s) of {_bits(tags)}-bit {numbers}, which cannot "
+        "be read; save it as gray or RGB of 8 or 16 bits, or as gray of 32-bit real numbers"
     )
 
 
