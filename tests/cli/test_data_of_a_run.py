@@ -79,5 +79,6 @@ def test_too_few_groups_to_split(shop: Path, tmp_path: Path, capsys: pytest.Capt
     assert train(shop, tmp_path / "run", "--table.group_column", "department") == 2
     said = capsys.readouterr().err
     assert (
-        "120 samples in 2 group(s) cannot be split, since no group is parted; 3 groups are the least" in said
+        "120 samples in 2 group(s) cannot be split, since groups are kept whole; 3 groups are the least"
+        in said
     )

@@ -212,5 +212,5 @@ def test_duplicate_rows_are_decoded_once_and_never_part(photos, tmp_path):
     assert all(len(set(split[number::3])) == 1 for number in range(3))
     given = "".join(f"{row},{split}\n" for row, split in zip(rows, ["train"] * 8 + ["test"], strict=True))
     (tmp_path / "t.csv").write_text("image,label,split\n" + given)
-    with pytest.raises(DataError, match=r"part 1 group.* lies in test and train"):
+    with pytest.raises(DataError, match=r"divide 1 group.* lies in test and train"):
         make_splits(open_source(tmp_path / "t.csv"))

@@ -152,7 +152,7 @@ def test_splits_of_the_data_set_are_kept():
 
 def test_given_splits_that_part_a_group():
     source = source_of([1, 2, 3, 4], [0, 1, 1, -1], ["train", "test", "train", "train"])
-    with pytest.raises(DataError, match=r"part 1 group.*sample 1 lies in test and train"):
+    with pytest.raises(DataError, match=r"divide 1 group.*sample 1 lies in test and train"):
         make_splits(source)
     fine = source_of([1, 2, 3, 4, 5], [0, 1, 1, -1, -1], ["train", "test", "test", "train", "train"])
     assert of(make_splits(fine, val=0.3), "test") == {1, 2}

@@ -59,7 +59,7 @@ def test_items_stay_together_even_where_two_categories_have_them(folder: Path) -
     assert len(set(splits.split[:3])) == 1
     assert splits.split[5:].tolist() == ["test"] * 4
     edit_line(folder / LIST, 3, f"{IMAGES[0][0]} id_00000002 query")
-    with pytest.raises(DataError, match=r"part 1 group.*test and train"):
+    with pytest.raises(DataError, match=r"divide 1 group.*test and train"):
         make_splits(open_source("inshop", data_path=folder, image_size=8))
 
 

@@ -1,4 +1,4 @@
-"""Images of other libraries' data sets: unreadable ones are found first, pixels are kept in memory."""
+"""Open the images of other libraries' data sets: find unreadable ones, keep pixels in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.images.decode import is_gray, pixels_of, reasons
+from labeltree.data.images.decode import image_errors, is_gray, pixels_of
 from labeltree.data.images.files import OnError, common_shape, report_failures
 from labeltree.data.images.stores import ArrayStore
 from labeltree.data.progress import Progress
@@ -95,7 +95,7 @@ class ForeignImages:
             DataError: If the data set cannot give it.
         """
         part, item = self._place(row)
-        with reasons():
+        with image_errors():
             return as_image(self._value_of[part](item))
 
 
@@ -125,8 +125,9 @@ def open_foreign_images(
     cache: bool | None,
     progress: Progress,
 ) -> tuple[ImageStore, np.ndarray[Any, Any]]:
-    """A store of all images, and the rows of those that can be read; each is read once, and some twice, to
-    see what size they have.
+    """A store of all images, and the rows of those that can be read.
+
+    Each image is read once, and some of them once more before, to see what size they have.
 
     Args:
         images: The images.
@@ -162,7 +163,7 @@ def open_foreign_images(
 
 
 def _probe(images: ForeignImages) -> tuple[int, int]:
-    """A size and a number of channels that suit the images, by some of them, evenly spread."""
+    """Choose a size and a number of channels by 100 images, evenly spread."""
     sizes, gray = set(), True
     for row in np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int)):
         try:

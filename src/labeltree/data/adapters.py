@@ -56,7 +56,7 @@ def from_dataset(
         image: Column of the images; None = the first of an item, or the one column of images.
         text: Column of the texts; None = where there are no images, the one column of text. Where both are
             to be had, name it.
-        group: Column of what may not part between splits.
+        group: Column whose equal values stay in one split.
         split: Of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
         classes: Names of the numbers that are labels; None = those that the data set has.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is

@@ -45,7 +45,7 @@ def open_listed(
     cache: bool | None = None,
     progress: Progress | None = None,
 ) -> Source:
-    """Open images whose files, labels and splits are known from somewhere else.
+    """Open image files whose labels and splits are known from elsewhere.
 
     A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
 
@@ -210,7 +210,7 @@ def register_reader(
 
 
 def _check_inside(name: str, found: ListedImages) -> None:
-    """No listing names a file outside its data set."""
+    """Refuse a listing that names a file outside its data set."""
     for file in found.files:
         if ".." in file or file.startswith("/"):
             place = os.path.normpath(file)

@@ -1,4 +1,4 @@
-"""From what a person types after ``--data`` to a source."""
+"""Open what ``--data`` names: a data set, a folder of images, or a table."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def open_source(
         text_column: Tables: column of texts.
         label_columns: Tables: one column, or one per depth, coarse to fine.
         aspect_columns: Tables: further labels of the same samples, each with a taxonomy of its own.
-        group_column: Tables: rows with equal value never part.
+        group_column: Tables: rows with equal value stay in one split.
         split_column: Tables: column of the split.
         progress: Is told how far decoding is: ``progress(message, done, total)``.
 
@@ -120,7 +120,7 @@ def open_source(
 
 
 def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
-    """The same samples without the classes of these names, whose labels become missing.
+    """Make the labels of some classes missing.
 
     Args:
         source: The samples.

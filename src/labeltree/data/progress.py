@@ -1,4 +1,4 @@
-"""What long work reports; on a terminal one line that is written over, elsewhere one line per stage."""
+"""Progress of long work: on a terminal one line that is overwritten, elsewhere one line per stage."""
 
 from __future__ import annotations
 

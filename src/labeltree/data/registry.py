@@ -310,7 +310,7 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
 
 
 def check_layout(entry: DatasetEntry, path: Path, *, progress: Progress | None = None) -> Inventory:
-    """Look what a folder holds of a data set, and compare it with what its authors published.
+    """Compare what a folder holds of a data set with what its authors published.
 
     Nothing is written and nothing raised for incomplete data. Unreadable images are reported, not counted.
     """

@@ -139,7 +139,7 @@ def _check_given(source: Source, given: Array, groups: Array) -> None:
         members = np.flatnonzero(groups == torn[0])
         where = source.paths(members[:1].tolist())
         raise DataError(
-            f"the splits of '{source.name}' part {torn.size} group(s): the group of sample {members[0]}"
+            f"the splits of '{source.name}' divide {torn.size} group(s): the group of sample {members[0]}"
             f"{f' ({where[0]})' if where else ''} lies in {' and '.join(np.unique(decided[members]))}; "
             "give a group one split, or leave the split column out"
         )

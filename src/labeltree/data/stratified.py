@@ -236,7 +236,7 @@ def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) ->
 def deal_groups(
     labels: Array, group: Array, order: Array, shares: Sequence[float], taxonomy: Taxonomy | None
 ) -> Array:
-    """Deal groups to parts, each to the part where it brings the counts of labels nearer to the shares.
+    """Deal groups to parts, each to the one where it brings the counts of labels nearer to the shares.
 
     That is the part with the least increase of the chi-square distance, summed over the nodes at and above
     the labels: a leaf too rare for every part is balanced by its parent. Of equal parts the one with fewer
@@ -274,7 +274,7 @@ def deal_groups(
 def divisible_labels(
     labels: Array, group: Array, share: float, taxonomy: Taxonomy | None
 ) -> tuple[Array, Array]:
-    """What to draw among, so that a share of it can be held out without parting a group.
+    """Find labels, or nodes above them, of which a share can be held out without dividing a group.
 
     All samples of a label that is one group are on one side of a split. Such labels stay out of the draw
     where the others have enough samples: half of all, or twice those that are to be held out. Otherwise, as
@@ -343,7 +343,7 @@ def _too_few(samples: int, groups: int, least: int) -> str:
     if groups == samples:
         return f"{samples} sample(s) cannot be split; {least + 1} are the least"
     return (
-        f"{samples} samples in {groups} group(s) cannot be split, since no group is parted; {least + 1} "
+        f"{samples} samples in {groups} group(s) cannot be split, since groups are kept whole; {least + 1} "
         "groups are the least. Give the samples a split column, or group them otherwise"
     )
 

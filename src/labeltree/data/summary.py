@@ -244,7 +244,7 @@ def _why(source: Source, classes: Tensor) -> str:
     nodes, groups = source.nodes[mine], torch.from_numpy(group_numbers(source.groups, len(source)))[mine]
     if len(torch.unique(torch.stack([nodes, groups]), dim=1).T) != len(classes):
         return ""
-    single = "sample" if len(nodes) == len(classes) else "group, and no group is parted"
+    single = "sample" if len(nodes) == len(classes) else "group, and groups are kept whole"
     return f" (each is one {single})"
 
 

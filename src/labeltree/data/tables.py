@@ -88,7 +88,7 @@ def open_table(
         aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
             or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
             ratings too.
-        group_column: Rows with equal value never part when splitting; None = ``group`` if there is one.
+        group_column: Rows with equal value stay in one split; None = ``group`` if there is one.
             Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
             of their own, rows with the same text.
         split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
@@ -221,7 +221,7 @@ def _taken(
 def _groups(
     table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
 ) -> tuple[Tensor | None, Array | None]:
-    """What never parts (rows of a group, images of a row, equal images or texts), and the groups' names."""
+    """The groups that no split divides, of rows, images of a row, equal images or texts; and their names."""
     keys, names = [samples.rows], None
     # A short text may well stand on both sides of a split that somebody made; a file should not.
     if samples.files is not None or not has_splits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import shutil
 import tarfile
@@ -30,7 +31,7 @@ from labeltree.datasets.cifar_trees import (
     cifar_toy_taxonomy,
 )
 from labeltree.datasets.fetching.atomic_download import download_with_torchvision, downloading
-from labeltree.datasets.formats.arrays import Batch, open_arrays
+from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 TRAIN, TEST = 0, 1
-_PIXELS = 3 * 32 * 32
+_SHAPE = (3, 32, 32)
 _LARGEST = 1 << 28  # bytes of a batch in an archive, which can claim any size
 
 
@@ -159,7 +160,7 @@ def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
     if name.endswith(".bin"):
         images, labels = _from_bytes(file.read(), where, len(layout.columns))
     else:
-        images, labels = _from_pickle(file, where, layout.columns)
+        images, labels = images_and_labels(load_arrays(file, where), where, layout.columns, _SHAPE)
     for column, (title, count) in enumerate(zip(layout.columns, layout.classes, strict=True)):
         if labels.size and not 0 <= labels[:, column].min() <= labels[:, column].max() < count:
             raise DataError(
@@ -172,28 +173,11 @@ def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
 
 def _from_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the labels, a byte each, and the pixels, channel by channel."""
-    width = columns + _PIXELS
+    width = columns + math.prod(_SHAPE)
     if not data or len(data) % width:
         raise DataError(f"'{where}' has {len(data):,} bytes, which are no images of {width:,} bytes each")
     rows = np.frombuffer(data, np.uint8).reshape(-1, width)
-    return rows[:, columns:].reshape(-1, 3, 32, 32), rows[:, :columns].astype(np.int64)
-
-
-def _from_pickle(file: BinaryIO, where: str, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    found = load_arrays(file, where)
-    for key in ("data", *columns):
-        if key not in found:
-            raise DataError(f"'{where}' has no '{key}'; is it a batch of another data set?")
-    images = np.asarray(found["data"])
-    try:
-        labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
-    if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
-        raise DataError(
-            f"'{where}': data are {images.dtype} {images.shape}; they must be uint8 {(len(labels), _PIXELS)}"
-        )
-    return images.reshape(-1, 3, 32, 32), labels
+    return rows[:, columns:].reshape(-1, *_SHAPE), rows[:, :columns].astype(np.int64)
 
 
 def _open(

@@ -13,7 +13,7 @@ from labeltree.data.images.stores import reshaped
 from labeltree.data.progress import Progress
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.datasets.formats.arrays import Batch, open_arrays
+from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_classes
 from labeltree.errors import DataError
@@ -28,7 +28,6 @@ _FOLDERS = {
     "train": ("", "Imagenet32_train/", "Imagenet32_train_npz/"),
     "val": ("", "Imagenet32_val/", "Imagenet32_val_npz/"),
 }
-_PIXELS = 3 * 32 * 32
 
 
 def _forms(name: str) -> tuple[str, ...]:
@@ -98,21 +97,11 @@ def _find(path: Path, name: str) -> Path | None:
 
 def _read(file: Path) -> Iterator[Batch]:
     """The one batch of a file; its labels are the class, from 1, and whether it is a validation image."""
-    found = _arrays(file)
-    if missing := {"data", "labels"} - set(found):
-        raise DataError(f"'{file}' has no '{min(missing)}'; is it a batch of another data set?")
-    try:
-        images, labels = np.asarray(found["data"]), np.asarray(found["labels"], np.int64).reshape(-1)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"'{file}': labels are no whole numbers, one an image") from error
-    if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
-        raise DataError(
-            f"'{file}': data are {images.dtype} {images.shape}; they must be uint8 {(len(labels), _PIXELS)}"
-        )
+    images, labels = images_and_labels(_arrays(file), str(file), ("labels",), (3, 32, 32))
     if labels.size and not 1 <= labels.min() <= labels.max() <= len(imagenet_classes()):
         raise DataError(f"'{file}': labels run from {labels.min()} to {labels.max()}, expected 1 to 1000")
     part = int(file.name.partition(".")[0] == _VAL)
-    yield Batch(images.reshape(-1, 3, 32, 32), np.column_stack([labels, np.full(len(labels), part)]))
+    yield Batch(images, np.column_stack([labels, np.full(len(labels), part)]))
 
 
 def _arrays(file: Path) -> dict[str, Any]:

@@ -18,8 +18,8 @@ _read_again: ContextVar[bool] = ContextVar("read_again", default=False)
 
 @contextmanager
 def read_again(wanted: bool = True) -> Iterator[None]:
-    """What is opened within the block is read from its files, whatever was kept of files of this size and
-    time of change; what is kept and wrong is replaced.
+    """Ignore the cache within the block: files are read again, and what was cached of them and is wrong is
+    replaced.
     """
     before = _read_again.set(wanted)
     try:
@@ -29,12 +29,12 @@ def read_again(wanted: bool = True) -> Iterator[None]:
 
 
 def is_read_again() -> bool:
-    """Whether what was kept is not to be trusted; see `read_again`."""
+    """Whether the cache is to be ignored; see `read_again`."""
     return _read_again.get()
 
 
 def has_room(needed: int) -> bool:
-    """Whether so many bytes are at most half of what is free where the cache is."""
+    """Whether so many bytes fit into half of the disk space that is free at the cache folder."""
     place = data_home()
     while not place.exists():
         place = place.parent
@@ -61,7 +61,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """By what a folder is told from another one at the same place; None where there is none."""
+    """Inode and time of change of a folder, which tell it from its successor; None where there is none."""
     try:
         status = folder.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""From the bytes of an image file to pixels of one size, and a reason where that fails."""
+"""Decode image files to pixels of one size, or say why that is impossible."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
     "ImageHead",
     "check_tiff",
     "decode",
+    "image_errors",
     "is_gray",
     "is_white_zero",
     "pixels_of",
     "read_head",
-    "reasons",
     "why_not_tiff",
 ]
 
@@ -95,7 +95,7 @@ def _check_pixels(image: PilImage) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """What is no file is not opened: a named pipe would wait for ever."""
+    """Refuse what is not a regular file: opening a named pipe would block for ever."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -163,7 +163,7 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    with reasons(), _open(path) as opened:
+    with image_errors(), _open(path) as opened:
         # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
         if box is None:
             opened.draft(None, (2 * size, 2 * size))
@@ -171,19 +171,19 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
 
 
 def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]:
-    """An image that is open already as ``(channels, size, size)``, uint8, as `decode` makes it.
+    """Convert an opened image to ``(channels, size, size)``, uint8, as `decode` does.
 
     Raises:
         DataError: With the reason if it cannot be read as a whole.
     """
-    with reasons():
+    with image_errors():
         _check_pixels(image)
         return _pixels(image, size, channels, None)
 
 
 @contextmanager
-def reasons() -> Iterator[None]:
-    """Whatever a broken image makes its reader stumble over becomes a DataError with the reason alone."""
+def image_errors() -> Iterator[None]:
+    """Turn whatever a broken image raises into a DataError that gives the reason alone."""
     try:
         yield
     except MemoryError:

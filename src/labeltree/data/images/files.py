@@ -1,4 +1,4 @@
-"""Images that are files: unreadable ones are found first, and pixels are kept where there is room."""
+"""Open image files: unreadable ones are found at once, and pixels are cached where there is room."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("labeltree.data")
 
 @dataclass(frozen=True)
 class OpenedImages:
-    """A store of all files.
+    """Image files that were opened.
 
     Attributes:
         store: Of their pixels.
@@ -53,7 +53,7 @@ class OpenedImages:
 
 
 def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
-    """A size and a number of channels that suit the files, by the heads of 1,000 of them, evenly spread.
+    """Choose a size and a number of channels by the headers of 1,000 files, evenly spread.
 
     Returns:
         The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
@@ -83,7 +83,7 @@ def open_images(
     cache: bool | None = None,
     progress: Progress | None = None,
 ) -> OpenedImages:
-    """Find out which files can be read, and keep their pixels.
+    """Decode image files, find those that cannot be read, and cache the pixels.
 
     All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
     on, under a key made of names, sizes, times of change and the image size. Where that would take more

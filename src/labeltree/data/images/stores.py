@@ -245,7 +245,7 @@ def box_of(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | No
 
 
 def in_threads(function: Any, items: Iterable[Item]) -> Iterator[Any]:
-    """Results in order, with a bounded number of items under way."""
+    """Map a function over items in threads: results in order, a bounded number of items in flight."""
     workers = min(32, os.cpu_count() or 1)
     with ThreadPoolExecutor(workers) as pool:
         waiting = []

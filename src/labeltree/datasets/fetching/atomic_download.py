@@ -50,7 +50,7 @@ def check_files(folder: Path, expected: Mapping[str, Expected], *, digests: bool
 
 
 def work_folder(folder: Path) -> Path:
-    """Where what is downloaded for a data set's folder waits until all of it is there."""
+    """Where the downloads of a data set's folder are kept until all are there."""
     return folder / ".download"
 
 
@@ -58,9 +58,9 @@ def work_folder(folder: Path) -> Path:
 def downloading(
     folder: Path, what: str, otherwise: str = "run the command again to continue"
 ) -> Iterator[tuple[Path, Path]]:
-    """Yield `work_folder`, which stays for the next attempt if this one fails, and an empty folder beside it.
+    """Yield `work_folder`, which is kept for the next attempt if the block fails, and an empty folder.
 
-    After the block, what is left in either is deleted.
+    What is left in either after the block is deleted.
 
     Args:
         folder: Of the data set; it is made.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
 
-__all__ = ["Batch", "OpenedArrays", "open_arrays"]
+__all__ = ["Batch", "OpenedArrays", "images_and_labels", "open_arrays"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,34 @@ class OpenedArrays(NamedTuple):
 
     store: ImageStore
     labels: Array
+
+
+def images_and_labels(
+    found: Mapping[str, Any], where: str, columns: Sequence[str], shape: tuple[int, int, int]
+) -> tuple[Array, Array]:
+    """The images ``(n, c, h, w)`` and the labels ``(n, k)`` of a batch as CIFAR and its relatives keep it.
+
+    Args:
+        found: The batch: ``data``, a row of bytes an image, and the columns of the labels.
+        where: It is from, for errors.
+        columns: Of the labels.
+        shape: ``(c, h, w)`` of an image.
+
+    Raises:
+        DataError: If it is something else.
+    """
+    for key in ("data", *columns):
+        if key not in found:
+            raise DataError(f"'{where}' has no '{key}'; is it a batch of another data set?")
+    images = np.asarray(found["data"])
+    try:
+        labels = np.column_stack([np.asarray(found[key], np.int64) for key in columns])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"'{where}': {' or '.join(columns)} are no whole numbers, one an image") from error
+    expected = (len(labels), math.prod(shape))
+    if images.dtype != np.uint8 or images.shape != expected:
+        raise DataError(f"'{where}': data are {images.dtype} {images.shape}; they must be uint8 {expected}")
+    return images.reshape(-1, *shape), labels
 
 
 def open_arrays(
