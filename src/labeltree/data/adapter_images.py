@@ -20,13 +20,13 @@ from labeltree.errors import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-__all__ = ["DatasetStore", "ForeignImages", "as_image", "open_foreign_images"]
+__all__ = ["DatasetStore", "ForeignImages", "open_foreign_images"]
 
 _MEMORY_BYTES = 4 << 30
 _PROBES = 100
 
 
-def as_image(value: Any) -> PilImage:
+def _as_image(value: Any) -> PilImage:
     """An image of a data set as Pillow's: an image, its bytes, its path, or an array of pixels.
 
     Raises:
@@ -96,7 +96,7 @@ class ForeignImages:
         """
         part, item = self._place(row)
         with image_errors():
-            return as_image(self._value_of[part](item))
+            return _as_image(self._value_of[part](item))
 
 
 class DatasetStore:

@@ -21,7 +21,7 @@ from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["ForeignItems", "class_names", "foreign_items", "from_dataset"]
+__all__ = ["ForeignItems", "class_names", "from_dataset"]
 
 
 def from_dataset(
@@ -90,7 +90,7 @@ def from_dataset(
     if is_mapping and split is not None:
         raise DataError("the data set is a mapping from split to data set; leave split out")
     parts = {
-        part: foreign_items(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()
+        part: _foreign_items(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()
     }
     split_of = {part: _split_name(part) for part in parts}
     first = next(iter(parts.values()))
@@ -295,7 +295,7 @@ class _Items:
         return [str(name[0]) if isinstance(name, (tuple, list)) else str(name) for name in names]
 
 
-def foreign_items(dataset: Any) -> ForeignItems:
+def _foreign_items(dataset: Any) -> ForeignItems:
     """A data set of another library as rows.
 
     Raises:

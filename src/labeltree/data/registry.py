@@ -29,7 +29,6 @@ __all__ = [
     "fetch",
     "get_dataset",
     "list_datasets",
-    "missing_files",
     "register_dataset",
     "register_download",
     "require_files",
@@ -284,7 +283,7 @@ class Inventory:
     unlabelled: int = 0
 
 
-def missing_files(entry: DatasetEntry, path: Path) -> list[str]:
+def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
     """A sentence for every file or folder that a data set needs and that is not below ``path``."""
     if entry.files and not path.is_dir():
         wanted = dict.fromkeys(needed.what for needed in entry.files)
@@ -298,7 +297,7 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
     Raises:
         DataError: With what is missing, where it was expected, and how to get it.
     """
-    missing = missing_files(entry, path)
+    missing = _missing_files(entry, path)
     if not missing:
         return
     how = (
@@ -314,7 +313,7 @@ def check_layout(entry: DatasetEntry, path: Path, *, progress: Progress | None =
 
     Nothing is written and nothing raised for incomplete data. Unreadable images are reported, not counted.
     """
-    missing = missing_files(entry, path)
+    missing = _missing_files(entry, path)
     if missing:
         return Inventory(tuple(missing), {}, ())
     try:

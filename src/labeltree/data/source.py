@@ -29,8 +29,6 @@ __all__ = [
     "combined_digests",
     "file_digest",
     "printable",
-    "row_digests",
-    "text_digests",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -231,18 +229,18 @@ class Source:
         found = []
         if self.store is not None:
             rows, places = self.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-            found.append(self._row_digests(rows)[places.numpy()])
+            found.append(self._image_digests(rows)[places.numpy()])
         if self.texts is not None:
-            found.append(text_digests(self.texts[row] for row in self.rows.tolist()))
+            found.append(_text_digests(self.texts[row] for row in self.rows.tolist()))
         return found[0] if len(found) == 1 else combined_digests(*found)
 
-    def _row_digests(self, rows: Tensor) -> Array:
+    def _image_digests(self, rows: Tensor) -> Array:
         if self.digests is not None:
             chosen: Array = self.digests[rows.numpy()]
             return chosen
         # Pixels of another size are computed, and may differ in their last bit on another processor.
         store: ImageStore = getattr(self._images, "original", self._images)
-        parts = [row_digests(store.load(part).numpy()) for part in torch.split(rows, _DIGESTED_AT_ONCE)]
+        parts = [_row_digests(store.load(part).numpy()) for part in torch.split(rows, _DIGESTED_AT_ONCE)]
         return np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *parts])
 
     def subset(self, indices: Tensor | Sequence[int]) -> Source:
@@ -288,13 +286,13 @@ def file_digest(path: str | Path) -> bytes:
         return bytes(DIGEST_BYTES)
 
 
-def row_digests(array: Array) -> Array:
+def _row_digests(array: Array) -> Array:
     """The digest of each row of an array ``(n, ...)`` of bytes: ``(n, 16)`` uint8."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
     return _stacked(hashlib.sha256(row.data).digest() for row in rows.view(np.uint8))
 
 
-def text_digests(texts: Iterable[str]) -> Array:
+def _text_digests(texts: Iterable[str]) -> Array:
     """The digest of each text: ``(n, 16)`` uint8."""
     return _stacked(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
 
@@ -309,7 +307,7 @@ def combined_digests(first: Array, second: Array) -> Array:
     Returns:
         ``(n, 16)`` uint8.
     """
-    return row_digests(np.concatenate([first, second], axis=1))
+    return _row_digests(np.concatenate([first, second], axis=1))
 
 
 def _stacked(digests: Iterable[bytes]) -> Array:

@@ -17,7 +17,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
 
-__all__ = ["choose_unseen", "fold_number", "hide_classes", "hold_out_fold", "make_splits", "thin_unseen"]
+__all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]
 
 Array = np.ndarray[Any, Any]
 _TEST_DRAW, _VAL_DRAW, _LIMIT_DRAW, _TRAIN_LIMIT_DRAW, _TEST_LIMIT_DRAW = 0, 1, 2, 3, 4
@@ -96,7 +96,7 @@ def make_splits(
     if unseen_classes is not None:
         decided = source.with_split(split)
         hidden = choose_unseen(decided, unseen_classes, unseen_depth, seed)
-        split = np.asarray(hide_classes(decided, hidden).split)
+        split = np.asarray(_hide_classes(decided, hidden).split)
     if not (split == "val").any() and val:
         hold_out("val", val, _VAL_DRAW, 1)
     result = source.with_split(split)
@@ -121,7 +121,7 @@ def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw
     kept = open_[draw_evenly(strata, source.instances.numpy()[open_], most, seed, draw)]
     others = np.flatnonzero(~np.isin(split, splits))
     thinned = source.subset(torch.from_numpy(np.sort(np.concatenate([kept, others]))))
-    return thinned if "test" in splits else thin_unseen(thinned, most / len(open_), seed, draw)
+    return thinned if "test" in splits else _thin_unseen(thinned, most / len(open_), seed, draw)
 
 
 def _check_given(source: Source, given: Array, groups: Array) -> None:
@@ -279,7 +279,7 @@ def _drawn(
     return able[np.sort(may[order[:count]])]
 
 
-def hide_classes(source: Source, nodes: Tensor) -> Source:
+def _hide_classes(source: Source, nodes: Tensor) -> Source:
     """Take the samples of some classes out of all splits but the test: their split is ``unseen``.
 
     Samples labelled above these nodes stay: their label does not say that they are of them.
@@ -311,7 +311,7 @@ def hide_classes(source: Source, nodes: Tensor) -> Source:
     return source.with_split(np.where(mine & (split != "test"), UNSEEN, split))
 
 
-def thin_unseen(source: Source, share: float, seed: int, draw: int) -> Source:
+def _thin_unseen(source: Source, share: float, seed: int, draw: int) -> Source:
     """Keep this share of the samples in the split ``unseen``, of every label alike and at least one.
 
     So a limit on what training sees leaves hidden classes as many samples as seen ones.

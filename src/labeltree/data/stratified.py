@@ -18,8 +18,6 @@ from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
-    "deal_groups",
-    "divisible_labels",
     "draw_evenly",
     "group_numbers",
     "grouped",
@@ -77,7 +75,7 @@ def split_by_group(
     one sample gives none). Otherwise groups are dealt, largest first, to the side where they bring the counts
     of the nodes at and above their labels nearer to the wanted ones (least increase of the chi-square
     distance). Where most labels are one group, or one sample, each, whole labels are held out, evenly below
-    their parents, see `divisible_labels`.
+    their parents, see `_divisible_labels`.
 
     Args:
         labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
@@ -98,14 +96,14 @@ def split_by_group(
     names, group = np.unique(groups, return_inverse=True)
     if len(names) <= least:
         raise DataError(_too_few(len(labels), len(names), least))
-    labels, drawn = divisible_labels(labels, group, share, taxonomy)
+    labels, drawn = _divisible_labels(labels, group, share, taxonomy)
     if len(names) == len(labels):
         return _held_out_samples(labels, ids, share, seed, draw, least)
     dealt = np.unique(group[drawn]) if drawn.any() else np.arange(len(names))
     among = np.flatnonzero(np.isin(group, dealt))
     group = np.searchsorted(dealt, group[among])
     order = _largest_first(group, ids[among], seed, draw, _SPLIT_STREAM)
-    held_out = deal_groups(labels[among], group, order, [1 - share, share], taxonomy).astype(bool)
+    held_out = _deal_groups(labels[among], group, order, [1 - share, share], taxonomy).astype(bool)
     # The smallest groups go back until enough stay.
     stay = len(names) - held_out.sum()
     back = [g for g in order[::-1] if held_out[g]][: max(least - stay, 0)]
@@ -172,7 +170,7 @@ def make_folds(
         fold[order] = np.arange(n) % folds
         return torch.from_numpy(fold)
     order = _largest_first(whole, names.numpy(), seed, 0, _FOLD_STREAM)
-    dealt = deal_groups(nodes.numpy(), whole, order, [1 / folds] * folds, taxonomy)
+    dealt = _deal_groups(nodes.numpy(), whole, order, [1 / folds] * folds, taxonomy)
     return torch.from_numpy(dealt[whole])
 
 
@@ -233,7 +231,7 @@ def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) ->
     return chosen
 
 
-def deal_groups(
+def _deal_groups(
     labels: Array, group: Array, order: Array, shares: Sequence[float], taxonomy: Taxonomy | None
 ) -> Array:
     """Deal groups to parts, each to the one where it brings the counts of labels nearer to the shares.
@@ -271,7 +269,7 @@ def deal_groups(
     return part
 
 
-def divisible_labels(
+def _divisible_labels(
     labels: Array, group: Array, share: float, taxonomy: Taxonomy | None
 ) -> tuple[Array, Array]:
     """Find labels, or nodes above them, of which a share can be held out without dividing a group.

@@ -42,6 +42,7 @@ _ORIGIN = re.compile(
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W_a-zA-Z]+")
 _LONG = 60  # characters; longer cells are texts
 _NEARLY = 0.9
+_WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often written with 4.0 for 4
 
 
 @dataclass(frozen=True)
@@ -267,9 +268,6 @@ def _no_label(table: pa.Table, path: Path, taken: Collection[str]) -> DataError:
         f"the table '{path}' has no column for labels that is known by its name ({', '.join(_USUAL)}); "
         f"it has {', '.join(table.column_names)}: {advice}"
     )
-
-
-_WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often written with 4.0 for 4
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,8 @@ __all__ = [
     "TableSamples",
     "column_names",
     "is_data_table",
-    "joined",
     "open_table",
-    "sample_columns",
     "table_labels",
-    "table_samples",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -106,7 +103,7 @@ def open_table(
     table = read_table(where)
     if not table.num_rows:
         raise DataError(f"the table '{where}' has no rows")
-    samples = table_samples(table, where, image_column, text_column, on_error)
+    samples = _table_samples(table, where, image_column, text_column, on_error)
     missing = MissingNames(missing_labels)
     taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
     labels = LabelColumns([])
@@ -186,7 +183,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
         TaxonomyError: If they form no tree.
     """
     table = read_table(path)
-    images, text = sample_columns(table, path, None, None)
+    images, text = _sample_columns(table, path, None, None)
     taken = {*images, *([] if text is None else [text])}
     return label_nodes(table, path, find_label_columns(table, path, None, taken).columns, None)
 
@@ -231,7 +228,7 @@ def _groups(
         keys.append(cells.codes[samples.rows])
         texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
         names = texts if names is None else np.where(names == "", texts, names)
-    groups = joined(*keys)
+    groups = _joined(*keys)
     return (None, None) if groups is None else (torch.from_numpy(groups), names)
 
 
@@ -276,7 +273,7 @@ class TableSamples:
     notes: tuple[str, ...] = ()
 
 
-def table_samples(
+def _table_samples(
     table: pa.Table,
     path: Path,
     image_column: Sequence[str] | str | None,
@@ -289,7 +286,7 @@ def table_samples(
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
-    images, text = sample_columns(table, path, image_column, text_column)
+    images, text = _sample_columns(table, path, image_column, text_column)
     cells = [cells_of(table, path, column) for column in images]
     words = None if text is None else cells_of(table, path, text)
     there = np.ones(table.num_rows, bool)
@@ -331,7 +328,7 @@ def _also_possible(table: pa.Table, images: list[str], text: str | None) -> list
     return notes
 
 
-def joined(*keys: Array) -> Array | None:
+def _joined(*keys: Array) -> Array | None:
     """Groups ``(n,)`` of samples that have the same value in any of the keys, directly or by way of others.
 
     Args:
@@ -341,7 +338,7 @@ def joined(*keys: Array) -> Array | None:
         Groups, -1 for a sample that is alone; None where all are alone.
 
     Example:
-        >>> joined(np.array([0, 0, 1, -1, 2]), np.array([5, 6, 6, 8, 9])).tolist()
+        >>> _joined(np.array([0, 0, 1, -1, 2]), np.array([5, 6, 6, 8, 9])).tolist()
         [0, 0, 0, -1, -1]
     """
     from scipy.sparse import coo_array
@@ -366,7 +363,7 @@ def joined(*keys: Array) -> Array | None:
     return place[code]
 
 
-def sample_columns(
+def _sample_columns(
     table: pa.Table, path: Path, image_column: Sequence[str] | str | None, text_column: str | None
 ) -> tuple[list[str], str | None]:
     """The columns of the images, and that of the texts: those named, else one with a usual name."""

@@ -42,8 +42,6 @@ __all__ = [
     "Layout",
     "fetch_cifar_10",
     "fetch_cifar_100",
-    "find_files",
-    "read_batches",
 ]
 
 TRAIN, TEST = 0, 1
@@ -99,7 +97,7 @@ CIFAR_100_LAYOUT = Layout(
 )
 
 
-def find_files(path: Path, layout: Layout) -> list[Path]:
+def _find_files(path: Path, layout: Layout) -> list[Path]:
     """The files of the first form that is complete: Python, binary, the archives of either.
 
     Raises:
@@ -121,7 +119,7 @@ def find_files(path: Path, layout: Layout) -> list[Path]:
     )
 
 
-def read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
+def _read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
     """The batches of one file, or of all in an archive, training batches first.
 
     Labels have the columns of the layout and then one that is 0 for training and 1 for test images.
@@ -193,8 +191,8 @@ def _open(
     """The samples whose class is in the tree: all, but for CIFARtoy."""
     store, labels = open_arrays(
         layout.python,
-        find_files(path, layout),
-        partial(read_batches, layout=layout),
+        _find_files(path, layout),
+        partial(_read_batches, layout=layout),
         cache=cache,
         progress=progress,
     )
@@ -246,7 +244,7 @@ def _fetch(name: str, torchvision_name: str, layout: Layout, report: Progress, f
     folder = data_home() / name
     if not force:
         try:
-            find_files(folder, layout)
+            _find_files(folder, layout)
             return folder
         except DataError:
             pass

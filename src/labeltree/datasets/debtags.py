@@ -41,6 +41,27 @@ FACETS = ("role", "implemented-in", "interface", "uitoolkit", "use", "works-with
 _ABOVE: Mapping[str, str] = dict.fromkeys(
     ("interface::x11", "interface::3d", "interface::framebuffer", "interface::svga"), "graphical"
 )
+NAME = "debtags"
+PROGRAMS = "debtags-programs"
+FILE = "packages.jsonl.gz"
+VAL, TEST = 0.1, 0.3
+# Debian's sections; the areas above them are ours.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "desktop": ("fonts", "gnome", "gnustep", "kde", "x11", "xfce"),
+    "development": ("debug", "devel", "embedded", "vcs"),
+    "games": ("games",),
+    "languages": (
+        *("cli-mono", "gnu-r", "golang", "haskell", "interpreters", "java", "javascript", "lisp", "ocaml"),
+        *("perl", "php", "python", "ruby", "rust"),
+    ),
+    "libraries": ("introspection", "libdevel", "libs", "oldlibs"),
+    "media": ("graphics", "sound", "video"),
+    "network": ("comm", "hamradio", "httpd", "mail", "net", "news", "web", "zope"),
+    "science": ("education", "electronics", "math", "science"),
+    "system": ("admin", "database", "kernel", "metapackages", "otherosfs", "shells", "tasks", "utils"),
+    "text": ("doc", "editors", "localization", "tex", "text"),
+    "other": ("misc",),
+}
 
 
 def tag_path(tag: str) -> tuple[str, ...]:
@@ -111,30 +132,6 @@ def tag_table(packages: Sequence[Package], facets: Sequence[str]) -> tuple[list[
         table[rows, columns] = 1
     table[table.sum(1) == 0] = -1
     return names, table
-
-
-NAME = "debtags"
-PROGRAMS = "debtags-programs"
-FILE = "packages.jsonl.gz"
-VAL, TEST = 0.1, 0.3
-
-# Debian's sections; the areas above them are ours.
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "desktop": ("fonts", "gnome", "gnustep", "kde", "x11", "xfce"),
-    "development": ("debug", "devel", "embedded", "vcs"),
-    "games": ("games",),
-    "languages": (
-        *("cli-mono", "gnu-r", "golang", "haskell", "interpreters", "java", "javascript", "lisp", "ocaml"),
-        *("perl", "php", "python", "ruby", "rust"),
-    ),
-    "libraries": ("introspection", "libdevel", "libs", "oldlibs"),
-    "media": ("graphics", "sound", "video"),
-    "network": ("comm", "hamradio", "httpd", "mail", "net", "news", "web", "zope"),
-    "science": ("education", "electronics", "math", "science"),
-    "system": ("admin", "database", "kernel", "metapackages", "otherosfs", "shells", "tasks", "utils"),
-    "text": ("doc", "editors", "localization", "tex", "text"),
-    "other": ("misc",),
-}
 
 
 def debtags_taxonomy() -> Taxonomy:

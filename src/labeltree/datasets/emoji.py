@@ -57,6 +57,20 @@ _SAME = {
     "1fac3": "1fac4",
 }
 _ONE_OF_A_FAMILY = ("emojione", "fluent-emoji-flat")
+_LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
+_FILES = (Needed(INDEX, "the list of the drawings"), Needed(PIXELS, "the drawings as pixels"))
+# What the pinned packages give: samples to train, validate and test on, and emoji.
+_COUNTS = {
+    "emoji": (11_156, 2_102, 3_288, 1_644),
+    "emoji-near": (11_156, 2_102, 1_644, 1_644),
+    "emoji-far": (11_156, 2_102, 1_644, 1_644),
+    "emoji-unseen": (8_935, 1_678, 2_126, 1_644),
+    "emoji-seen": (8_935, 1_678, 2_638, 1_319),
+    "emoji-few-1": (1_644, 2_102, 3_288, 1_644),
+    "emoji-few-2": (3_269, 2_102, 3_288, 1_644),
+    "emoji-few-4": (6_491, 2_102, 3_288, 1_644),
+    "emoji-few-8": (11_156, 2_102, 3_288, 1_644),
+}
 
 
 def split_of_style(style: str) -> str:
@@ -135,22 +149,6 @@ def _draw(*names: str) -> int:
     """A number drawn for names."""
     return hash_number("/".join(("labeltree emoji", *names)))
 
-
-_LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
-_FILES = (Needed(INDEX, "the list of the drawings"), Needed(PIXELS, "the drawings as pixels"))
-
-# What the pinned packages give: samples to train, validate and test on, and emoji.
-_COUNTS = {
-    "emoji": (11_156, 2_102, 3_288, 1_644),
-    "emoji-near": (11_156, 2_102, 1_644, 1_644),
-    "emoji-far": (11_156, 2_102, 1_644, 1_644),
-    "emoji-unseen": (8_935, 1_678, 2_126, 1_644),
-    "emoji-seen": (8_935, 1_678, 2_638, 1_319),
-    "emoji-few-1": (1_644, 2_102, 3_288, 1_644),
-    "emoji-few-2": (3_269, 2_102, 3_288, 1_644),
-    "emoji-few-4": (6_491, 2_102, 3_288, 1_644),
-    "emoji-few-8": (11_156, 2_102, 3_288, 1_644),
-}
 
 Rule = Callable[[EmojiImages], list[str]]
 """The split of each image: ``train``, ``val``, ``test``, or empty where it is left out."""

@@ -42,7 +42,6 @@ __all__ = [
     "Drawing",
     "EmojiImages",
     "Plan",
-    "check_renderer",
     "draw",
     "fetch_emoji",
     "make_plan",
@@ -55,9 +54,17 @@ SIZE = 64
 """Side in pixels."""
 
 Array = np.ndarray[Any, Any]
+_RASTER_MEMBER = "assets/*.webp"
+INDEX, PIXELS = "index.json", "images.bin"
+_FORMAT = 1
+_IMAGE_BYTES = 3 * SIZE * SIZE
+_MOST_FAILED = 0.01  # of a style
+HOME = "emoji"
+# Of the plan that the pinned packages give: another one would number the images otherwise.
+PLAN = "2bd14fa7e3c38f63d60aaba15c21deb2b8bb7e918aeeed7bde57afd505c5cdc1"
 
 
-def check_renderer() -> None:
+def _check_renderer() -> None:
     """See that SVG can be rendered.
 
     Raises:
@@ -119,9 +126,6 @@ def pixels_of_raster(data: bytes) -> Array:
             (SIZE, SIZE), Image.Resampling.BOX if side % SIZE == 0 else Image.Resampling.LANCZOS
         )
     return np.ascontiguousarray(np.asarray(flat).transpose(2, 0, 1))
-
-
-_RASTER_MEMBER = "assets/*.webp"
 
 
 @dataclass(frozen=True)
@@ -213,12 +217,6 @@ def make_plan(tarballs: Mapping[str, Path]) -> Plan:
             if one.code in found
         ]
     return Plan(emoji, drawings, icons, rasters)
-
-
-INDEX, PIXELS = "index.json", "images.bin"
-_FORMAT = 1
-_IMAGE_BYTES = 3 * SIZE * SIZE
-_MOST_FAILED = 0.01  # of a style
 
 
 @dataclass(frozen=True)
@@ -339,11 +337,6 @@ def _refuse_many(plan: Plan, failed: dict[int, str]) -> None:
             )
 
 
-HOME = "emoji"
-# Of the plan that the pinned packages give: another one would number the images otherwise.
-PLAN = "2bd14fa7e3c38f63d60aaba15c21deb2b8bb7e918aeeed7bde57afd505c5cdc1"
-
-
 def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:
     """Bring the emoji into the cache folder: download the packages, draw every emoji in every style.
 
@@ -360,7 +353,7 @@ def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Pat
             return folder
         except DataError:
             pass
-    check_renderer()
+    _check_renderer()
     with downloading(folder, "the emoji") as (work, _):
         tarballs = download_tarballs(PACKAGES, work, report)
         report("reading npm packages", 0, 0)

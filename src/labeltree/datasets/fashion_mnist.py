@@ -30,47 +30,11 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = [
     "CLASSES",
-    "IdxHeader",
     "fashion_mnist_taxonomy",
     "fetch_fashion_mnist",
     "open_fashion_mnist",
     "read_fashion_mnist",
-    "read_header",
-    "read_labels",
 ]
-
-
-class IdxHeader(NamedTuple):
-    """Shape of an IDX file and where its data begin."""
-
-    shape: tuple[int, ...]
-    offset: int
-
-
-def read_header(path: Path, dimensions: int) -> IdxHeader:
-    """Read and check the header of an uncompressed IDX file of unsigned bytes.
-
-    Raises:
-        DataError: If the file is missing, has another format, or does not hold what its header says.
-    """
-    if not path.is_file():
-        raise DataError(f"the file '{path}' is missing")
-    offset = 4 + 4 * dimensions
-    with path.open("rb") as file:
-        head = file.read(offset)
-    if len(head) < offset or head[:4] != bytes((0, 0, 8, dimensions)):
-        raise DataError(f"'{path}' is not an IDX file of unsigned bytes with {dimensions} dimensions")
-    shape = struct.unpack(f">{dimensions}I", head[4:])
-    size = path.stat().st_size
-    if size != offset + math.prod(shape):
-        raise DataError(f"'{path}' has {size} bytes, but its header promises {offset + math.prod(shape)}")
-    return IdxHeader(shape, offset)
-
-
-def read_labels(path: Path) -> np.ndarray[Any, Any]:
-    """The labels ``(n,)``, int64, of an IDX file with one dimension."""
-    header = read_header(path, 1)
-    return np.fromfile(path, np.uint8, offset=header.offset).astype(np.int64)
 
 
 NAME = "fashion-mnist"
@@ -129,8 +93,8 @@ def read_fashion_mnist(folder: Path) -> Source:
     stores, labels = [], []
     for part in ("train", "t10k"):
         images = folder / f"{part}-images-idx3-ubyte"
-        header = read_header(images, 3)
-        digits = read_labels(folder / f"{part}-labels-idx1-ubyte")
+        header = _read_header(images, 3)
+        digits = _read_labels(folder / f"{part}-labels-idx1-ubyte")
         if len(digits) != header.shape[0]:
             raise DataError(
                 f"'{images}' has {header.shape[0]} images but there are {len(digits)} labels beside it"
@@ -261,3 +225,36 @@ def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: i
     source = read_fashion_mnist(path)
     assert source.store is not None
     return dataclasses.replace(source, store=reshaped(source.store, image_size, channels))
+
+
+class _IdxHeader(NamedTuple):
+    """Shape of an IDX file and where its data begin."""
+
+    shape: tuple[int, ...]
+    offset: int
+
+
+def _read_header(path: Path, dimensions: int) -> _IdxHeader:
+    """Read and check the header of an uncompressed IDX file of unsigned bytes.
+
+    Raises:
+        DataError: If the file is missing, has another format, or does not hold what its header says.
+    """
+    if not path.is_file():
+        raise DataError(f"the file '{path}' is missing")
+    offset = 4 + 4 * dimensions
+    with path.open("rb") as file:
+        head = file.read(offset)
+    if len(head) < offset or head[:4] != bytes((0, 0, 8, dimensions)):
+        raise DataError(f"'{path}' is not an IDX file of unsigned bytes with {dimensions} dimensions")
+    shape = struct.unpack(f">{dimensions}I", head[4:])
+    size = path.stat().st_size
+    if size != offset + math.prod(shape):
+        raise DataError(f"'{path}' has {size} bytes, but its header promises {offset + math.prod(shape)}")
+    return _IdxHeader(shape, offset)
+
+
+def _read_labels(path: Path) -> np.ndarray[Any, Any]:
+    """The labels ``(n,)``, int64, of an IDX file with one dimension."""
+    header = _read_header(path, 1)
+    return np.fromfile(path, np.uint8, offset=header.offset).astype(np.int64)

@@ -21,25 +21,7 @@ from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm", "read_xml"]
-
-
-class _NoDoctype(ElementTree.TreeBuilder):
-    def doctype(self, *_: object) -> None:
-        """Stop before entities are declared, of which a few lines can stand for any amount of text."""
-        raise ValueError("it declares a document type, which no official file does")
-
-
-def read_xml(path: Path) -> ElementTree.Element:
-    """The root of a document.
-
-    Raises:
-        ValueError: If it is no XML, or declares a document type.
-    """
-    try:
-        return ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype())).getroot()
-    except ElementTree.ParseError as error:
-        raise ValueError(str(error)) from error
+__all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
 
 
 NAME = "icd-10-cm"
@@ -112,7 +94,7 @@ def read_icd10cm(path: Path) -> Source:
         DataError: If it is something else or damaged.
     """
     try:
-        found = _tabular(read_xml(path))
+        found = _tabular(_read_xml(path))
     except ValueError as error:
         raise DataError(f"'{path}' is not the tabular list of ICD-10-CM: {error}") from error
     except RecursionError as error:
@@ -215,3 +197,21 @@ def open_icd10cm(*, path: Path) -> Source:
             f"one tabular list of ICD-10-CM ({PATTERN}) was expected in '{path}'; there is {names}"
         )
     return read_icd10cm(found[0])
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    def doctype(self, *_: object) -> None:
+        """Stop before entities are declared, of which a few lines can stand for any amount of text."""
+        raise ValueError("it declares a document type, which no official file does")
+
+
+def _read_xml(path: Path) -> ElementTree.Element:
+    """The root of a document.
+
+    Raises:
+        ValueError: If it is no XML, or declares a document type.
+    """
+    try:
+        return ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype())).getroot()
+    except ElementTree.ParseError as error:
+        raise ValueError(str(error)) from error

@@ -19,13 +19,27 @@ from labeltree.datasets.imagenet_trees import HIERARCHIES, hierarchy_taxonomy, i
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Listing", "list_images", "read_imagenet", "read_imagenet_robustness"]
+__all__ = ["Listing", "read_imagenet", "read_imagenet_robustness"]
 
 _WNID = re.compile(r"n\d{8}")
 _VAL = re.compile(r"ILSVRC2012_val_(\d{8})$")
 _DEVKIT = "ILSVRC2012_devkit_t12/data"
 _TRUTH, _META = "ILSVRC2012_validation_ground_truth.txt", "meta.mat"
 _SOLUTION = "LOC_val_solution.csv"
+_LICENCE = "ImageNet's terms of access: non-commercial research and education"
+_FILES = (
+    Needed(
+        ("train", "ILSVRC/Data/CLS-LOC/train"),
+        "training images, a folder a class; ILSVRC2012_img_train.tar and the archives in it",
+    ),
+    Needed(
+        ("val", "ILSVRC/Data/CLS-LOC/val"),
+        "validation images, ILSVRC2012_img_val.tar; if they lie flat, with LOC_val_solution.csv or the "
+        "unpacked ILSVRC2012_devkit_t12.tar.gz beside the folder",
+    ),
+)
+_SPLITS = {"train": 1_281_167, "test": 50_000}
+_AUTHORS = "Russakovsky et al. 2015"
 
 
 class Listing(NamedTuple):
@@ -42,7 +56,7 @@ class Listing(NamedTuple):
     split: list[str]
 
 
-def list_images(path: Path) -> Listing:
+def _list_images(path: Path) -> Listing:
     """List the training and validation images below ``train`` and ``val``, or those folders as Kaggle packs
     them, below ``ILSVRC/Data/CLS-LOC``.
 
@@ -157,22 +171,6 @@ def _meta(path: Path) -> dict[int, str]:
         raise DataError(f"'{path}' is not the development kit's table of synsets: {error}") from error
 
 
-_LICENCE = "ImageNet's terms of access: non-commercial research and education"
-_FILES = (
-    Needed(
-        ("train", "ILSVRC/Data/CLS-LOC/train"),
-        "training images, a folder a class; ILSVRC2012_img_train.tar and the archives in it",
-    ),
-    Needed(
-        ("val", "ILSVRC/Data/CLS-LOC/val"),
-        "validation images, ILSVRC2012_img_val.tar; if they lie flat, with LOC_val_solution.csv or the "
-        "unpacked ILSVRC2012_devkit_t12.tar.gz beside the folder",
-    ),
-)
-_SPLITS = {"train": 1_281_167, "test": 50_000}
-_AUTHORS = "Russakovsky et al. 2015"
-
-
 def read_imagenet(path: Path) -> ListedImages:
     """List ImageNet, or a part of it with fewer classes, with the tree of `imagenet_taxonomy`.
 
@@ -181,13 +179,13 @@ def read_imagenet(path: Path) -> ListedImages:
     Raises:
         DataError: If files are missing, or WordNet's are.
     """
-    listing = list_images(path)
+    listing = _list_images(path)
     return _with_tree(path, listing, imagenet_taxonomy(listing.wnids))
 
 
 def read_imagenet_robustness(path: Path) -> ListedImages:
     """List ImageNet with the tree of `hierarchy_taxonomy`; as `read_imagenet` otherwise."""
-    listing = list_images(path)
+    listing = _list_images(path)
     return _with_tree(path, listing, hierarchy_taxonomy(path, listing.wnids))
 
 

@@ -40,6 +40,8 @@ GROUPS: tuple[str, ...] = (
     "clothing",
     "others",
 )
+HIERARCHIES = (("class_hierarchy.txt", "node_names.txt"), ("wordnet.is_a.txt", "words.txt"))
+"""Files of edges, and of the names of their nodes."""
 
 
 class ImagenetClass(NamedTuple):
@@ -85,10 +87,6 @@ def imagenet_32_taxonomy() -> Taxonomy:
     """
     ordered = sorted(imagenet_classes(), key=lambda c: (c.group, c.wnid))
     return Taxonomy.from_paths([(GROUPS[c.group], c.name) for c in ordered], root_name="imagenet")
-
-
-HIERARCHIES = (("class_hierarchy.txt", "node_names.txt"), ("wordnet.is_a.txt", "words.txt"))
-"""Files of edges, and of the names of their nodes."""
 
 
 def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | None = None) -> Taxonomy:

@@ -17,15 +17,18 @@ from labeltree.data.registry import Needed, Published
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["RANKS", "Edition", "genus_paths", "has_ranks", "rank_paths", "read_inaturalist"]
+__all__ = ["RANKS", "Edition", "genus_paths", "rank_paths", "read_inaturalist"]
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 """Above the species, coarse to fine."""
 
 Category = Mapping[str, Any]
+_CATEGORIES = "categories.json"
+_KEYS = ("images", "annotations", "categories")
+_USED = (*_KEYS, "id", "file_name", "image_id", "category_id", "name", "supercategory", *RANKS)
 
 
-def has_ranks(categories: Sequence[Category]) -> bool:
+def _has_ranks(categories: Sequence[Category]) -> bool:
     """Whether the categories say their ranks; those of 2017 do not, nor do the first files of 2019."""
     return any(category.get("kingdom") for category in categories)
 
@@ -94,9 +97,6 @@ def _distinct(paths: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
         number: (*path[:-1], f"{path[-1]} ({number})") if path in several else path
         for number, path in paths.items()
     }
-
-
-_CATEGORIES = "categories.json"
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,6 @@ def _json(path: Path) -> Any:
         raise DataError(f"'{path}' cannot be read: {error.strerror}") from error
 
 
-_KEYS = ("images", "annotations", "categories")
-_USED = (*_KEYS, "id", "file_name", "image_id", "category_id", "name", "supercategory", *RANKS)
-
-
 def _needed(read: dict[str, Any]) -> dict[str, Any]:
     """What of an object is used: millions of images would otherwise take their dates and places along."""
     return {key: read[key] for key in _USED if key in read}
@@ -192,7 +188,7 @@ def _needed(read: dict[str, Any]) -> dict[str, Any]:
 def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence[dict[str, Any]]:
     """The categories, with their ranks where these are wanted."""
     own: Sequence[dict[str, Any]] = train["categories"]
-    if not edition.ranks or has_ranks(own):
+    if not edition.ranks or _has_ranks(own):
         return own
     file = path / _CATEGORIES
     if not file.is_file():
@@ -201,7 +197,7 @@ def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence
             "that tells them (categories.json.tar.gz)"
         )
     found: Sequence[dict[str, Any]] = _json(file)
-    if not _are_objects(found) or not has_ranks(found):
+    if not _are_objects(found) or not _has_ranks(found):
         raise DataError(f"'{file}' is no list of categories with their ranks")
     return found
 

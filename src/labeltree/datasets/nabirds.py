@@ -14,12 +14,12 @@ from labeltree.datasets.formats.listings import legible, read_listing
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["nabirds_taxonomy", "read_nabirds"]
+__all__ = ["read_nabirds"]
 
 NAME = "nabirds"
 
 
-def nabirds_taxonomy(root: Path) -> tuple[Taxonomy, dict[int, int]]:
+def _nabirds_taxonomy(root: Path) -> tuple[Taxonomy, dict[int, int]]:
     """The hierarchy of ``hierarchy.txt`` with the names of ``classes.txt``.
 
     Returns:
@@ -67,7 +67,7 @@ def read_nabirds(path: Path, *, crop: bool = True) -> ListedImages:
         TaxonomyError: If the classes form no tree.
     """
     root = unpacked(path, NAME)
-    taxonomy, node_of = nabirds_taxonomy(root)
+    taxonomy, node_of = _nabirds_taxonomy(root)
     birds = read_birds(root, node_of, "hierarchy.txt", crop=crop)
     return ListedImages(
         root / "images",

@@ -31,6 +31,11 @@ NOUN_FILES = {"data.noun": 82_115, "index.noun": 117_798, "noun.exc": 2_054}
 """Lines of each file that say something. Synsets, words, and irregular plurals."""
 
 _PACKAGE_SIZE = 6_467_132
+NAME = "wordnet-animals"
+LEAST = 10
+"""Leaves that a synset must have below it to be a class."""
+VAL, TEST = 0.1, 0.3
+_EXAMPLES = re.compile(r"(?:^|;)\s*\".*", re.DOTALL)
 
 
 def wordnet_folder() -> Path:
@@ -104,14 +109,6 @@ register_download(
     size="6 MB to download, 20 MB on disk",
     fetch=fetch_wordnet,
 )
-
-
-NAME = "wordnet-animals"
-LEAST = 10
-"""Leaves that a synset must have below it to be a class."""
-
-VAL, TEST = 0.1, 0.3
-_EXAMPLES = re.compile(r"(?:^|;)\s*\".*", re.DOTALL)
 
 
 def definition(gloss: str) -> str:

@@ -21,14 +21,11 @@ __all__ = [
     "EXTENSIONS",
     "MAX_PIXELS",
     "ImageHead",
-    "check_tiff",
     "decode",
     "image_errors",
     "is_gray",
-    "is_white_zero",
     "pixels_of",
     "read_head",
-    "why_not_tiff",
 ]
 
 _KINDS = (
@@ -54,6 +51,9 @@ MAX_PIXELS = 89_478_485
 """Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
 
 _GRAY = {"1", "L", "LA", "I", "F"}
+_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
+_TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers"}
 
 
 class ImageHead(NamedTuple):
@@ -76,7 +76,7 @@ def _open(path: Path) -> PilImage:
     except UnidentifiedImageError:
         if is_dicom(path):
             return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
-        if (why := why_not_tiff(path)) is not None:
+        if (why := _why_not_tiff(path)) is not None:
             raise DataError(why) from None
         raise
     try:
@@ -84,7 +84,7 @@ def _open(path: Path) -> PilImage:
     except DataError:
         image.close()
         raise
-    check_tiff(image)
+    _check_tiff(image)
     return image
 
 
@@ -197,7 +197,7 @@ def _pixels(opened: PilImage, size: int, channels: int, box: Sequence[float] | N
 
     opened.load()
     image = ImageOps.exif_transpose(opened)
-    image = _flat(image, "L" if channels == 1 else "RGB", is_white_zero(opened))
+    image = _flat(image, "L" if channels == 1 else "RGB", _is_white_zero(opened))
     if image.size != (size, size) or box is not None:
         square = _square(image.size, box)
         image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
@@ -252,12 +252,7 @@ def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> Pi
     return Image.fromarray((255 - scaled if white_zero else scaled).clip(0, 255).round().astype(np.uint8))
 
 
-_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
-_TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers"}
-
-
-def why_not_tiff(path: Path) -> str | None:
+def _why_not_tiff(path: Path) -> str | None:
     """Why a TIFF file cannot be identified, with what to do; None if it is no TIFF file."""
     from PIL import TiffImagePlugin
 
@@ -280,7 +275,7 @@ def why_not_tiff(path: Path) -> str | None:
     )
 
 
-def check_tiff(image: PilImage) -> None:
+def _check_tiff(image: PilImage) -> None:
     """Make sure that Pillow reads the pixels of an identified image rightly.
 
     Raises:
@@ -294,7 +289,7 @@ def check_tiff(image: PilImage) -> None:
         )
 
 
-def is_white_zero(image: PilImage) -> bool:
+def _is_white_zero(image: PilImage) -> bool:
     """Whether 0 is white in a TIFF of more than 8 bits; with 8, Pillow has turned it already."""
     tags = getattr(image, "tag_v2", None)
     return tags is not None and tags.get(_PHOTOMETRIC) == 0 and _bits(tags) > 8

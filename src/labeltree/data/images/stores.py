@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+Item = TypeVar("Item")
 
 
 def _tensor(array: Array) -> Tensor:
@@ -149,9 +150,6 @@ def reshaped(store: ImageStore, size: int | None, channels: int | None) -> Image
     if (size or h, size or w, channels or c) == (h, w, c):
         return store
     return ReshapedStore(store, size, channels)
-
-
-Item = TypeVar("Item")
 
 
 class FileStore:

