@@ -118,36 +118,23 @@ def usual_column(table: pa.Table, usual: Sequence[str]) -> str | None:
     return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def find_column(
-    table: pa.Table, path: Path, chosen: str | None, usual: Sequence[str], what: str, option: str
-) -> str:
-    """The name of a column: the chosen one, or the first of the usual names that the table has.
+def find_column(table: pa.Table, path: Path, name: str) -> str:
+    """The name of a column, which must be there.
 
     Args:
         table: The table.
         path: Of the table, for errors.
-        chosen: By the user; None = find it.
-        usual: Names to look for, in lower case.
-        what: The column holds, for errors.
-        option: That chooses it, for errors.
+        name: Of the column.
 
     Raises:
-        DataError: If there is none.
+        DataError: If there is none, with the nearest name.
     """
     columns = table.column_names
-    if chosen is not None:
-        if chosen in columns:
-            return chosen
-        near = difflib.get_close_matches(chosen, columns, 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(columns)}"
-        raise DataError(f"the table '{path}' has no column '{chosen}'; {hint}")
-    found = usual_column(table, usual)
-    if found is None:
-        raise DataError(
-            f"the table '{path}' has no column for {what} that is known by its name ({', '.join(usual)}); "
-            f"it has {', '.join(columns)}: name one as {option}"
-        )
-    return found
+    if name in columns:
+        return name
+    near = difflib.get_close_matches(name, columns, 1)
+    hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(columns)}"
+    raise DataError(f"the table '{path}' has no column '{name}'; {hint}")
 
 
 def cells_of(table: pa.Table, path: Path, column: str) -> Cells:
@@ -195,7 +182,7 @@ def filled(table: pa.Table, path: Path, column: str) -> list[str]:
     Raises:
         DataError: If there is no such column, or a cell is missing or blank.
     """
-    cells = cells_of(table, path, find_column(table, path, column, (), "", ""))
+    cells = cells_of(table, path, find_column(table, path, column))
     missing = cells.missing()
     if missing.size:
         raise DataError(f"the table '{path}', row {missing[0]}: the column '{column}' is empty")

@@ -85,9 +85,7 @@ def find_label_columns(
     if chosen is not None:
         if not chosen:
             raise DataError("label_columns is empty; it must name one column, or one per depth")
-        return LabelColumns(
-            [find_column(table, path, column, (), "labels", "label_columns") for column in chosen]
-        )
+        return LabelColumns([find_column(table, path, column) for column in chosen])
     numbered = {
         int(match[1]): column
         for column in table.column_names
@@ -337,8 +335,8 @@ def cut_label(label: Any, missing: MissingNames, rows: int = 1) -> Any:
 def table_aspects(
     table: pa.Table,
     path: Path,
-    columns: Sequence[str] | str | None,
-    missing: MissingNames | None = None,
+    columns: Sequence[str],
+    missing: MissingNames,
 ) -> TableAspects:
     """A taxonomy and labels from each of the columns, and ratings where they are numbers.
 
@@ -346,15 +344,12 @@ def table_aspects(
     ``4`` or ``positive/4``, holds ratings as well.
 
     Raises:
-        DataError: If a column is missing or empty.
+        DataError: If a column is empty.
         TaxonomyError: If a cell holds no label.
     """
-    if isinstance(columns, str):
-        columns = [columns]
     if not columns:
         return TableAspects()
-    found = [find_column(table, path, column, (), "an aspect", "aspect_columns") for column in columns]
-    labelled = [label_nodes(table, path, [column], None, missing) for column in found]
+    labelled = [label_nodes(table, path, [column], None, missing) for column in columns]
     taxonomies = tuple(taxonomy for taxonomy, _ in labelled)
     nodes = torch.stack([column for _, column in labelled], dim=1)
     numbers = [_ratings(taxonomy, column) for taxonomy, column in labelled]

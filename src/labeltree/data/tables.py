@@ -198,20 +198,18 @@ def _taken(
 ) -> dict[str, tuple[str, ...]]:
     """The columns of everything but the labels."""
 
-    def named(column: str | None, usual: str, what: str, option: str) -> tuple[str, ...]:
+    def named(column: str | None, usual: str) -> tuple[str, ...]:
         if column is None and usual not in table.column_names:
             return ()
-        return (find_column(table, path, column or usual, (), what, option),)
+        return (find_column(table, path, column or usual),)
 
     chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
     return {
         "images": samples.image_columns,
         "texts": () if samples.text_column is None else (samples.text_column,),
-        "groups": named(group, "group", "groups", "group_column"),
-        "split": named(split, "split", "splits", "split_column"),
-        "aspects": tuple(
-            find_column(table, path, column, (), "an aspect", "aspect_columns") for column in chosen
-        ),
+        "groups": named(group, "group"),
+        "split": named(split, "split"),
+        "aspects": tuple(find_column(table, path, column) for column in chosen),
     }
 
 
@@ -379,9 +377,9 @@ def _sample_columns(
                 f"{', '.join(table.column_names)}: name one as image_column or text_column"
             )
     images = [image_column] if isinstance(image_column, str) else list(image_column or ())
-    images = [find_column(table, path, column, (), "the image files", "image_column") for column in images]
+    images = [find_column(table, path, column) for column in images]
     if text_column is not None:
-        text_column = find_column(table, path, text_column, (), "the texts", "text_column")
+        text_column = find_column(table, path, text_column)
     return images, text_column
 
 

@@ -40,8 +40,6 @@ __all__ = [
     "CIFAR_10_LAYOUT",
     "CIFAR_100_LAYOUT",
     "Layout",
-    "fetch_cifar_10",
-    "fetch_cifar_100",
 ]
 
 TRAIN, TEST = 0, 1
@@ -60,6 +58,8 @@ class Layout(NamedTuple):
         test: Name of the test batch.
         columns: Labels of an image: in a Python batch the keys, in a binary one as many bytes.
         classes: How many of each label there are.
+        name: Of the data set.
+        torchvision_name: Of its class in torchvision, which downloads it.
     """
 
     python: str
@@ -69,6 +69,8 @@ class Layout(NamedTuple):
     test: tuple[str, ...]
     columns: tuple[str, ...]
     classes: tuple[int, ...]
+    name: str
+    torchvision_name: str
 
     @property
     def needed(self) -> tuple[Needed, ...]:
@@ -85,6 +87,8 @@ CIFAR_10_LAYOUT = Layout(
     ("test_batch",),
     ("labels",),
     (10,),
+    "cifar-10",
+    "CIFAR10",
 )
 CIFAR_100_LAYOUT = Layout(
     "cifar-100-python",
@@ -94,6 +98,8 @@ CIFAR_100_LAYOUT = Layout(
     ("test",),
     ("coarse_labels", "fine_labels"),
     (20, 100),
+    "cifar-100",
+    "CIFAR100",
 )
 
 
@@ -226,35 +232,22 @@ def _check_hierarchy(labels: np.ndarray[Any, Any], path: Path) -> None:
         )
 
 
-def fetch_cifar_10(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring CIFAR-10 into the cache folder with torchvision's download, which checks its digest.
-
-    Raises:
-        DataError: If it cannot be had.
-    """
-    return _fetch("cifar-10", "CIFAR10", CIFAR_10_LAYOUT, progress or silent, force)
-
-
-def fetch_cifar_100(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring CIFAR-100 into the cache folder; as `fetch_cifar_10`."""
-    return _fetch("cifar-100", "CIFAR100", CIFAR_100_LAYOUT, progress or silent, force)
-
-
-def _fetch(name: str, torchvision_name: str, layout: Layout, report: Progress, force: bool) -> Path:
-    folder = data_home() / name
+def _fetch(layout: Layout, *, progress: Progress | None = None, force: bool = False) -> Path:
+    """Bring the data set into the cache folder with torchvision's download, which checks its digest."""
+    folder = data_home() / layout.name
     if not force:
         try:
             _find_files(folder, layout)
             return folder
         except DataError:
             pass
-    report(f"downloading {name} with torchvision", 0, 0)
+    (progress or silent)(f"downloading {layout.name} with torchvision", 0, 0)
     with downloading(
         folder,
-        f"{name} with torchvision's download",
+        f"{layout.name} with torchvision's download",
         f"put its official archive, {layout.archives[0]}, into '{folder}'",
     ) as (_, fresh):
-        download_with_torchvision(torchvision_name, fresh)
+        download_with_torchvision(layout.torchvision_name, fresh)
         shutil.rmtree(folder / layout.python, ignore_errors=True)
         os.replace(fresh / layout.python, folder / layout.python)
     return folder
@@ -266,17 +259,16 @@ def _register(
     tree: Callable[[], Taxonomy],
     layout: Layout,
     published: Published,
-    home: str = "",
 ) -> None:
     @register_dataset(
         name,
         summary=summary,
         licence="none stated; cite Krizhevsky 2009",
         size="170 MB to download, 360 MB on disk",
-        fetch=fetch_cifar_10 if layout is CIFAR_10_LAYOUT else fetch_cifar_100,
+        fetch=partial(_fetch, layout),
         files=layout.needed,
         published=published,
-        home=home,
+        home=layout.name,
     )
     def opener(
         *,
@@ -313,7 +305,6 @@ _register(
     cifar_100_deep_taxonomy,
     CIFAR_100_LAYOUT,
     Published(_ALL, _DEEP, "Barz & Denzler 2019, Appendix E"),
-    home="cifar-100",
 )
 for _split in ("good", "bad"):
     _register(
@@ -322,5 +313,4 @@ for _split in ("good", "bad"):
         partial(cifar_toy_taxonomy, _split),
         CIFAR_10_LAYOUT,
         Published(_EIGHT, (2, 8), "Feng & Patras 2023, Section 4.2"),
-        home="cifar-10",
     )

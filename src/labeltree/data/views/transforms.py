@@ -33,6 +33,9 @@ __all__ = [
     "resample",
     "whole_image",
 ]
+
+_LOG_CROP_RATIO = (math.log(3 / 4), math.log(4 / 3))  # of width / height
+_ERASED, _LOG_ERASED_RATIO = (0.02, 1 / 3), (math.log(0.3), math.log(10 / 3))
 LUMA = (0.299, 0.587, 0.114)
 # The I and Q axes of YIQ: together with LUMA an invertible map of RGB.
 _YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
@@ -58,11 +61,10 @@ def random_boxes(
     height: int,
     width: int,
     scale: tuple[float, float] = (0.2, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Boxes:
     """Random resized crops, from four uniform numbers per sample.
 
-    The area is uniform in ``scale`` (a share of the image), the aspect ratio log-uniform in ``ratio`` cut
+    The area is uniform in ``scale`` (a share of the image), the aspect ratio log-uniform from 3/4 to 4/3, cut
     to those at which a crop of this area fits into the image. Sampling from the cut interval takes the
     place of the usual retries.
 
@@ -71,14 +73,13 @@ def random_boxes(
         height: Height of the images.
         width: Width of the images.
         scale: Least and largest area as a share of the image's.
-        ratio: Least and largest width / height.
     """
     area, aspect, vertical, horizontal = numbers.unbind(1)
     share = scale[0] + (scale[1] - scale[0]) * area
     log_share = share.log()
     shape = math.log(width / height)
-    low = (log_share + shape).clamp(min=math.log(ratio[0]), max=math.log(ratio[1]))
-    high = (shape - log_share).clamp(min=math.log(ratio[0]), max=math.log(ratio[1]))
+    low = (log_share + shape).clamp(*_LOG_CROP_RATIO)
+    high = (shape - log_share).clamp(*_LOG_CROP_RATIO)
     log_ratio = low + (high - low) * aspect
     root = (share * (height * width)).sqrt()
     crop_width = (root * (log_ratio / 2).exp()).clamp(max=width)
@@ -237,8 +238,6 @@ def erase(
     numbers: Tensor,
     share: float,
     fill: Tensor,
-    scale: tuple[float, float] = (0.02, 1 / 3),
-    ratio: tuple[float, float] = (0.3, 10 / 3),
 ) -> Tensor:
     """Paint a rectangle of each chosen sample.
 
@@ -247,13 +246,15 @@ def erase(
         numbers: Uniform numbers ``(n, 5)``: whether, area, aspect ratio, vertical and horizontal position.
         share: Probability that a sample is chosen.
         fill: Colour of the rectangle ``(c,)``.
-        scale: Least and largest area as a share of the image's.
-        ratio: Least and largest width / height, log-uniform.
+
+    Returns:
+        The images; of those chosen a rectangle of 1/50 to 1/3 of the area, width / height from 0.3 to 10/3
+        (log-uniform), is painted.
     """
     height, width = images.shape[2:]
     chosen, area, aspect, vertical, horizontal = numbers.unbind(1)
-    pixels = (scale[0] + (scale[1] - scale[0]) * area) * (height * width)
-    low, high = math.log(ratio[0]), math.log(ratio[1])
+    pixels = (_ERASED[0] + (_ERASED[1] - _ERASED[0]) * area) * (height * width)
+    low, high = _LOG_ERASED_RATIO
     shape = (low + (high - low) * aspect).exp()
     box_height = (pixels / shape).sqrt().round().clamp(1, height)
     box_width = (pixels * shape).sqrt().round().clamp(1, width)

@@ -30,7 +30,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_files(folder: Path, expected: Mapping[str, Expected], *, digests: bool = True) -> None:
+def check_files(folder: Path, expected: Mapping[str, Expected]) -> None:
     """Compare files with what they must be.
 
     Raises:
@@ -43,7 +43,7 @@ def check_files(folder: Path, expected: Mapping[str, Expected], *, digests: bool
         size = path.stat().st_size
         if size != wanted.size:
             raise DataError(f"the file '{path}' has {size} bytes where {wanted.size} were expected")
-        if digests and sha256(path) != wanted.sha256:
+        if sha256(path) != wanted.sha256:
             raise DataError(
                 f"the file '{path}' is damaged or of another version: its digest is not {wanted.sha256[:12]}…"
             )
