@@ -76,7 +76,15 @@ def open_source(
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
     name, path = str(spec), Path(spec).expanduser()
-    columns: dict[str, Any] = {
+    missing = missing_labels or ()
+    images: dict[str, Any] = {
+        "image_size": image_size,
+        "channels": channels,
+        "on_error": on_error,
+        "cache": cache,
+        "progress": progress,
+    }
+    columns = {
         "image_column": image_column,
         "text_column": text_column,
         "label_columns": label_columns,
@@ -84,39 +92,36 @@ def open_source(
         "group_column": group_column,
         "split_column": split_column,
     }
-    given = [column for column, value in columns.items() if value is not None]
-    if given and (name in list_datasets() or path.is_dir()):
-        what = "data set" if name in list_datasets() else "folder"
-        raise DataError(f"'{name}' is a {what} and has no columns; leave {given[0]} out, or name a table")
-    if name in list_datasets():
+    chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
+    is_named = name in list_datasets()
+    if chosen and (is_named or path.is_dir()):
+        what = "data set" if is_named else "folder"
+        raise DataError(
+            f"'{name}' is a {what} and has no columns; leave {next(iter(chosen))} out, or name a table"
+        )
+    if is_named:
         if taxonomy is not None:
             raise DataError(f"data set '{name}' brings its own taxonomy; leave taxonomy out")
-        named = _open_named(name, data_path, image_size, channels, on_error, cache, progress)
-        return with_missing_labels(named, missing_labels or ())
-    if data_path is not None:
+        entry = get_dataset(name)
+        folder = entry.folder if data_path is None else Path(data_path).expanduser()
+        require_files(entry, folder)
+        source = entry.open(path=folder, **images)
+    elif data_path is not None:
         raise DataError(
             f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or take "
             "a name of 'labeltree data list'"
         )
-    settings: dict[str, Any] = {
-        "image_size": image_size,
-        "channels": channels,
-        "taxonomy": taxonomy,
-        "missing_labels": missing_labels or (),
-        "on_error": on_error,
-        "cache": cache,
-        "progress": progress,
-    }
-    if path.is_dir():
-        return with_missing_labels(open_folder(path, **settings), missing_labels or ())
-    if path.suffix.lower() in TABLE_SUFFIXES:
-        chosen = {column: value for column, value in columns.items() if value is not None}
-        return with_missing_labels(open_table(path, **settings, **chosen), missing_labels or ())
-    if path.exists():
+    elif path.is_dir():
+        source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
+    elif path.suffix.lower() in TABLE_SUFFIXES:
+        source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **images, **chosen)
+    elif path.exists():
         raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
-    near = difflib.get_close_matches(name, list_datasets(), 1)
-    hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
-    raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
+    else:
+        near = difflib.get_close_matches(name, list_datasets(), 1)
+        hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
+        raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
+    return with_missing_labels(source, missing)
 
 
 def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
@@ -150,26 +155,4 @@ def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
         aspect_taxonomies=tuple(trees),
         aspects=aspects,
         missing_labels={**source.missing_labels, **known},
-    )
-
-
-def _open_named(
-    name: str,
-    data_path: str | Path | None,
-    image_size: int | None,
-    channels: int | None,
-    on_error: OnError,
-    cache: bool | None,
-    progress: Progress | None,
-) -> Source:
-    entry = get_dataset(name)
-    path = entry.folder if data_path is None else Path(data_path).expanduser()
-    require_files(entry, path)
-    return entry.open(
-        path=path,
-        image_size=image_size,
-        channels=channels,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
     )
