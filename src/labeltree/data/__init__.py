@@ -26,9 +26,9 @@ from labeltree.data.stratified import make_folds, split_by_group
 from labeltree.data.summary import DataSummary, SplitSummary, summarize
 from labeltree.data.tables import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
-from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
 from labeltree.data.views.generator import channel_statistics
 from labeltree.data.views.text import TokenStore
+from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
 
 __all__ = [
     "ArrayStore",
