@@ -1,4 +1,4 @@
-"""Nothing recurses: chains of 50,000 nodes go through every constructor, file and query."""
+"""Nothing recurses: chains of 10,000 nodes go through every constructor, file and query."""
 
 import copy
 import pickle
@@ -10,7 +10,7 @@ import torch
 
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError, load_taxonomy
 
-DEPTH = 50_000
+DEPTH = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_a_chain_is_built_in_other_ways(chain: Taxonomy) -> None:
     while nested:  # taken apart by hand: Python frees nested data recursively
         nested = nested.popitem()[1]
     edges = [(f"n{i + 1}", f"n{i}") for i in range(DEPTH)]
-    with pytest.raises(TaxonomyError, match=r"cycle, 'n1' -> 'n0' -> 'n50000' -> .* \(49994 more\)"):
+    with pytest.raises(TaxonomyError, match=r"cycle, 'n1' -> 'n0' -> 'n10000' -> .* \(9994 more\)"):
         Taxonomy.from_edges([*edges, ("n0", f"n{DEPTH}")])
 
 
@@ -59,12 +59,12 @@ def test_a_chain_is_copied_cut_shown_and_checked(chain: Taxonomy) -> None:
     assert coarse.names == ["n0", "n1", "n2"]
     assert mapping[-1] == 2
     assert chain.render().splitlines()[-1].endswith(f"n200  ({DEPTH - 200} below)")
-    assert any("49999 nodes have a single child" in sentence for sentence in chain.check())
+    assert any("9999 nodes have a single child" in sentence for sentence in chain.check())
 
 
-def test_a_hundred_thousand_nodes(tmp_path: Path) -> None:
-    tree = Taxonomy.from_paths([(f"g{i // 300}", f"f{i // 20}", f"s{i}") for i in range(95_000)])
-    assert len(tree) > 100_000 - 100
+def test_twenty_thousand_leaves(tmp_path: Path) -> None:
+    tree = Taxonomy.from_paths([(f"g{i // 300}", f"f{i // 20}", f"s{i}") for i in range(20_000)])
+    assert len(tree) == 1 + 67 + 1000 + 20_000
     tree.save(tmp_path / "large.json")
     assert Taxonomy.from_file(tmp_path / "large.json") == tree
     generator = torch.Generator().manual_seed(0)
@@ -74,16 +74,16 @@ def test_a_hundred_thousand_nodes(tmp_path: Path) -> None:
 
 
 def test_many_nodes_with_several_parents(tmp_path: Path) -> None:
-    edges = [(f"s{i}", f"f{i // 20}") for i in range(19_000)] + [(f"f{i}", f"g{i // 15}") for i in range(950)]
-    edges += [(f"g{i}", "all") for i in range(64)] + [
-        (f"s{i}", f"f{i // 20 + 1}") for i in range(0, 18_900, 7)
+    edges = [(f"s{i}", f"f{i // 20}") for i in range(4_000)] + [(f"f{i}", f"g{i // 15}") for i in range(200)]
+    edges += [(f"g{i}", "all") for i in range(14)] + [
+        (f"s{i}", f"f{i // 20 + 1}") for i in range(0, 3_900, 7)
     ]
     dag = TaxonomyDAG.from_edges(edges)
     dag.save(tmp_path / "large.csv")
     assert load_taxonomy(tmp_path / "large.csv") == dag
     for rule in ("odir", "yolo9000"):
         tree, nodes = dag.project(rule)  # type: ignore[arg-type]
-        assert tree.num_leaves == dag.num_leaves == 19_000
-        u, v = dag.leaves[torch.randint(19_000, (2, 50_000), generator=torch.Generator().manual_seed(0))]
+        assert tree.num_leaves == dag.num_leaves == 4_000
+        u, v = dag.leaves[torch.randint(4_000, (2, 50_000), generator=torch.Generator().manual_seed(0))]
         lower = dag.lca_height(u, v) <= tree.lca_height(nodes[u], nodes[v])
         assert lower.all(), "a tree of the DAG's paths keeps no more than what classes share"

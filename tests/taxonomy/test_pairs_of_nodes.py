@@ -31,12 +31,15 @@ def test_pairs_against_walks(rows: Rows) -> None:
     far_by_height, far_by_depth = tree.lca_height_dissimilarity(u, v), tree.lca_depth_dissimilarity(u, v)
     assert lca.dtype == length.dtype == depth.dtype == height.dtype == torch.int64
     assert far_by_height.dtype == far_by_depth.dtype == torch.float64
+    lca, length, depth, height, far_by_height, far_by_depth = (
+        answers.numpy() for answers in (lca, length, depth, height, far_by_height, far_by_depth)
+    )
     for i in range(len(tree) + 1):
         for j in range(len(tree) + 1):
             if i == 0 or j == 0:
                 assert lca[i, j] == length[i, j] == depth[i, j] == height[i, j] == -1
-                assert torch.isnan(far_by_height[i, j])
-                assert torch.isnan(far_by_depth[i, j])
+                assert np.isnan(far_by_height[i, j])
+                assert np.isnan(far_by_depth[i, j])
                 continue
             a, b = i - 1, j - 1
             common = slow.lca(a, b)
@@ -109,11 +112,11 @@ def test_a_wide_and_a_deep_tree() -> None:
     star = Taxonomy([str(i) for i in range(1001)], [-1] + [0] * 1000)
     u, v = torch.randint(1, 1001, (2, 500), generator=torch.Generator().manual_seed(0))
     assert torch.equal(star.lca(u, v), torch.where(u == v, u, 0))
-    chain = Taxonomy([str(i) for i in range(50_001)], range(-1, 50_000))
-    u, v = torch.randint(0, 50_001, (2, 500), generator=torch.Generator().manual_seed(1))
+    chain = Taxonomy([str(i) for i in range(10_001)], range(-1, 10_000))
+    u, v = torch.randint(0, 10_001, (2, 500), generator=torch.Generator().manual_seed(1))
     assert torch.equal(chain.lca(u, v), torch.minimum(u, v))
     assert torch.equal(chain.path_length(u, v), (u - v).abs())
-    kinds = chain.relations.kind[chain.relation([50_000, 50_000, 7], [50_000, 3, 7])]
+    kinds = chain.relations.kind[chain.relation([10_000, 10_000, 7], [10_000, 3, 7])]
     assert kinds.tolist() == [2, 1, 1]
 
 

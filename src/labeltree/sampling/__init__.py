@@ -1,10 +1,9 @@
 """Batch samplers over the tree: exact sizes, exactly once an epoch, seeded, rank-aware, resumable."""
 
 from labeltree.sampling.balanced import BalancedBatchSampler
-from labeltree.sampling.base import BatchSampler
+from labeltree.sampling.base import BatchSampler, RandomBatchSampler
 from labeltree.sampling.class_balanced import ClassBalancedBatchSampler
 from labeltree.sampling.hierarchical import EpochPlan, HierarchicalBatchSampler
-from labeltree.sampling.shuffled import RandomBatchSampler
 
 __all__ = [
     "BalancedBatchSampler",

@@ -1,4 +1,4 @@
-"""What all batch samplers share: exact sizes, disjoint ranks, no state to lose."""
+"""What all batch samplers share: exact sizes, disjoint ranks, no state to lose; and random batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import distributed
 from torch.utils.data import Sampler
 
-__all__ = ["BatchSampler", "IntArray"]
+__all__ = ["BatchSampler", "IntArray", "RandomBatchSampler"]
 
 IntArray = NDArray[np.int64]
 
@@ -198,6 +198,21 @@ class BatchSampler(Sampler[list[int]], ABC):
     @abstractmethod
     def _draw(self, rng: np.random.Generator) -> Any:
         """Draws an epoch for all ranks; no other source of randomness than `rng`."""
+
+
+class RandomBatchSampler(BatchSampler):
+    """Uniformly random batches; every sample at most once an epoch.
+
+    The arguments are those of `BatchSampler`; the labels are not looked at.
+
+    Example:
+        >>> sampler = RandomBatchSampler(nodes=[1, 1, 2, 2, -1, 2], batch_size=2)
+        >>> len(sampler), sorted(int(i) for batch in sampler.batches(epoch=0) for i in batch)
+        (3, [0, 1, 2, 3, 4, 5])
+    """
+
+    def _draw(self, rng: np.random.Generator) -> IntArray:
+        return rng.permutation(self.num_samples)[: int(self._global_sizes().sum())]
 
 
 def _as_labels(nodes: ArrayLike) -> IntArray:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.sampling.base import BatchSampler, IntArray
-from labeltree.sampling.classes import SampleClasses, classes_at_depth
-from labeltree.sampling.grouping import shuffle_within
+from labeltree.sampling.grouping import SampleClasses, classes_at_depth, shuffle_within
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy

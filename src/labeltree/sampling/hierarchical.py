@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.sampling.base import BatchSampler, IntArray
-from labeltree.sampling.matching import match
-from labeltree.sampling.occupied import Layout, OccupiedTree
-from labeltree.sampling.packing import Groups, pack, share_evenly
+from labeltree.sampling.sample_tree import Layout, SampleTree, match
 
 if TYPE_CHECKING:
     from labeltree.taxonomy import Taxonomy
@@ -105,7 +103,7 @@ class HierarchicalBatchSampler(BatchSampler):
     ) -> None:
         super().__init__(nodes, batch_size, seed=seed, rank=rank, world_size=world_size, drop_last=drop_last)
         self._depth = taxonomy.depth.numpy()
-        self._tree = OccupiedTree(taxonomy, self.nodes)
+        self._tree = SampleTree(taxonomy, self.nodes)
 
     def plan(self, epoch: int) -> EpochPlan:
         """The epoch of all ranks with the reasons for it."""
@@ -132,7 +130,7 @@ class HierarchicalBatchSampler(BatchSampler):
         sizes = self._global_sizes()
         slots, first_slot = int(sizes.sum()), np.cumsum(sizes) - sizes
         fillers = len(self._tree.unplaced) * slots // self.num_samples
-        filled = share_evenly(fillers, sizes)
+        filled = _share_evenly(fillers, sizes)
         layout = self._tree.shuffled(rng)
         anchors, groups = self._draw_groups(layout, first_slot, sizes - filled, rng)
         draft = _Draft(layout, anchors, groups, slots)
@@ -146,7 +144,7 @@ class HierarchicalBatchSampler(BatchSampler):
 
     def _draw_groups(
         self, layout: Layout, first_slot: IntArray, room: IntArray, rng: np.random.Generator
-    ) -> tuple[IntArray, Groups]:
+    ) -> tuple[IntArray, _Groups]:
         """The places of the anchors, ascending, and the groups, which fill the room, in the same order."""
         count = len(layout.samples)
         mean_size = 1 + self._tree.mean_depth
@@ -157,19 +155,33 @@ class HierarchicalBatchSampler(BatchSampler):
             enough = min(enough, count)
             places = (np.arange(enough) * count + rng.integers(max(count, 1))) // max(enough, 1)
             order = rng.permutation(enough)
-            groups = pack(1 + layout.depth[places[order]].astype(np.int64), first_slot, room)
+            groups = _pack(1 + layout.depth[places[order]].astype(np.int64), first_slot, room)
             if groups is not None:
                 number = np.full(enough, -1)
                 number[order[: len(groups.slot)]] = np.arange(len(groups.slot))
                 used = number[number >= 0]
-                return places[number >= 0], Groups(groups.slot[used], groups.size[used])
+                return places[number >= 0], _Groups(groups.slot[used], groups.size[used])
             enough += enough // 4 + 1  # many groups were cut: more of them are needed
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Groups: an anchor, followed by its partners.
+
+    Attributes:
+        slot: (k,) where each group begins.
+        size: (k,) how many samples it has, the anchor included, after the last group of a batch was cut to
+            what fits.
+    """
+
+    slot: IntArray
+    size: IntArray
 
 
 class _Draft:
     """An epoch in the making: places of the layout, slot by slot."""
 
-    def __init__(self, layout: Layout, anchors: IntArray, groups: Groups, slots: int) -> None:
+    def __init__(self, layout: Layout, anchors: IntArray, groups: _Groups, slots: int) -> None:
         self.place = np.zeros(slots, dtype=np.int64)
         self.wish = np.full(slots, FILLER, dtype=np.int16)
         self.shared = np.zeros(slots, dtype=np.int16)
@@ -210,8 +222,48 @@ class _Draft:
         self._take(slot, rng.permutation(len(self._unused))[: len(slot)], 0)
 
     def _take(self, slot: IntArray, partner: IntArray, level: int) -> None:
-        """Puts unused samples, given by their indices, into slots."""
+        """Put unused samples, given by their indices, into slots."""
         self.place[slot], self.shared[slot] = self._unused[partner], level
         left = np.ones(len(self._unused), dtype=np.bool_)
         left[partner] = False
         self._unused = self._unused[left]
+
+
+def _pack(wanted: IntArray, first_slot: IntArray, room: IntArray) -> _Groups | None:
+    """Put groups one after the other into batches; no group reaches over the end of its batch.
+
+    Args:
+        wanted: (c,) the full sizes of the groups at hand, in order; as many as needed are used.
+        first_slot: (b,) the slot in which each batch begins.
+        room: (b,) slots of each batch that are for groups.
+
+    Returns:
+        The groups that fill all the room, or None when there are too few.
+    """
+    before = np.cumsum(wanted) - wanted
+    owner = np.repeat(np.arange(len(wanted)), wanted)  # the group at each slot, if none were ever cut
+    # If a batch begins with group i, then the next one begins with group following[room][i].
+    following = {}
+    for size in np.unique(room[room > 0]).tolist():
+        last = before + (size - 1)
+        last = last[: np.searchsorted(last, len(owner))]
+        following[size] = memoryview(owner[last] + 1)
+    first, group = [0], 0
+    for size in room.tolist():
+        if size:
+            if group >= len(following[size]):
+                return None
+            group = following[size][group]
+        first.append(group)
+    heads = np.asarray(first, dtype=np.int64)
+    batch = np.repeat(np.arange(len(room)), np.diff(heads))
+    begin = first_slot[batch]
+    slot = begin + before[:group] - before[heads[:-1][batch]]
+    return _Groups(slot, np.minimum(wanted[:group], begin + room[batch] - slot))
+
+
+def _share_evenly(total: int, sizes: IntArray) -> IntArray:
+    """(b,) whole parts of `total`, in proportion to `sizes` and none larger than its size."""
+    ends = np.cumsum(sizes)
+    upto: NDArray[np.int64] = total * ends // max(int(ends[-1]), 1)
+    return np.diff(upto, prepend=0)
