@@ -1,6 +1,6 @@
 """Files of a room do not import in circles: whoever reads one can read on without coming back to it.
 
-Every import counts, also those within functions and those for type checkers only. Importing from the room's own
+Every import counts, also those within functions and for type checkers only. Importing from the room's own
 package (`from labeltree.data import ...` within data) is an import of its `__init__`.
 """
 
