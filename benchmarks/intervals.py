@@ -20,10 +20,12 @@ from torch import Tensor
 from harness import Results, Row, Size, Table, choose, main
 from inputs import balanced
 from labeltree.decisions import ClassNodes, Promise, fit_rule
-from labeltree.evaluation.answers import judge_answers
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.ground import Ground
-from labeltree.evaluation.node_evidence import NodeEvidence
+from labeltree.evaluation.columns import estimate
+from labeltree.evaluation.judging import answer_columns
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.reported_nodes import NodeIntervals
+from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
@@ -82,19 +84,21 @@ def classifier(n: int, resamples: int, taxonomy: Taxonomy) -> None:
     """Scores, accuracy by depth, top-1 and HF1 by subtree of one classifier, with intervals."""
     logits, nodes = predicted(n, taxonomy)
     answers = taxonomy.leaves[logits.argmax(1)]
-    evidence = Evidence(Resampling(resamples), np.arange(n))
-    judge_answers(answers, nodes, nodes > 0, Ground.of(taxonomy), evidence=evidence)
+    rows, units = torch.arange(n), ResamplingUnits(Resampling(resamples), np.arange(n))
+    columns = answer_columns(answers, nodes, nodes > 0, JudgingTaxonomy.of(taxonomy), rows)
+    estimate(columns, rows, units, nodes, taxonomy)
 
 
 def every_node(n: int, resamples: int, taxonomy: Taxonomy) -> None:
     """What the protocol `node-scores` has of one representation, with intervals."""
     logits, target = predicted(n, taxonomy)
     probabilities = torch.softmax(logits.double(), 1)
-    evidence = Evidence(Resampling(resamples), np.arange(n))
-    nodes, counted = NodeEvidence(evidence, taxonomy), np.arange(taxonomy.num_nodes) > 0
+    units = ResamplingUnits(Resampling(resamples), np.arange(n))
+    nodes = NodeIntervals(ProtocolResult(""), units, taxonomy)
+    counted = np.arange(taxonomy.num_nodes) > 0
     ranking = dict.fromkeys(("auroc", "average_precision"), counted)
     nodes.add_ranking(probabilities, target, taxonomy.leaves, ranking)
-    of = (target, taxonomy, evidence.groups, evidence.count)
+    of = (target, taxonomy, units.groups, units.count)
     said = decided_nodes(taxonomy.leaves[logits.argmax(1)], *of)
     nodes.add_rates("decision_", said, {f"decision_{name}": counted for name in RATES})
     limits = torch.full((taxonomy.num_nodes,), 1 / taxonomy.num_leaves, dtype=torch.float64)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from labeltree.evaluation import EvaluationSettings, Ground, choose_samples
+from labeltree.evaluation import EvaluationSettings, JudgingTaxonomy, choose_samples
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.protocol import get_protocol, run_protocol
 from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -30,9 +30,9 @@ def blurred(n: int, noise: float, seed: int = 0, splits: bool = True) -> Embeddi
 
 def measure(table: EmbeddingTable, **options: object) -> ProtocolResult:
     settings = EvaluationSettings(options={"decisions": options})
-    ground = Ground.of(TREE)
+    judging = JudgingTaxonomy.of(TREE)
     samples = choose_samples(table, TREE, "test", settings)
-    return run_protocol(get_protocol("decisions"), Inputs(table, ground, samples, settings))
+    return run_protocol(get_protocol("decisions"), Inputs(table, judging, samples, settings))
 
 
 @pytest.mark.parametrize("classifier", ["probe", "prototypes"])

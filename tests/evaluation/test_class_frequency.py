@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation import EvaluationSettings, Ground, Inputs, choose_samples
-from labeltree.evaluation.frequency import class_frequency
-from labeltree.evaluation.portions import share_of_labels
-from labeltree.evaluation.protocol import get_protocol
+from labeltree.evaluation import EvaluationSettings, Inputs, JudgingTaxonomy, choose_samples
+from labeltree.evaluation.class_frequency import class_frequency
+from labeltree.evaluation.columns import Column, Place, estimate
+from labeltree.evaluation.registry import get_protocol
+from labeltree.evaluation.resampling_units import ResamplingUnits
+from labeltree.evaluation.subsampling import share_of_labels
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -29,7 +29,9 @@ def long_tail(sizes: list[int]) -> tuple[Taxonomy, EmbeddingTable]:
 
 def inputs_of(taxonomy: Taxonomy, table: EmbeddingTable, **choices: object) -> Inputs:
     settings = EvaluationSettings(**choices)
-    return Inputs(table, Ground.of(taxonomy), choose_samples(table, taxonomy, "test", settings), settings)
+    return Inputs(
+        table, JudgingTaxonomy.of(taxonomy), choose_samples(table, taxonomy, "test", settings), settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,14 +56,18 @@ def test_groups(sizes: list[int], bounds: tuple[int, ...]) -> None:
     assert frequency.uneven == ({0, 1, 2} <= set(expected))
     values = torch.rand(len(sizes) * 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     values[3] = torch.nan
-    means = frequency.means(values, leaves.repeat(2))
+    rows, units = torch.arange(len(values)), ResamplingUnits(None, np.arange(len(values)))
+    column = Column("x", values, rows, by_frequency=True)
+    means = estimate([column], rows, units, leaves.repeat(2), taxonomy, frequency)
+    assert len(means) == (4 if frequency.uneven else 1)
     for place, name in enumerate(("head", "middle", "tail")):
         of_class = [
             np.nanmean([float(values[i]), float(values[i + len(sizes)])])
             for i in range(len(sizes))
             if expected[i] == place
         ]
-        assert means[name] == pytest.approx(np.mean(of_class) if of_class else math.nan, nan_ok=True)
+        if frequency.uneven:
+            assert means[Place("scores", f"x_{name}")].value == pytest.approx(np.mean(of_class))
 
 
 def test_counts_are_those_before_thinning() -> None:

@@ -17,11 +17,16 @@ from labelled_vectors import tree_vectors
 from sklearn.metrics import roc_auc_score
 
 from labeltree.errors import DataError
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, Ground, choose_samples, evaluate
-from labeltree.evaluation.class_probabilities import probe_probabilities
-from labeltree.evaluation.folds import row_groups, table_folds
-from labeltree.evaluation.probe import fit_and_predict
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, get_protocol, run_protocol
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    JudgingTaxonomy,
+    choose_samples,
+    evaluate,
+)
+from labeltree.evaluation.classifiers import fit_and_predict, probe_probabilities
+from labeltree.evaluation.registry import Inputs, ProtocolResult, get_protocol, run_protocol
+from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
@@ -44,10 +49,10 @@ def clinic(taxonomy: Taxonomy) -> EmbeddingTable:
 def run(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy, **options: Any) -> ProtocolResult:
     chosen: Mapping[str, Any] = {name: options}
     settings = EvaluationSettings(options=chosen)
-    ground = Ground.of(taxonomy)
-    table = ground.table(table)
-    samples = choose_samples(table, ground.tree, "test", settings)
-    return run_protocol(get_protocol(name), Inputs(table, ground, samples, settings))
+    judging = JudgingTaxonomy.of(taxonomy)
+    table = judging.table(table)
+    samples = choose_samples(table, judging.tree, "test", settings)
+    return run_protocol(get_protocol(name), Inputs(table, judging, samples, settings))
 
 
 def of_split(table: EmbeddingTable, split: str) -> torch.Tensor:
@@ -302,14 +307,12 @@ def test_patients_on_both_sides_are_noted(clinic: EmbeddingTable, taxonomy: Taxo
 def test_k_fold_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
     result = run("k-fold", clinic, taxonomy, folds=4)
     rows = of_split(clinic, "test")
-    fold = table_folds(clinic, rows, Ground.of(taxonomy), 4)
+    fold = table_folds(clinic, rows, JudgingTaxonomy.of(taxonomy), 4)
     tops = []
     for number in range(4):
         learn, test = rows[fold != number], rows[fold == number]
         vectors = clinic.embeddings
-        predicted, _ = fit_and_predict(
-            vectors[learn], clinic.nodes[learn], vectors[test], EvaluationSettings()
-        )
+        predicted = fit_and_predict(vectors[learn], clinic.nodes[learn], vectors[test], EvaluationSettings())
         tops.append(float((predicted == clinic.nodes[test]).double().mean()))
     assert result.curves["embeddings.top1"] == pytest.approx(tops)
     assert result.scores["embeddings.top1"] == pytest.approx(statistics.fmean(tops))

@@ -11,7 +11,7 @@ import pytest
 
 from labeltree.errors import DataError
 from labeltree.evaluation import Comparison, Outcomes, compare
-from labeltree.evaluation.comparison_text import comparison_text
+from labeltree.evaluation.result_text import comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
 from labeltree.taxonomy import Taxonomy
 

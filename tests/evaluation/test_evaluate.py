@@ -31,9 +31,15 @@ def test_the_probe_reads_features_and_equals_the_metrics_by_hand(
     scores = result.main.scores["features"]
     assert scores["top1"] == (predicted == test.nodes).double().mean()
     assert 0 < scores["top1"] < 1, "the test would not notice swapped rows"
-    assert scores["hierarchical_f1"] == metrics.hierarchical_f1(predicted, test.nodes, taxonomy)
-    assert scores["tree_accuracy"] == metrics.tree_accuracy(predicted, test.nodes, taxonomy)
-    assert scores["mistake_severity"] == metrics.mistake_severity(predicted, test.nodes, taxonomy)
+    assert scores["hierarchical_f1"] == pytest.approx(
+        float(metrics.hierarchical_f1(predicted, test.nodes, taxonomy)), abs=1e-12
+    )
+    assert scores["tree_accuracy"] == pytest.approx(
+        float(metrics.tree_accuracy(predicted, test.nodes, taxonomy)), abs=1e-12
+    )
+    assert scores["mistake_severity"] == pytest.approx(
+        float(metrics.mistake_severity(predicted, test.nodes, taxonomy)), abs=1e-12
+    )
     by_hand = metrics.accuracy_by_depth(predicted, test.nodes, taxonomy).tolist()
     assert result.main.by_depth["probe"] == by_hand
     assert by_hand[-1] == pytest.approx(scores["top1"])
@@ -48,8 +54,12 @@ def test_retrieval_reads_both_representations_and_leaves_each_query_out(
     for role, points in (("features", test.features), ("embeddings", test.embeddings)):
         scores = result.main.scores[role]
         assert scores["recall_at_1"] == _recall_at_1(points, test.nodes)
-        assert scores["map_at_r"] == metrics.map_at_r(points, test.nodes, geometry=Sphere())
-        assert scores["mean_average_precision"] == metrics.mean_average_precision(points, test.nodes)
+        assert scores["map_at_r"] == pytest.approx(
+            float(metrics.map_at_r(points, test.nodes, geometry=Sphere())), abs=1e-12
+        )
+        assert scores["mean_average_precision"] == pytest.approx(
+            float(metrics.mean_average_precision(points, test.nodes)), abs=1e-12
+        )
         expected = metrics.average_hierarchical_precision(points, test.nodes, taxonomy, k=7)
         assert scores["ahp"] == pytest.approx(float(expected))
         assert "recall_at_3" in scores
@@ -94,7 +104,9 @@ def test_prototypes_and_violations_read_embeddings_in_their_geometry(
     violations = metrics.parent_violations(test.embeddings, test.nodes, taxonomy, prototypes, geometry=space)
     assert scores["parent_violations"] == violations
     assert scores["parent_order_accuracy"] == pytest.approx(1 - float(violations))
-    assert scores["pair_violations"] == metrics.pair_violations(test.embeddings, test.nodes, taxonomy, space)
+    assert scores["pair_violations"] == pytest.approx(
+        float(metrics.pair_violations(test.embeddings, test.nodes, taxonomy, space)), abs=1e-12
+    )
     assert result.main.representations["embeddings"].geometry == geometry
     assert "worm" in taxonomy.names
     assert result.counts["test samples judged for parent violations"] == len(test) - sum(

@@ -5,6 +5,6 @@ import importlib
 
 
 def test_the_example_of_evaluate_runs() -> None:
-    results = doctest.testmod(importlib.import_module("labeltree.evaluation.evaluate"))
+    results = doctest.testmod(importlib.import_module("labeltree.evaluation.evaluate_table"))
     assert results.attempted > 0
     assert results.failed == 0

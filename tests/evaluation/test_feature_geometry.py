@@ -30,7 +30,8 @@ def test_both_rankings_of_features(stretched: EmbeddingTable, taxonomy: Taxonomy
         result = evaluate(stretched, taxonomy, settings=EvaluationSettings(feature_geometry=name))
         found[name] = result.main.scores
         scores = result.main.scores["features"]
-        assert scores["map_at_r"] == metrics.map_at_r(test.features, test.nodes, geometry=geometry)
+        expected = metrics.map_at_r(test.features, test.nodes, geometry=geometry)
+        assert scores["map_at_r"] == pytest.approx(float(expected), abs=1e-12)
         nearest = geometry.pairwise_distance(test.features, test.features).fill_diagonal_(torch.inf).argmin(1)
         hits = (test.nodes[nearest] == test.nodes).double().mean()
         assert scores["recall_at_1"] == pytest.approx(float(hits))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
 
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.node_evidence import MeanDraws, NodeEvidence, mean_auroc
-from labeltree.evaluation.places import Place
+from labeltree.evaluation.columns import Number, Place
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.reported_nodes import MeanDraws, NodeIntervals, mean_auroc
+from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals, draw_counts
 from labeltree.metrics.functional import node_auroc
 from labeltree.metrics.functional.node_counted import RATES, decided_nodes
@@ -31,10 +33,22 @@ def simulated(n: int, seed: int, groups: int | None = None) -> tuple[torch.Tenso
     return torch.softmax(torch.from_numpy(logits), 1), TREE.leaves[torch.from_numpy(label)], group
 
 
+def every_node(rates: Iterable[str]) -> ProtocolResult:
+    """A result that has some number everywhere, for intervals to stand beside."""
+    result = ProtocolResult("")
+    for name in ("auroc", "average_precision", *(f"d_{name}" for name in rates)):
+        result.put(Place("scores", name), Number(0.5))
+        for depth in range(2):
+            result.put(Place("by_depth", name, depth), Number(0.5))
+        for node in range(TREE.num_nodes):
+            result.put(Place("by_node", name, TREE.path_name(node)), Number(0.5))
+    return result
+
+
 def test_means_over_nodes_are_those_of_the_rows_drawn() -> None:
     probabilities, target, groups = simulated(40, 0, 12)
-    evidence = Evidence(Resampling(30, seed=2), groups)
-    mean = mean_auroc(probabilities, target, TREE, TREE.leaves, evidence)
+    units = ResamplingUnits(Resampling(30, seed=2), groups)
+    mean = mean_auroc(probabilities, target, TREE, TREE.leaves, units)
     counts = np.concatenate(list(draw_counts(12, 30, 2))).astype(int)
     for draw in range(30):
         rows = np.repeat(np.arange(40), counts[draw][groups])
@@ -59,8 +73,9 @@ def test_a_mean_of_means_leaves_out_what_is_not_defined() -> None:
 
 def test_all_places_of_nodes_get_intervals() -> None:
     probabilities, target, groups = simulated(150, 1)
-    evidence = Evidence(Resampling(100), groups)
-    nodes = NodeEvidence(evidence, TREE)
+    units = ResamplingUnits(Resampling(100), groups)
+    result = every_node(RATES)
+    nodes = NodeIntervals(result, units, TREE)
     counted = np.arange(TREE.num_nodes) > 0
     nodes.add_ranking(
         probabilities, target, TREE.leaves, dict.fromkeys(("auroc", "average_precision"), counted)
@@ -68,14 +83,12 @@ def test_all_places_of_nodes_get_intervals() -> None:
     said = decided_nodes(TREE.leaves[probabilities.argmax(1)], target, TREE, groups, 150)
     nodes.add_rates("d_", said, {f"d_{name}": counted for name in RATES})
     for name in ("auroc", "average_precision", *(f"d_{name}" for name in RATES)):
-        for place in (
-            Place("scores", name),
-            Place("by_depth", name, 0),
-            Place("by_depth", name, 1),
-            Place("by_node", name, "a/x"),
+        for low, high in (
+            result.intervals[name],
+            *result.depth_intervals[name],
+            result.node_intervals[name]["a/x"],
         ):
-            low, high = evidence.found[place]
-            assert 0 <= low < high <= 1, place
+            assert 0 <= low < high <= 1, name
 
 
 def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> None:
@@ -83,11 +96,13 @@ def test_where_all_pairs_are_right_the_interval_is_that_of_so_many_pairs() -> No
     risk = torch.cat([torch.full((4,), 0.9), torch.full((18,), 0.2)]).double()
     probabilities = torch.stack([(1 - risk) / 2, (1 - risk) / 2, risk], dim=1)
     classes = TREE.encode(["a/x", "a/y", "b"])
-    evidence = Evidence(Resampling(50), np.arange(22))
+    units = ResamplingUnits(Resampling(50), np.arange(22))
     counted = dict.fromkeys(("auroc", "average_precision"), np.ones(TREE.num_nodes, dtype=bool))
-    NodeEvidence(evidence, TREE).add_ranking(probabilities, target, classes, counted)
-    assert evidence.found[Place("by_node", "auroc", "b")] == pytest.approx((0.025 ** (1 / 4), 1.0))
-    assert math.isnan(evidence.found[Place("by_node", "average_precision", "b")][0])
+    result = every_node(())
+    result.put(Place("by_node", "auroc", "b"), Number(1.0))
+    NodeIntervals(result, units, TREE).add_ranking(probabilities, target, classes, counted)
+    assert result.node_intervals["auroc"]["b"] == pytest.approx((0.025 ** (1 / 4), 1.0))
+    assert "b" not in result.node_intervals["average_precision"]
 
 
 @pytest.mark.parametrize("groups", [None, 60])
@@ -106,9 +121,8 @@ def test_intervals_of_auroc_cover_it(groups: int | None) -> None:
         given = torch.stack([1 - risk, risk], dim=1)
         target = two.leaves[torch.from_numpy(label.astype(np.int64))]
         for units in (group, np.arange(n)):
-            evidence = Evidence(Resampling(200), units)
-            mean_auroc(given, target, two, two.leaves, evidence).put(evidence, Place("scores", "auroc"))
-            low, high = evidence.found[Place("scores", "auroc")]
+            drawn = ResamplingUnits(Resampling(200), units)
+            low, high = mean_auroc(given, target, two, two.leaves, drawn).interval(drawn)
             hit = low <= truth <= high
             covered += hit if units is group else 0
             ignored += hit if units is not group else 0

@@ -39,10 +39,10 @@ def test_own_answers_are_scored_like_those_of_any_classifier(
     assert own["own_top1"] == pytest.approx(top1)
     assert 0 < top1 < 1
     pair = test.predictions, test.nodes, taxonomy
-    assert own["own_hierarchical_f1"] == metrics.hierarchical_f1(*pair)
-    assert own["own_tree_accuracy"] == metrics.tree_accuracy(*pair)
-    assert own["own_mistake_severity"] == metrics.mistake_severity(*pair)
-    assert result.main.by_depth["own"] == metrics.accuracy_by_depth(*pair).tolist()
+    assert own["own_hierarchical_f1"] == pytest.approx(float(metrics.hierarchical_f1(*pair)), abs=1e-12)
+    assert own["own_tree_accuracy"] == pytest.approx(float(metrics.tree_accuracy(*pair)), abs=1e-12)
+    assert own["own_mistake_severity"] == pytest.approx(float(metrics.mistake_severity(*pair)), abs=1e-12)
+    assert result.main.by_depth["own"] == pytest.approx(metrics.accuracy_by_depth(*pair).tolist(), abs=1e-12)
     assert result.main.score("own_top1") == own["own_top1"]
     assert result.main.score("top1") == result.main.scores["features"]["top1"]
     assert not any("no answer of its own" in note for note in result.notes)

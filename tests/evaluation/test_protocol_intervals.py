@@ -21,12 +21,15 @@ from labeltree.evaluation import (
     evaluate,
     protocol_table,
 )
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.places import Place
+from labeltree.evaluation.class_frequency import ClassFrequency
+from labeltree.evaluation.columns import Column, Place, estimate
+from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics import Bootstrap, Partition, Resampling, draw_counts
-from labeltree.evaluation.statistics.sums import GroupSums
+from labeltree.evaluation.statistics.group_sums import GroupSums
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_paths(["cat", "dog"])
 
 
 def ends_of(draws: list[float], value: float, left_out: list[float], groups: int) -> tuple[float, float]:
@@ -67,15 +70,21 @@ def test_intervals_of_means_equal_a_loop(taxonomy: Taxonomy, grouped: bool) -> N
     groups = torch.randint(14, (n,), generator=generator).sort().values if grouped else torch.arange(n)
     groups = torch.unique(groups, return_inverse=True)[1]
     count = int(groups.max()) + 1
-    evidence = Evidence(Resampling(200, seed=3), groups.numpy())
-    evidence.add(Place("scores", "mean"), values)
-    evidence.add_subtrees("nodes", values, nodes, taxonomy)
     chosen = torch.tensor([taxonomy.find("animal/mammal/dog"), taxonomy.find("plant/moss")])
-    some = {Place("scores", "some"): lambda classes: torch.isin(classes, chosen)}
-    evidence.add_class_means(values, nodes, some)
+    many = torch.full((taxonomy.num_nodes,), 5).index_fill_(0, chosen, 9)
+    frequency = ClassFrequency(many, few=2, many=6)  # these two are the head
+    frequency.counts[0] = 1
+    frequency.counts[taxonomy.num_nodes - 1] = 1 if taxonomy.num_nodes - 1 not in chosen else 9
+    everything = torch.arange(n)
     halves = [torch.arange(n // 2), torch.arange(n // 2, n)]
-    evidence.add_mean(Place("scores", "halves"), [(values[rows], rows) for rows in halves])
-    evidence.measure()
+    columns = [
+        Column("mean", values, everything, by_node=True, by_frequency=True),
+        *(Column("halves", values[rows], rows) for rows in halves),
+    ]
+    units = ResamplingUnits(Resampling(200, seed=3), groups.numpy())
+    numbers = estimate(columns, everything, units, nodes, taxonomy, frequency)
+    found = {place: (number.low, number.high) for place, number in numbers.items()}
+    assert numbers[Place("scores", "mean")].value == pytest.approx(float(torch.nanmean(values)))
 
     def mean(rows: torch.Tensor) -> float:
         return float(torch.nanmean(values[rows]))
@@ -90,12 +99,10 @@ def test_intervals_of_means_equal_a_loop(taxonomy: Taxonomy, grouped: bool) -> N
     def groups_of(rows: torch.Tensor) -> int:
         return len(groups[rows][~values[rows].isnan()].unique())
 
-    found = evidence.found
-    everything = torch.arange(n)
     expected = loop(mean, groups, count, groups_of(everything))
     assert found[Place("scores", "mean")] == pytest.approx(expected, abs=1e-12)
     of_chosen = groups_of(torch.isin(nodes, chosen).nonzero()[:, 0])
-    assert found[Place("scores", "some")] == pytest.approx(
+    assert found[Place("scores", "mean_head")] == pytest.approx(
         loop(class_mean, groups, count, of_chosen), abs=1e-9
     )
     whole = loop(of_halves, groups, count, groups_of(everything))
@@ -108,7 +115,7 @@ def test_intervals_of_means_equal_a_loop(taxonomy: Taxonomy, grouped: bool) -> N
             return mean(rows[here[rows]])
 
         expected = loop(below, groups, count, groups_of(here.nonzero()[:, 0]))
-        assert found[Place("by_node", "nodes", name)] == pytest.approx(expected, abs=1e-9)
+        assert found[Place("by_node", "mean", name)] == pytest.approx(expected, abs=1e-9)
 
 
 def test_sparse_columns_are_those_of_the_bootstrap() -> None:
@@ -118,34 +125,33 @@ def test_sparse_columns_are_those_of_the_bootstrap() -> None:
     values[:, 3] = np.where(np.isnan(values[:, 3]), np.nan, 1.0)
     groups = rng.integers(0, 17, 50)
     found = Bootstrap(GroupSums.of(values[:, None], groups), resamples=300, seed=4).interval(confidence=0.9)
-    evidence = Evidence(Resampling(300, seed=4, confidence=0.9), groups)
+    every = torch.arange(50)
+    columns = [Column(str(number), torch.from_numpy(values[:, number]), every) for number in range(4)]
+    units = ResamplingUnits(Resampling(300, seed=4, confidence=0.9), groups)
+    numbers = estimate(columns, every, units, torch.zeros_like(every), TREE)
     for column in range(4):
-        evidence.add(Place("scores", str(column)), torch.from_numpy(values[:, column]))
-    evidence.measure()
-    for column in range(4):
-        place = Place("scores", str(column))
-        assert evidence.found[place] == pytest.approx((found.low[column], found.high[column]), abs=1e-12)
-        assert evidence.errors[place] == pytest.approx(found.error[column], abs=1e-12)
+        number = numbers[Place("scores", str(column))]
+        assert number[1:3] == pytest.approx((found.low[column], found.high[column]), abs=1e-12)
+        assert number.error == pytest.approx(found.error[column], abs=1e-12)
 
 
 def test_what_is_no_share_has_no_interval_where_all_agree() -> None:
-    evidence = Evidence(Resampling(50), np.arange(9))
-    for share in (True, False):
-        evidence.add(Place("scores", str(share)), torch.ones(9), share=share)
-    evidence.measure()
-    assert evidence.found[Place("scores", "True")] == pytest.approx((0.025 ** (1 / 9), 1.0))
-    assert math.isnan(evidence.found[Place("scores", "False")][0])
+    every = torch.arange(9)
+    columns = [Column(str(share), torch.ones(9), every, share=share) for share in (True, False)]
+    units = ResamplingUnits(Resampling(50), every.numpy())
+    numbers = estimate(columns, every, units, torch.zeros_like(every), TREE)
+    assert numbers[Place("scores", "True")][1:3] == pytest.approx((0.025 ** (1 / 9), 1.0))
+    assert math.isnan(numbers[Place("scores", "False")].low)
 
 
 def test_classes_that_are_always_right_are_as_sure_as_the_smallest() -> None:
-    evidence = Evidence(Resampling(50), np.arange(40))
-    classes = torch.arange(40) % 20 % 11 % 2  # unequal
-    size = int(torch.bincount(classes).min())
-    evidence.add_class_means(
-        torch.ones(40), classes, {Place("scores", "x"): lambda c: torch.ones(len(c), dtype=torch.bool)}
-    )
-    evidence.measure()
-    assert evidence.found[Place("scores", "x")] == pytest.approx((0.025 ** (1 / (2 * size)), 1.0))
+    every = torch.arange(40)
+    classes = TREE.leaves[every % 20 % 11 % 2]  # unequal
+    size = int(torch.unique(classes, return_counts=True)[1].min())
+    column = Column("y", torch.ones(40), every, balanced="x")
+    units = ResamplingUnits(Resampling(50), every.numpy())
+    numbers = estimate([column], every, units, classes, TREE)
+    assert numbers[Place("scores", "x")][1:3] == pytest.approx((0.025 ** (1 / (2 * size)), 1.0))
 
 
 def test_agreement_in_draws_is_that_of_the_samples_drawn() -> None:

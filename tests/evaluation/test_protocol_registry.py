@@ -7,23 +7,30 @@ import importlib
 import json
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from labeltree.errors import DataError
 from labeltree.evaluation import (
+    Column,
     EvaluationResult,
     EvaluationSettings,
     Inputs,
     ProtocolResult,
+    compare,
     describe_protocols,
     evaluate,
     get_protocol,
     list_protocols,
+    load_outcomes,
     parse_options,
-    protocol,
     protocol_table,
     register,
+    registry,
+    save_outcomes,
 )
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -55,7 +62,79 @@ def counting() -> object:
         )
 
     yield count
-    del protocol._entries["test-counting"]
+    del registry._entries["test-counting"]
+
+
+@pytest.fixture
+def near() -> object:
+    """A protocol of somebody else's that returns columns, one for each representation."""
+
+    @register("test-near", summary="is the nearest training sample of the same class?", source="here")
+    def nearest(inputs: Inputs, options: object) -> list[Column]:
+        columns = []
+        for role, reading in inputs.chosen(["features", "embeddings"]).items():
+            apart = torch.cdist(reading.vectors[inputs.tested], reading.vectors[inputs.learned])
+            least, found = apart.min(1)
+            same = inputs.nodes[inputs.learned][found] == inputs.nodes[inputs.tested]
+            columns.append(Column(f"{role}.right", same, inputs.tested, by_node=True))
+            far = Column(f"{role}.far", least, inputs.tested, share=False, larger_is_better=False)
+            columns.append(far)
+        return columns
+
+    yield nearest
+    del registry._entries["test-near"]
+
+
+@pytest.mark.usefixtures("near")
+def test_a_protocol_that_returns_columns_has_intervals_and_can_be_compared(
+    taxonomy: Taxonomy, table: EmbeddingTable, tmp_path: Path
+) -> None:
+    noise = torch.randn(table.embeddings.shape, generator=torch.Generator().manual_seed(0))
+    worse = replace(table, embeddings=table.embeddings + 3 * noise, features=None)
+    settings = EvaluationSettings(resamples=300)
+    found = []
+    for name, measured in (("good", table), ("bad", worse)):
+        result = evaluate(measured, taxonomy, name=name, protocols=["test-near"], settings=settings)
+        save_outcomes(tmp_path / "outcomes.npz", result.outcomes)
+        found.append((result, load_outcomes(tmp_path / "outcomes.npz")[name]))
+    (good, of_good), (_, of_bad) = found
+    numbers = good.main.protocols["test-near"]
+    right = of_good.values["test-near", "embeddings.right"]
+    assert numbers.scores["embeddings.right"] == pytest.approx(np.nanmean(right))
+    assert set(numbers.intervals) == {"features.right", "features.far", "embeddings.right", "embeddings.far"}
+    low, high = numbers.intervals["embeddings.right"]
+    assert low <= numbers.scores["embeddings.right"] <= high
+    assert numbers.by_node["embeddings.right"]["/"] == pytest.approx(numbers.scores["embeddings.right"])
+    assert set(numbers.node_intervals["embeddings.right"]) <= set(numbers.by_node["embeddings.right"])
+    standard = compare({"good": of_good, "bad": of_bad}, resamples=50, permutations=50)
+    assert all(entry.role != "test-near" for entry in standard.metrics), "Holm corrects over what is asked"
+    assert "test-near.*" in standard.notes[-1]
+    pair = {"bad": of_bad, "good": of_good}
+    both = compare(pair, metrics=["test-near.embeddings.*", "prototype_top1"], strata_metrics=["test-near.*"])
+    assert [entry.metric for entry in both.metrics] == [
+        "prototype_top1",
+        "embeddings.right",
+        "embeddings.far",
+    ]
+    entry = both.metric("embeddings.right", "test-near")
+    bad_right = of_bad.values["test-near", "embeddings.right"]
+    gain = np.nanmean(right) - np.nanmean(bad_right)
+    assert entry.differences["good"].value == pytest.approx(gain)
+    assert gain > 0.05
+    assert entry.differences["good"].corrected < 0.05
+    assert both.tests == 3
+    assert not both.metric("embeddings.far", "test-near").larger_is_better
+    assert {part.metric for part in both.strata} == {"embeddings.right", "embeddings.far"}
+    with pytest.raises(ValueError, match=r"metrics names 'test-near.right'.*test-near.embeddings.right"):
+        compare(pair, metrics=["test-near.right"])
+
+
+@pytest.mark.parametrize(
+    ("values", "match"), [(torch.zeros(3), "shape"), (torch.zeros(2, 2), "one for each sample")]
+)
+def test_a_column_has_a_value_for_each_row(values: torch.Tensor, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        Column("x", values, torch.arange(2))
 
 
 @pytest.mark.usefixtures("counting")
@@ -116,7 +195,7 @@ def test_a_protocol_that_fails_costs_no_other(
         raise ValueError("classes holds no class")
 
     broken.__module__ = "labeltree.evaluation.protocols.clustering"
-    monkeypatch.setitem(protocol._entries, "clustering", replace(get_protocol("clustering"), run=broken))
+    monkeypatch.setitem(registry._entries, "clustering", replace(get_protocol("clustering"), run=broken))
     found = evaluate(table, taxonomy, protocols=["clustering", "knn"]).main.protocols
     assert "failed: ValueError: classes holds no class" in str(found["clustering"].refusal)
     assert found["knn"].scores
@@ -159,7 +238,7 @@ def test_options_from_a_command_line() -> None:
     assert "ks=1,5,20,200" in text
 
 
-@pytest.mark.parametrize("name", ["protocol_options", "subtrees", "protocols.few_samples"])
+@pytest.mark.parametrize("name", ["registry", "json_numbers", "protocols.few_samples"])
 def test_examples_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"labeltree.evaluation.{name}"))
     assert results.attempted > 0

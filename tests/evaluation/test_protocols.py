@@ -12,8 +12,15 @@ from labelled_vectors import tree_vectors
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation import EvaluationSettings, Ground, Inputs, ProtocolResult, Second, choose_samples
-from labeltree.evaluation.protocol import get_protocol
+from labeltree.evaluation import (
+    EvaluationSettings,
+    Inputs,
+    JudgingTaxonomy,
+    ProtocolResult,
+    Second,
+    choose_samples,
+)
+from labeltree.evaluation.registry import get_protocol
 from labeltree.geometry import get_geometry
 from labeltree.metrics import LinearProbe
 from labeltree.metrics.functional import normalized_mutual_information
@@ -23,10 +30,10 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 def inputs_of(table: EmbeddingTable, taxonomy: Taxonomy | TaxonomyDAG, **others: object) -> Inputs:
     settings = others.pop("settings", EvaluationSettings())
-    ground = Ground.of(taxonomy)
-    table = ground.table(table)
+    judging = JudgingTaxonomy.of(taxonomy)
+    table = judging.table(table)
     split = str(others.get("split", "test"))
-    return Inputs(table, ground, choose_samples(table, ground.tree, split, settings), settings, **others)
+    return Inputs(table, judging, choose_samples(table, judging.tree, split, settings), settings, **others)
 
 
 def run(name: str, inputs: Inputs, **options: object) -> ProtocolResult:
@@ -371,5 +378,5 @@ def test_a_dag_is_judged_as_a_dag(name: str) -> None:
     assert result.scores
     assert all(math.isnan(v) or -1 <= v <= 9 for v in result.scores.values())
     if name == "query-gallery":
-        assert inputs.ground.tree is not dag
+        assert inputs.judging.tree is not dag
         assert 0 < result.scores["embeddings.ahp"] <= 1

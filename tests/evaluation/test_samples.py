@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.portions import half_split, thin_out
+from labeltree.evaluation.subsampling import half_split, thin_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import finest_labels

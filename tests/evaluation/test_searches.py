@@ -16,15 +16,15 @@ from labeltree.errors import DataError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
-    Ground,
     Inputs,
+    JudgingTaxonomy,
     choose_samples,
     compare,
     evaluate,
     save_outcomes,
 )
 from labeltree.evaluation.outcomes import load_outcomes
-from labeltree.evaluation.protocol import get_protocol, run_protocol
+from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.metrics import functional
 from labeltree.metrics.partners import have_partner, leaves_group_out
 from labeltree.report.charts import DotRow, dot_chart
@@ -124,7 +124,9 @@ def test_one_test_sample_a_class_is_searched_for_in_the_training_split(taxonomy:
     assert "Only 0 of 8 samples of split 'test' have another of their class among them" in text
     assert "Accuracy stands on 8 samples only" in text
     assert "Retrieval stands on 8 samples only" in text
-    inputs = Inputs(table, Ground.of(taxonomy), choose_samples(table, taxonomy, "test", QUICK), QUICK)
+    inputs = Inputs(
+        table, JudgingTaxonomy.of(taxonomy), choose_samples(table, taxonomy, "test", QUICK), QUICK
+    )
     bounds = run_protocol(
         get_protocol("frequency"), replace(inputs, settings=replace(QUICK, frequency_bounds=())), strict=False
     )
@@ -206,7 +208,7 @@ def test_protocols_leave_the_own_group_out(taxonomy: Taxonomy, protocol: str) ->
     for how in (QUICK, NEVER):
         settings = replace(how, frequency_bounds=(8, 20), options={protocol: options})
         samples = choose_samples(table, taxonomy, "test", settings)
-        inputs = Inputs(table, Ground.of(taxonomy), samples, settings)
+        inputs = Inputs(table, JudgingTaxonomy.of(taxonomy), samples, settings)
         found[how.leave_group_out] = run_protocol(get_protocol(protocol), inputs)
     without, counted = found["auto"], found["never"]
     assert counted.scores[key] > 0.9  # a patient's own samples are found
@@ -299,8 +301,8 @@ def test_no_finest_label_among_the_tested_is_no_crash(taxonomy: Taxonomy, protoc
     nodes = taxonomy.encode(["dog", "cat", "animal"] * 6)
     split = np.array(["train", "train", "test"] * 6)
     table = EmbeddingTable(tree_vectors(taxonomy, nodes, 4, 0.5, 2), nodes, split=split)
-    ground = Ground.of(taxonomy)
-    inputs = Inputs(table, ground, choose_samples(table, taxonomy, "test", QUICK), QUICK)
+    judging = JudgingTaxonomy.of(taxonomy)
+    inputs = Inputs(table, judging, choose_samples(table, taxonomy, "test", QUICK), QUICK)
     with pytest.raises(DataError, match=f"protocol '{protocol}': .*no"):
         run_protocol(get_protocol(protocol), inputs)
     found = evaluate(table, taxonomy, settings=QUICK, protocols=[protocol])

@@ -10,9 +10,16 @@ import torch
 from labelled_vectors import tree_vectors
 
 from labeltree.data.source import UNSEEN
-from labeltree.evaluation import EvaluationSettings, Ground, Inputs, ProtocolResult, choose_samples, evaluate
-from labeltree.evaluation.probe import fit_and_predict
-from labeltree.evaluation.protocol import get_protocol
+from labeltree.evaluation import (
+    EvaluationSettings,
+    Inputs,
+    JudgingTaxonomy,
+    ProtocolResult,
+    choose_samples,
+    evaluate,
+)
+from labeltree.evaluation.classifiers import fit_and_predict
+from labeltree.evaluation.registry import get_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -21,7 +28,7 @@ def measured(table: EmbeddingTable, taxonomy: Taxonomy, **options: object) -> Pr
     settings = EvaluationSettings(resamples=0)
     samples = choose_samples(table, taxonomy, "test", settings)
     entry = get_protocol("seen-unseen")
-    inputs = Inputs(table, Ground.of(taxonomy), samples, settings)
+    inputs = Inputs(table, JudgingTaxonomy.of(taxonomy), samples, settings)
     return entry.run(inputs, entry.choose({"roles": ("features",), **options}))
 
 
@@ -46,7 +53,7 @@ def test_each_probe_learns_from_its_own_samples(table: EmbeddingTable, taxonomy:
     ):
         learn = (mask & torch.from_numpy(hidden.split == split)).nonzero()[:, 0]
         test = (mask & torch.from_numpy(hidden.split == "test")).nonzero()[:, 0]
-        predicted, _ = fit_and_predict(
+        predicted = fit_and_predict(
             hidden.features[learn], table.nodes[learn], hidden.features[test], EvaluationSettings()
         )
         right = float((predicted == table.nodes[test]).double().mean())

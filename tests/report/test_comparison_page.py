@@ -13,7 +13,7 @@ from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate
 from labeltree.evaluation.comparison import Comparison, Difference
-from labeltree.evaluation.comparison_text import comparison_text
+from labeltree.evaluation.result_text import comparison_text
 from labeltree.report import comparison_page
 from labeltree.report.comparison_page import _charted
 from labeltree.report.comparison_words import difference_text, measure_of, verdict

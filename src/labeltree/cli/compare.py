@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> None:
         "--metrics",
         nargs="+",
         metavar="METRIC",
-        help="only these, such as top1 ahp: fewer need less correction",
+        help="only these, such as top1 ahp, or knn.features.top1 of a protocol: fewer need less correction",
     )
     parser.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
     parser.add_argument("--resamples", type=int, default=2000, help="of the bootstrap (default 2000)")
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> None:
     methods = _methods(options.runs, options.name)
 
     from labeltree.cli.progress import stages
-    from labeltree.evaluation.compared import compare_paths
+    from labeltree.evaluation.compare_runs import compare_paths
     from labeltree.report import write_comparison_page
     from labeltree.runs import RunFolder
 

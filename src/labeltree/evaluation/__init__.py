@@ -1,8 +1,8 @@
 """Protocols that turn embeddings into honest numbers, and the result that holds them."""
 
-from labeltree.evaluation.aspect_result import AspectResult, aspect_means
 from labeltree.evaluation.aspects import evaluate_aspects
-from labeltree.evaluation.compare import compare
+from labeltree.evaluation.columns import Column
+from labeltree.evaluation.compare_outcomes import compare
 from labeltree.evaluation.comparison import (
     Comparison,
     Difference,
@@ -10,38 +10,39 @@ from labeltree.evaluation.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.error_result import Confusion, NodeErrors, TreeErrors
-from labeltree.evaluation.evaluate import evaluate
-from labeltree.evaluation.ground import Ground, translate
+from labeltree.evaluation.error_tree import Confusion, NodeErrors, TreeErrors, tree_errors
+from labeltree.evaluation.evaluate_table import evaluate
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, translate
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
-from labeltree.evaluation.protocol import (
+from labeltree.evaluation.reading import ROLES, Reading, Representation, read
+from labeltree.evaluation.registry import (
     Inputs,
     ProtocolEntry,
     ProtocolResult,
     Second,
+    describe_protocols,
     get_protocol,
     list_protocols,
+    parse_options,
     register,
 )
-from labeltree.evaluation.protocol_options import describe_protocols, parse_options
-from labeltree.evaluation.protocol_table import protocol_table
-from labeltree.evaluation.reading import ROLES, Reading, read
-from labeltree.evaluation.result import EvaluationResult, MethodResult, Representation
+from labeltree.evaluation.result import AspectResult, EvaluationResult, MethodResult, aspect_means
+from labeltree.evaluation.result_text import protocol_table
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.tree_errors import tree_errors
 
 __all__ = [
     "ROLES",
     "AspectResult",
+    "Column",
     "Comparison",
     "Confusion",
     "Difference",
     "Estimate",
     "EvaluationResult",
     "EvaluationSettings",
-    "Ground",
     "Inputs",
+    "JudgingTaxonomy",
     "MethodResult",
     "MetricComparison",
     "NodeErrors",

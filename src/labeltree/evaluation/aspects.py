@@ -1,20 +1,22 @@
-"""The protocols once more for every aspect of the samples."""
+"""The standard evaluation once more for every aspect of the samples."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
+from labeltree.decisions.classifier import ClassifierKind
 from labeltree.errors import DataError
-from labeltree.evaluation.aspect_result import AspectResult
-from labeltree.evaluation.ground import Ground
-from labeltree.evaluation.own_answers import own_answers
-from labeltree.evaluation.probe import linear_probe
-from labeltree.evaluation.reading import read
-from labeltree.evaluation.retrieval import retrieval_scores, titled
+from labeltree.evaluation.inputs import Inputs
+from labeltree.evaluation.judging import titled
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.result import AspectResult
 from labeltree.evaluation.samples import choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.standard_protocols import answers_of, probe_answers, search
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -85,7 +87,7 @@ def _measure(
     settings: EvaluationSettings,
     progress: Progress | None,
 ) -> AspectResult:
-    ground = Ground.of(taxonomy)
+    judging = JudgingTaxonomy.of(taxonomy)
     if table.split is not None and split != "train" and bool((table.split == "train").any()):
         learned = table.nodes[torch.from_numpy(table.split == "train")]
         if not bool((learned > 0).any()):
@@ -95,13 +97,19 @@ def _measure(
         raise DataError(f"all its samples are of one class, '{samples.one_class}'")
     if not samples.counts["classes learned"]:
         raise DataError("all its training samples are labelled only coarsely")
-    reading = read(table, "features", settings.feature_geometry)
+    plain = replace(settings, resamples=0)  # aspects have no intervals
+    inputs = Inputs(table, judging, samples, plain, split, progress=progress)
+    reading = inputs.reading("features")
+    answers = table.predictions
     with torch.no_grad():
-        probe = linear_probe(reading, table.nodes, samples, ground, settings)
-        own = own_answers(table.predictions, table.nodes, samples, ground)
-        retrieval = retrieval_scores(reading, table.nodes, samples, ground, settings, progress)
-    scores, by_depth = probe.scores | retrieval.scores, {"probe": probe.by_depth}
-    if own is not None:
-        scores |= own.scores
-        by_depth["own"] = own.by_depth
-    return AspectResult(scores, by_depth, samples.counts)
+        predicted: dict[ClassifierKind, Tensor] = {"probe": probe_answers(inputs, reading)}
+        if answers is not None and bool((answers[samples.test] >= 0).any()):
+            predicted["own"] = answers[samples.test]
+        columns, _ = search(inputs, reading, progress)
+    found = inputs.summarise([*answers_of(inputs, predicted, "features"), *columns], by_frequency=False)
+    names = {"probe": "features.accuracy", "own": "predictions.own_accuracy"}
+    return AspectResult(
+        scores={name.rpartition(".")[2]: value for name, value in found.scores.items()},
+        by_depth={name: found.by_depth[names[name]] for name in predicted},
+        counts=samples.counts,
+    )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from labeltree.errors import DataError
-from labeltree.evaluation.plain import without_nan
+from labeltree.evaluation.json_numbers import from_fields, without_nan
 
 __all__ = ["Comparison", "Difference", "Estimate", "MetricComparison", "StratumComparison"]
 
@@ -172,30 +172,7 @@ class Comparison:
                 f"{content.get('format')!r}, expected {FORMAT}; compare again"
             )
         try:
-            rest = {key: value for key, value in content.items() if key != "format"}
-            rest["metrics"] = [MetricComparison(**_entry(item)) for item in content["metrics"]]
-            rest["strata"] = [StratumComparison(**_entry(item)) for item in content["strata"]]
-            return cls(**rest)
-        except (KeyError, TypeError) as error:
+            found: Comparison = from_fields(cls, content)
+            return found
+        except (AttributeError, KeyError, TypeError) as error:
             raise DataError(f"the comparison is incomplete: {error}; compare again") from error
-
-
-def _entry(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **item,
-        "estimates": {name: Estimate(**_numbers(part)) for name, part in item["estimates"].items()},
-        "differences": {name: Difference(**_numbers(part)) for name, part in item["differences"].items()},
-    }
-
-
-def _numbers(item: Mapping[str, Any]) -> dict[str, Any]:
-    def known(value: Any) -> Any:
-        return (
-            [known(part) for part in value]
-            if isinstance(value, list)
-            else math.nan
-            if value is None
-            else value
-        )
-
-    return {key: known(value) for key, value in item.items()}

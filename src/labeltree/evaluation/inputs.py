@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from labeltree.decisions.choice import Classifiers
-from labeltree.evaluation.answers import judge_answers, judge_retrieval
-from labeltree.evaluation.drawn import drawn_groups
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.frequency import ClassFrequency, class_frequency
-from labeltree.evaluation.ground import Ground
-from labeltree.evaluation.portions import thin_out
+from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
+from labeltree.evaluation.columns import Column, Number, estimate
+from labeltree.evaluation.judging import answer_columns
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
-from labeltree.evaluation.samples import Samples
-from labeltree.evaluation.search_plan import SearchPlan, plan_search
+from labeltree.evaluation.resampling_units import ResamplingUnits, drawn_groups
+from labeltree.evaluation.samples import Samples, SearchPlan, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
+from labeltree.evaluation.subsampling import thin_out
+from labeltree.metrics.functional import average_hierarchical_precision, retrieval_metrics
 from labeltree.metrics.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
@@ -49,8 +51,8 @@ class Inputs:
     """All that a protocol may read; it changes none of it.
 
     Attributes:
-        table: embeddings with labels that are nodes of ``ground.tree``.
-        ground: the taxonomy of the labels.
+        table: embeddings with labels that are nodes of ``judging.tree``.
+        judging: the taxonomy of the labels.
         samples: rows to learn from, to test on and to search among.
         settings: of the evaluation; ``settings.seed`` is of every choice that is left to chance.
         split: name of the evaluated split, as asked for.
@@ -62,7 +64,7 @@ class Inputs:
     """
 
     table: EmbeddingTable
-    ground: Ground
+    judging: JudgingTaxonomy
     samples: Samples
     settings: EvaluationSettings
     split: str = "test"
@@ -87,11 +89,11 @@ class Inputs:
         """Test rows with a finest label."""
         return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
 
-    @property
+    @cached_property
     def frequency(self) -> ClassFrequency:
         """How frequent the classes are in the training split."""
         bounds = self.settings.frequency_bounds
-        return class_frequency(self.table, self.samples, self.ground.tree.num_nodes, bounds)
+        return class_frequency(self.table, self.samples, self.judging.tree.num_nodes, bounds)
 
     @cached_property
     def resampling(self) -> Resampling | None:
@@ -109,31 +111,71 @@ class Inputs:
         groups = drawn_groups(self.table, self.samples.test)
         return self.table.instances if groups is None else groups
 
-    def evidence(self, rows: Tensor) -> Evidence:
-        """For the outcomes of some rows ``(m,)``: those of a group, or of a sample, are drawn together."""
-        return Evidence(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
+    def units_of(self, rows: Tensor) -> ResamplingUnits:
+        """How some rows ``(m,)`` are drawn: those of a group, or of a sample, together."""
+        return ResamplingUnits(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
+
+    def summarise(
+        self,
+        columns: Column | Sequence[Column],
+        title: str = "",
+        *,
+        by_frequency: bool = True,
+        rows: Tensor | None = None,
+        units: ResamplingUnits | None = None,
+    ) -> ProtocolResult:
+        """All numbers that follow from outcomes of single samples, with their intervals; see `Column`.
+
+        Args:
+            columns: one or several, whose samples are drawn together.
+            title: of the result.
+            by_frequency: whether columns may be broken down by the frequency of the classes.
+            rows: ``(n,)`` what is drawn from; None = all rows of the columns.
+            units: of these rows; None = the groups of the table.
+        """
+        given = [columns] if isinstance(columns, Column) else columns
+        placed = [replace(c, rows=self.samples.test) if c.rows is None else c for c in given]
+        result = ProtocolResult(title, columns=placed)
+        if rows is None:
+            given_rows = [column.rows for column in placed if column.rows is not None]
+            rows = torch.unique(torch.cat([self.samples.test[:0], *given_rows]))
+        units = units or self.units_of(rows)
+        frequency = self.frequency if by_frequency else None
+        for place, number in estimate(placed, rows, units, self.nodes, self.judging.tree, frequency).items():
+            result.put(place, number)
+        return result
+
+    def estimate(self, column: Column) -> Number:
+        """The mean of one column, with its interval and standard error."""
+        assert column.rows is not None
+        units = self.units_of(column.rows)
+        found = estimate([column], column.rows, units, self.nodes, self.judging.tree)
+        return next(iter(found.values()))
 
     def judge(self, predicted: Tensor, title: str = "", classes: Tensor | None = None) -> ProtocolResult:
-        """Score predicted nodes of the test rows, ``(len(samples.test),)``; see `judge_answers`.
+        """All scores of a classifier, from the node that it gives to each test sample.
 
         ``classes`` are the nodes that can be answered, where they are others than those of the table.
         """
-        test = self.samples.test
-        target = self.nodes[test]
-        return judge_answers(
-            predicted,
-            target,
-            self.samples.finest[target],
-            self.ground,
-            self.frequency,
-            title,
-            self.evidence(test),
-            self.shared(classes),
-        )
+        return self.summarise(self.answers(predicted, classes), title)
+
+    def answers(
+        self,
+        predicted: Tensor,
+        classes: Tensor | None = None,
+        *,
+        rows: Tensor | None = None,
+        target: Tensor | None = None,
+    ) -> list[Column]:
+        """The columns behind `judge`, of other rows ``(m,)`` or with other labels ``(m,)`` if need be."""
+        rows = self.samples.test if rows is None else rows
+        target = self.nodes[rows] if target is None else target
+        decided = self.samples.finest[target]
+        return answer_columns(predicted, target, decided, self.judging, rows, self.shared(classes))
 
     def shared(self, classes: Tensor | None = None) -> int:
         """Down to which depth the table's classes, and these ``(c,)``, share one node."""
-        tree, own = self.ground.tree, self.samples.shared
+        tree, own = self.judging.tree, self.samples.shared
         return own if classes is None else min(own, shared_depth(classes, tree))
 
     def judge_retrieval(
@@ -146,22 +188,66 @@ class Inputs:
         by_frequency: bool = True,
         progress: Progress | None = None,
     ) -> ProtocolResult:
-        """Score the rankings of a gallery's rows, or of all other queries, for each of the queries' rows."""
-        return judge_retrieval(
-            reading.points[queries],
-            self.nodes[queries],
-            self.ground,
-            reading.geometry,
-            keys=None if gallery is None else reading.points[gallery],
-            key_nodes=None if gallery is None else self.nodes[gallery],
-            groups=self.left_out(queries),
-            key_groups=None if gallery is None else self.left_out(gallery),
-            ks=ks or self.settings.recall_ks,
-            hp_k=self.settings.hp_k,
-            frequency=self.frequency if by_frequency else None,
-            progress=progress,
-            evidence=self.evidence(queries),
-        )
+        """All scores of the rankings of a gallery, or of all other queries, for each of the queries' rows."""
+        columns, _ = self.rankings(reading, queries, gallery, ks=ks, progress=progress)
+        return self.summarise(columns, by_frequency=by_frequency)
+
+    def rankings(
+        self,
+        reading: Reading,
+        queries: Tensor,
+        gallery: Tensor | None = None,
+        *,
+        ks: tuple[int, ...] = (),
+        by_depth: bool = True,
+        progress: Progress | None = None,
+    ) -> tuple[list[Column], list[float]]:
+        """The columns behind `judge_retrieval`, with flat relevance, and the means of HP@1 … HP@K.
+
+        They are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision``, with ``by_depth`` at each
+        depth too, ``ahp``, and ``hp_at_1`` … for comparisons.
+        """
+        tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
+        ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
+        points, nodes = reading.points[queries], self.nodes[queries]
+        keys = None if gallery is None else reading.points[gallery]
+        key_nodes = None if gallery is None else self.nodes[gallery]
+        own, other = in_judge(nodes), None if key_nodes is None else in_judge(key_nodes)
+        among: dict[str, Any] = {
+            "query_groups": self.left_out(queries),
+            "key_groups": None if gallery is None else self.left_out(gallery),
+            "geometry": reading.geometry,
+            "reduction": "none",
+        }
+        depths = range(1, tree.max_depth + 1) if by_depth else range(0)
+        sides = (points, nodes, tree, keys, key_nodes) if by_depth else (points, own, judge, keys, other)
+        values = retrieval_metrics(*sides, ks=ks, ahp_k=hp_k, depths=depths, progress=progress, **among)
+        if by_depth and tree is not judge:
+            of_judge = (points, own, judge, keys, other)
+            values[f"ahp@{hp_k}"] = average_hierarchical_precision(*of_judge, k=hp_k, **among)
+        searched = nodes if key_nodes is None else torch.cat([nodes, key_nodes])
+        if len(torch.unique(searched)) < 2:  # of one class, whatever is found is right
+            values = {
+                name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
+            }
+        names = {f"recall@{k}": f"recall_at_{k}" for k in ks}
+        names |= {"map@r": "map_at_r", "map": "mean_average_precision", f"ahp@{hp_k}": "ahp"}
+        main = (f"recall@{ks[0]}", "map@r", f"ahp@{hp_k}")
+        column = partial(Column, rows=queries)
+        columns = [
+            column(name, values[key], by_node=key in main, by_frequency=key in main)
+            for key, name in names.items()
+        ]
+        columns += [column(f"hp_at_{k}", values[f"hp@{k}"], kind=None) for k in ks]
+        for depth in depths:
+            # where all share one node, whatever is found is right
+            known = depth > shared_depth(searched, tree)
+            for key, name in names.items():
+                if name != "ahp":
+                    found = values[f"{key}/depth{depth}"]
+                    found = found if known else torch.full_like(found, torch.nan)
+                    columns.append(column(name, found, kind="by_depth", at=depth - 1))
+        return columns, values["hp_curve"].tolist()
 
     def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
         """How some rows are searched for, among themselves or in a gallery; see `plan_search`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
-from labeltree.evaluation.statistics.sums import Floats, GroupSums
+from labeltree.evaluation.statistics.group_sums import Floats
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Key", "Outcomes", "larger_is_better", "load_outcomes", "of_retrieval", "save_outcomes"]
+__all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
-FORMAT = 1
+FORMAT = 2
+_KEYS = ("whole", "smaller_is_better")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
 Key = tuple[str, str]
@@ -50,6 +52,8 @@ class Outcomes:
         search: how retrieval searched, as `EvaluationResult.search` has it; empty in older files.
         whole: metrics whose columns mean nothing sample by sample, but only on the whole: they are left out
             of tables by subtree.
+        smaller_is_better: metrics of which that is so, beside those whose names say it (``…_violations``).
+        protocols: roles that are further protocols: their metrics are compared where they are asked for.
     """
 
     instances: Integers
@@ -62,6 +66,8 @@ class Outcomes:
     predicted: dict[str, Integers] = field(default_factory=dict)
     whole: frozenset[Key] = frozenset()
     search: dict[str, str] = field(default_factory=dict)
+    smaller_is_better: frozenset[Key] = frozenset()
+    protocols: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -114,33 +120,26 @@ class Outcomes:
         own = self.search.get("own_group") == "left out"
         return f"{where}, {'without' if own else 'with'} the query's own group"
 
-    def columns(self, keys: list[Key]) -> tuple[Floats, Floats | None]:
-        """Values and weights ``(n, m)`` of some metrics; weights are None where all are 1."""
-        values = np.stack([self.values[key] for key in keys], axis=1) if keys else np.empty((len(self), 0))
-        if not self.weights.keys() & set(keys):
-            return values, None
-        ones = np.ones(len(self))
-        return values, np.stack([self.weights.get(key, ones) for key in keys], axis=1)
-
-    def sums(self, keys: list[Key]) -> GroupSums:
-        """The sums of some metrics, of one run."""
-        values, weights = self.columns(keys)
-        return GroupSums.of(values[:, None], self.units, None if weights is None else weights[:, None])
+    def larger_is_better(self, key: Key) -> bool:
+        """Which direction of a metric is good."""
+        return key not in self.smaller_is_better and not key[1].endswith(("severity", "violations"))
 
     def scores(self) -> dict[Key, float]:
         """All metrics."""
-        keys = list(self.values)
-        return dict(zip(keys, self.sums(keys).ratios[0].tolist(), strict=True))
+        weights = {key: self.weights.get(key, np.ones(len(self))) for key in self.values}
+        found = {}
+        for key, values in self.values.items():
+            counted = np.where(np.isnan(values), 0.0, weights[key])
+            total = float(counted.sum())
+            found[key] = float(counted @ np.nan_to_num(values)) / total if total > 0 else math.nan
+        return found
 
 
 def of_retrieval(metric: str) -> bool:
     """Whether a metric depends on what was searched."""
-    return metric.startswith(("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_"))
-
-
-def larger_is_better(metric: str) -> bool:
-    """Which direction of a metric is good."""
-    return not metric.endswith(("severity", "violations"))
+    return metric.rpartition(".")[2].startswith(
+        ("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_")
+    )
 
 
 def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
@@ -157,8 +156,14 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
         for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
             kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
         columns |= {f"{number}/{key}": column for key, column in kept.items() if column is not None}
-        whole = sorted(f"{role}/{metric}" for role, metric in outcomes.whole)
-        heads.append({"name": name, "whole": whole, "search": outcomes.search})
+        heads.append(
+            {
+                "name": name,
+                "search": outcomes.search,
+                "protocols": outcomes.protocols,
+                **{kind: sorted("/".join(key) for key in getattr(outcomes, kind)) for kind in _KEYS},
+            }
+        )
     content = {"format": FORMAT, "methods": heads, "taxonomy": [t.to_dict() for t in taxonomies[:1]]}
     head = json.dumps(content, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as temporary:
@@ -174,7 +179,7 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     columns = read_arrays(path, _OUTCOMES)
     with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):
         head = value_from_json(str(columns["head"][()]))
-        if head["format"] != FORMAT:
+        if head["format"] not in (1, FORMAT):  # 1 has nothing of further protocols
             raise _OUTCOMES.failure(path, f"it has format {head['format']!r}, not {FORMAT}")
         trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
         found = {
@@ -214,8 +219,9 @@ def _outcomes(
             for name, column in mine.items()
             if name.startswith("predicted/")
         },
-        whole=frozenset(_key(name) for name in entry["whole"]),
         search=dict(entry.get("search", {})),
+        protocols=tuple(entry.get("protocols", ())),
+        **{kind: frozenset(map(_key, entry.get(kind, ()))) for kind in _KEYS},
     )
 
 

@@ -1,18 +1,21 @@
-"""What a protocol found: plain numbers by name, depth and node."""
+"""What a protocol found: numbers with their intervals by name, depth and node."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from labeltree.evaluation.plain import Bounds, bounds, curves, number, numbers
+from labeltree.evaluation.columns import Column, Number, Place
+from labeltree.evaluation.json_numbers import Bounds
 
 __all__ = ["NOT_MEASURED", "ProtocolResult"]
 
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
 NOT_MEASURED = "Not measured: "
 """What the only note of a result begins with whose protocol is not defined for the table."""
+_ROUNDING = 1e-9
 _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
 
@@ -37,6 +40,7 @@ class ProtocolResult:
         depth_intervals: the same of ``by_depth``, a pair a depth.
         node_intervals: of ``by_node``.
         curve_intervals: of ``curves``.
+        columns: the outcomes of single samples behind the numbers, for comparisons; not kept in a file.
     """
 
     title: str
@@ -51,12 +55,51 @@ class ProtocolResult:
     depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
     node_intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     curve_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
+    columns: list[Column] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def refusal(self) -> str | None:
         """Why nothing was measured; None where something was."""
         first = self.notes[0] if self.notes and not self.scores else ""
         return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else None
+
+    def put(self, place: Place, number: Number) -> None:
+        """Write a number, and its interval where it is defined."""
+        kind, name, at = place
+        if kind == "scores":
+            self.scores[name] = number.value
+        elif kind == "by_node":
+            self.by_node.setdefault(name, {})[str(at)] = number.value
+        else:
+            values = getattr(self, kind).setdefault(name, [])
+            values += [math.nan] * (int(at) + 1 - len(values))
+            values[int(at)] = number.value
+            ends = (self.depth_intervals if kind == "by_depth" else self.curve_intervals).get(name)
+            if ends is not None:
+                ends += [(math.nan, math.nan)] * (len(values) - len(ends))
+        self.put_interval(place, number.low, number.high)
+
+    def put_interval(self, place: Place, low: float, high: float) -> None:
+        """Write the interval of a number that is here; nothing where either is not defined.
+
+        A number and the estimate of its interval may be added up in another order: the ends make room for it.
+        """
+        kind, name, at = place
+        column = getattr(self, kind).get(name)
+        if column is None or (kind == "by_node" and at not in column):
+            return
+        number = column if kind == "scores" else column[at]
+        if math.isnan(number) or math.isnan(low) or math.isnan(high):
+            return
+        if abs(number - min(max(number, low), high)) <= _ROUNDING:
+            low, high = min(low, number), max(high, number)
+        if kind == "scores":
+            self.intervals[name] = low, high
+        elif kind == "by_node":
+            self.node_intervals.setdefault(name, {})[str(at)] = low, high
+        else:
+            kept = self.depth_intervals if kind == "by_depth" else self.curve_intervals
+            kept.setdefault(name, [(math.nan, math.nan)] * len(column))[int(at)] = low, high
 
     @classmethod
     def joined(
@@ -87,30 +130,14 @@ class ProtocolResult:
         for part in parts.values():
             all_counts |= part.counts
             all_notes += [note for note in part.notes if note not in all_notes]
-        columns = {name: named(name) for name in _NAMED}
-        return cls(title, **columns, counts=all_counts, notes=all_notes)
+        named_columns = [
+            replace(column, name=f"{prefix}.{column.name}", balanced=_prefixed(prefix, column.balanced))
+            for prefix, part in parts.items()
+            for column in part.columns
+        ]
+        numbers_of = {name: named(name) for name in _NAMED}
+        return cls(title, **numbers_of, counts=all_counts, notes=all_notes, columns=named_columns)
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> ProtocolResult:
-        """Read what `dataclasses.asdict` gave, None standing for NaN; columns that are missing are empty."""
-        return cls(
-            title=content["title"],
-            scores=numbers(content.get("scores", {})),
-            by_depth=curves(content.get("by_depth", {})),
-            by_node={name: numbers(item) for name, item in content.get("by_node", {}).items()},
-            curves=curves(content.get("curves", {})),
-            axes={name: [number(v) for v in item] for name, item in content.get("axes", {}).items()},
-            counts=dict(content.get("counts", {})),
-            notes=list(content.get("notes", [])),
-            intervals={name: bounds(ends) for name, ends in content.get("intervals", {}).items()},
-            node_intervals={
-                name: {node: bounds(ends) for node, ends in item.items()}
-                for name, item in content.get("node_intervals", {}).items()
-            },
-            **{
-                column: {
-                    name: [bounds(ends) for ends in item] for name, item in content.get(column, {}).items()
-                }
-                for column in ("depth_intervals", "curve_intervals")
-            },
-        )
+
+def _prefixed(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if name else ""

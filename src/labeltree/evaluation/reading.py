@@ -8,14 +8,35 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labeltree.evaluation.result import Representation
 from labeltree.evaluation.settings import FeatureGeometry
 from labeltree.geometry import Geometry, get_geometry
 from labeltree.runs import EmbeddingTable
 
-__all__ = ["ROLES", "Reading", "check_roles", "read"]
+__all__ = ["ROLES", "Reading", "Representation", "check_roles", "read"]
 
 ROLES = ("features", "embeddings")
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Which numbers of a sample a protocol reads, and how it compares them.
+
+    Attributes:
+        source: the column of the embeddings table: ``features`` or ``embeddings``.
+        dim: how many numbers a sample has.
+        geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
+        curvature: of the Poincaré ball; not used by the other geometries.
+    """
+
+    source: str
+    dim: int
+    geometry: str
+    curvature: float = -1.0
+
+    def __str__(self) -> str:
+        how = {"sphere": "compared by cosine", "euclidean": "compared by Euclidean distance"}
+        ball = f"compared by distance in the Poincaré ball of curvature {self.curvature:g}"
+        return f"{self.source}, {self.dim} numbers a sample, {how.get(self.geometry, ball)}"
 
 
 @dataclass(frozen=True)

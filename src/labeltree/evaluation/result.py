@@ -10,42 +10,67 @@ from typing import Any
 from labeltree.decisions.choice import ChosenClassifier
 from labeltree.decisions.classifier import ClassifierKind
 from labeltree.errors import DataError
-from labeltree.evaluation.aspect_result import AspectResult
-from labeltree.evaluation.error_result import TreeErrors
+from labeltree.evaluation.error_tree import TreeErrors
+from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.evaluation.plain import Bounds, bounds, curves, numbers, without_nan
 from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.reading import Representation
+from labeltree.evaluation.samples import Samples
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.safe_files import fits
 
-__all__ = ["Bounds", "EvaluationResult", "MethodResult", "Representation"]
+__all__ = ["PREFIX", "AspectResult", "Bounds", "EvaluationResult", "MethodResult", "aspect_means"]
 
 FORMAT = 1
 
-_PREFIX: dict[ClassifierKind, str] = {"probe": "", "prototypes": "prototype_", "own": "own_"}
+PREFIX: dict[ClassifierKind, str] = {"probe": "", "prototypes": "prototype_", "own": "own_"}
+"""What the scores of each classifier begin with."""
+
 _ROLE: dict[ClassifierKind, str | None] = {"probe": None, "prototypes": "embeddings", "own": "predictions"}
 
 
 @dataclass(frozen=True)
-class Representation:
-    """Which numbers of a sample a protocol reads, and how it compares them.
+class AspectResult:
+    """What was measured of one aspect of the samples; those without a label in it are left out.
 
     Attributes:
-        source: the column of the embeddings table: ``features`` or ``embeddings``.
-        dim: how many numbers a sample has.
-        geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
-        curvature: of the Poincaré ball; not used by the other geometries.
+        scores: metric → value: of the linear probe (``top1`` …), of the model's own answers (``own_top1`` …)
+            where there are some, and of retrieval by the first representation (``recall_at_1`` …). NaN where
+            one is not defined for these samples.
+        by_depth: protocol (``probe``, ``own``) → accuracy at depth 1 … L of the aspect's taxonomy.
+        counts: how many samples and classes were used for what.
     """
 
-    source: str
-    dim: int
-    geometry: str
-    curvature: float = -1.0
+    scores: dict[str, float]
+    by_depth: dict[str, list[float]]
+    counts: dict[str, int]
 
-    def __str__(self) -> str:
-        how = {"sphere": "compared by cosine", "euclidean": "compared by Euclidean distance"}
-        ball = f"compared by distance in the Poincaré ball of curvature {self.curvature:g}"
-        return f"{self.source}, {self.dim} numbers a sample, {how.get(self.geometry, ball)}"
+    def named(self) -> dict[str, float]:
+        """The scores, and the accuracies at depth 1: ``accuracy_at_depth_1``, ``own_accuracy_at_depth_1``."""
+        prefixes = {"probe": "", "own": "own_"}
+        coarsest = {
+            f"{prefixes[name]}accuracy_at_depth_1": depths[0]
+            for name, depths in self.by_depth.items()
+            if depths
+        }
+        return self.scores | coarsest
+
+
+def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
+    """The mean of every score over the aspects, each counting once, whatever its number of samples.
+
+    ``aspect_top1`` is the accuracy by the finest labels and ``aspect_accuracy_at_depth_1`` by the coarsest;
+    ``aspect_own_…`` are the same of the model's own answers. Of aspects whose labels are sentiments (depth 1)
+    over ratings (depth 2), the accuracy at depth 1 is what Ghanooni et al. report (Tables 4 and 5). Aspects
+    for which a score is not defined are left out of its mean.
+    """
+    values: dict[str, list[float]] = {}
+    for result in results.values():
+        for name, value in result.named().items():
+            values.setdefault(f"aspect_{name}", [])
+            if not math.isnan(value):
+                values[f"aspect_{name}"].append(value)
+    return {name: sum(known) / len(known) if known else math.nan for name, known in values.items()}
 
 
 @dataclass(frozen=True)
@@ -81,7 +106,7 @@ class MethodResult:
     protocols: dict[str, ProtocolResult] = field(default_factory=dict)
     intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     depth_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
-    classifier: ChosenClassifier = field(default_factory=lambda: ChosenClassifier("probe"))
+    classifier: ChosenClassifier = field(default_factory=lambda: ChosenClassifier("probe"))  # older results
 
     @property
     def answer_by_depth(self) -> list[float]:
@@ -90,11 +115,11 @@ class MethodResult:
 
     def answer_score(self, metric: str) -> float:
         """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN where there is none."""
-        return self.score(f"{_PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
+        return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
 
     def answer_interval(self, metric: str) -> Bounds:
         """The ends of the confidence interval of `answer_score`, NaN where there is none."""
-        return self.interval(f"{_PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
+        return self.interval(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
 
     def interval(self, metric: str, role: str | None = None) -> Bounds:
         """The ends of a metric's confidence interval, NaN where there is none; arguments as for `score`."""
@@ -135,6 +160,7 @@ class EvaluationResult:
             ``own_group`` of a query ``left out``, ``counted``, or ``no groups``. Empty in older results.
         settings: the settings used.
         outcomes: method → what came of every sample; kept in a file of its own, see `save_outcomes`.
+        samples: of the evaluated method, which rows of its table were used for what; not kept in a file.
     """
 
     name: str
@@ -146,6 +172,7 @@ class EvaluationResult:
     search: dict[str, str] = field(default_factory=dict)
     settings: EvaluationSettings = field(default_factory=EvaluationSettings)
     outcomes: dict[str, Outcomes] = field(default_factory=dict, compare=False, repr=False)
+    samples: Samples | None = field(default=None, compare=False, repr=False)
 
     @property
     def main(self) -> MethodResult:
@@ -154,10 +181,12 @@ class EvaluationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
-        content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={})))
-        del content["outcomes"]
+        content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={}, samples=None)))
+        del content["outcomes"], content["samples"]
         for name, method in self.methods.items():
             content["methods"][name]["classifier"] = method.classifier.to_dict()
+            for found in content["methods"][name]["protocols"].values():
+                del found["columns"]
         return {"format": FORMAT, **content}
 
     @classmethod
@@ -176,15 +205,8 @@ class EvaluationResult:
             settings = dict(content["settings"])
             for several in ("recall_ks", "protocols", "frequency_bounds"):
                 settings[several] = tuple(settings.get(several, ()))
-            result = cls(
-                name=content["name"],
-                split=content["split"],
-                methods={name: _method(method) for name, method in content["methods"].items()},
-                counts=dict(content["counts"]),
-                notes=list(content["notes"]),
-                cautions=list(content.get("cautions", [])),
-                search=dict(content.get("search", {})),
-                settings=EvaluationSettings(**settings),
+            result: EvaluationResult = from_fields(
+                cls, content, settings=EvaluationSettings(**settings), outcomes={}, samples=None
             )
         except KeyError as error:
             raise DataError(
@@ -195,31 +217,3 @@ class EvaluationResult:
         if not fits(result, cls) or result.name not in result.methods:
             raise DataError("the result of an evaluation is incomplete or damaged; evaluate again")
         return result
-
-
-def _method(content: Mapping[str, Any]) -> MethodResult:
-    return MethodResult(
-        name=content["name"],
-        representations={role: Representation(**item) for role, item in content["representations"].items()},
-        scores={role: numbers(item) for role, item in content["scores"].items()},
-        by_depth=curves(content["by_depth"]),
-        hp_curve=curves(content["hp_curve"]),
-        errors=TreeErrors.from_dict(content["errors"]),
-        aspects={
-            name: AspectResult(numbers(item["scores"]), curves(item["by_depth"]), dict(item["counts"]))
-            for name, item in content.get("aspects", {}).items()
-        },
-        protocols={
-            name: ProtocolResult.from_dict(item) for name, item in content.get("protocols", {}).items()
-        },
-        intervals={
-            role: {metric: bounds(ends) for metric, ends in item.items()}
-            for role, item in content.get("intervals", {}).items()
-        },
-        classifier=ChosenClassifier.from_dict(content["classifier"])
-        if "classifier" in content
-        else ChosenClassifier("probe"),  # of an older version, whose headline was the probe's
-        depth_intervals={
-            name: [bounds(ends) for ends in item] for name, item in content.get("depth_intervals", {}).items()
-        },
-    )

@@ -19,7 +19,7 @@ from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,
     EvaluationSettings,
-    Ground,
+    JudgingTaxonomy,
     evaluate,
     save_outcomes,
     translate,
@@ -232,12 +232,12 @@ def _write(
 ) -> Evaluated:
     folder.write_json(folder.metrics, result.to_dict())
     save_outcomes(folder.outcomes, result.outcomes)
-    ground = Ground.of(taxonomy)
+    judging = JudgingTaxonomy.of(taxonomy)
     (progress or silent)("drawing the report", 0, 0)
     write_report(
         result,
-        ground.table(table),
-        ground.tree,
+        judging.table(table),
+        judging.tree,
         folder.report,
         images=None if shown is None or shown.store is None else _by_instance(shown, shown.load),
         texts=None if shown is None or shown.texts is None else _by_instance(shown, shown.read),

@@ -120,7 +120,7 @@ def render_report(
     sample = "image" if images is not None else "text" if texts is not None else "sample"
     samples = f"{sample}s"
     split = "test" if result.split == "half" else result.split
-    chosen = choose_samples(table, taxonomy, split, result.settings)
+    chosen = result.samples or choose_samples(table, taxonomy, split, result.settings)
     if (
         len(table) != result.counts["samples"]
         or chosen.counts["test samples"] != result.counts["test samples"]

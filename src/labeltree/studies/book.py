@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.atomic import atomic_write
-from labeltree.evaluation.plain import number, numbers, without_nan
+from labeltree.evaluation.json_numbers import from_json, without_nan
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Study, StudyError, changed_defaults
 from labeltree.studies.task import Task
@@ -44,8 +44,8 @@ class Book:
                 for choice in choices.values():
                     _ = choice["trials"][choice["chosen"]]["settings"].items()
                     for trial in choice["trials"]:
-                        trial |= {key: number(trial[key]) for key in trial if key != "settings"}
-                trials = numbers(trials)
+                        trial |= {key: from_json(float, trial[key]) for key in trial if key != "settings"}
+                trials = from_json(dict[str, float], trials)
                 if not all(isinstance(value, int | float) for value in trials.values()):
                     raise TypeError("a trial without a value")
         else:
@@ -187,7 +187,7 @@ class Book:
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
     """A row of the results, if all that tables read of it is of the right kind."""
     if "train_loss" in row:
-        row = {**row, "train_loss": [number(value) for value in row["train_loss"]]}
+        row = {**row, "train_loss": from_json(list[float], row["train_loss"])}
     known = [value for value in row["scores"].values() if value is not None]
     if not all(isinstance(value, int | float) for value in [*known, *row.get("train_loss", [])]):
         raise TypeError("a score that is no number")

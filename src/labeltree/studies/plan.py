@@ -15,7 +15,7 @@ from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
-from labeltree.evaluation.protocol import wanted_protocols
+from labeltree.evaluation.registry import wanted_protocols
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.studies.grid import Axis, Point, grid_points, read_axes
 from labeltree.studies.paper import PaperTable, read_paper

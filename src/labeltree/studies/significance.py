@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from labeltree.evaluation.statistics.holm import holm
+from labeltree.evaluation.statistics.paired_tests import holm
 
 __all__ = ["LEVEL", "WORDS", "p_against_best", "welch"]
 

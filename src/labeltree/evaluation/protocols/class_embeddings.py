@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
-from labeltree.evaluation.prototypes import nearest_prototype
+from labeltree.evaluation.classifiers import nearest_prototype
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -89,7 +89,7 @@ def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> Protocol
 
 def _candidates(inputs: Inputs) -> Tensor:
     """The finest labels, and the leaves that are not below one: ``(c,)``."""
-    tree, finest = inputs.ground.tree, inputs.samples.finest
+    tree, finest = inputs.judging.tree, inputs.samples.finest
     lines = tree.ancestors[tree.leaves]
     covered = (finest[lines.clamp_min(0)] & (lines >= 0)).any(1)
     return torch.cat([tree.leaves[~covered], finest.nonzero().squeeze(1)]).sort().values
@@ -97,7 +97,7 @@ def _candidates(inputs: Inputs) -> Tensor:
 
 def _targets(inputs: Inputs, options: ClassEmbeddingOptions, width: int, way: str) -> Tensor:
     """``(num_nodes, D)`` float64 embedding of every node as a label, 0 where there is none."""
-    tree = inputs.ground.tree
+    tree = inputs.judging.tree
     if options.vectors == "taxonomy":
         # the same as those that `CorrelationLoss` trains towards in embeddings of this width
         few = width < tree.num_leaves and way == "direct"

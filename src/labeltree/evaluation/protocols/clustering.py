@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.places import Place
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.columns import Place
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.statistics import Partition
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.statistics import Partition, agreement_intervals
 from labeltree.metrics.functional import (
     adjusted_mutual_information,
     nodes_at_depth,
@@ -80,14 +80,14 @@ def cluster_scores(
     ``nmi`` is that of the finest labels; by depth, that of the labels at each; ``nmi_within`` the mean over
     the coarse classes with two finest labels or more of the NMI of those, clustered by themselves.
     """
-    tree, seed = inputs.ground.tree, inputs.settings.seed
+    tree, seed = inputs.judging.tree, inputs.settings.seed
     vectors, nodes = comparable(reading)[rows], inputs.nodes[rows]
     labels = [nodes_at_depth(nodes, tree, depth) for depth in range(1, tree.max_depth + 1)]
     within = nodes_at_depth(nodes, tree, min(options.within, tree.max_depth))
     coarse = [node for node in torch.unique(within).tolist() if node >= 0]
     several = [node for node in coarse if len(torch.unique(nodes[within == node])) > 1]
     total, done = len(labels) + 1 + len(several), 0
-    evidence = inputs.evidence(rows)
+    units = inputs.units_of(rows)
     partitions: list[Partition] = []
     everything = torch.ones_like(nodes, dtype=torch.bool)
 
@@ -98,8 +98,9 @@ def cluster_scores(
         if inputs.progress is not None:
             inputs.progress(f"clustering by {name}", done, total)
         pair = (truth[here], clusters)
-        if evidence.resampling is not None:
-            partitions.append(evidence.partition(*pair, here.nonzero().squeeze(1)))
+        if units.resampling is not None:
+            groups = units.groups[here.numpy()]
+            partitions.append(Partition.of(truth[here].numpy(), clusters.numpy(), groups, units.count))
         return float(normalized_mutual_information(*pair)), float(adjusted_mutual_information(*pair))
 
     reached = [depth for depth, truth in enumerate(labels) if bool((truth >= 0).any())]
@@ -129,11 +130,16 @@ def cluster_scores(
         },
         counts={"coarse classes clustered by themselves": len(inside)},
     )
-    if partitions:
-        means = [(list(range(first, len(partitions))), Place("scores", "_within"))] if inside else []
-        evidence.put_agreement(partitions, places, means)
+    if units.resampling is not None and partitions:
+        means = [range(first, len(partitions))] if inside else []
+        places += [[Place("scores", "_within")] for _ in means]
+        _, found = agreement_intervals(partitions, means, units.resampling)
+        for number, (name, at) in enumerate((name, at) for name in ("nmi", "ami") for at in places):
+            for place in at:
+                ends = float(found.low[number]), float(found.high[number])
+                result.put_interval(place._replace(name=f"{name}{place.name}"), *ends)
         result.notes.append(_OF_INTERVALS)
-    return evidence.fill(result)
+    return result
 
 
 def comparable(reading: Reading) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -12,9 +13,15 @@ from labeltree.decisions import (
     CALIBRATIONS,
     Calibration,
     ClassNodes,
+    DecisionRule,
     Promise,
+    TreeCost,
+    calibration_by_depth,
+    cost_matrix,
     fit_rule,
+    holds_truth,
 )
+from labeltree.decisions.answers import information
 from labeltree.decisions.choice import (
     CLASSIFIER_WORDS,
     CLASSIFIERS,
@@ -22,16 +29,20 @@ from labeltree.decisions.choice import (
     ClassScores,
     fit_classifiers,
 )
-from labeltree.decisions.grouping import share_of_groups
+from labeltree.decisions.grouping import group_codes, share_of_groups
 from labeltree.decisions.paths import Descent
 from labeltree.errors import DataError
-from labeltree.evaluation.decision_findings import DecisionFindings
+from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.measure import held_rows
-from labeltree.evaluation.protocol import ProtocolResult, register
+from labeltree.evaluation.registry import ProtocolResult, register
+from labeltree.evaluation.samples import held_rows
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.shared_depths import shared_depth
 
 __all__ = ["DecisionOptions", "decisions"]
+
+_ASKED = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99)
+_CURVES = ("coverage", "depth", "information")
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class DecisionOptions:
 )
 def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     """Learn a classifier, calibrate it on validation samples, and answer for the test samples."""
-    tree, table = inputs.ground.tree, inputs.table
+    tree, table = inputs.judging.tree, inputs.table
     held, tested, notes = _samples(inputs)
     scorer, said = _classifier(inputs, options)
     notes = [*notes, said]
@@ -100,34 +111,127 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     judged = classes.judges(truth)
     if not bool(judged.any()):
         raise DataError("no test sample has a label that decides about answers")
-    groups = None if table.groups is None else table.groups[tested][judged]
-    evidence = inputs.evidence(tested[judged])
-    found = DecisionFindings(rule, tree, truth[judged], groups, evidence)
-    found.add_promises(scores[judged], options.coverages, options.counted)
-    found.add_costs(scores[judged])
-    found.add_calibration(scores, truth, options.bins)
-    result = ProtocolResult(
-        "Decisions: answers as fine as is sure",
-        scores=found.scores,
-        by_depth=found.by_depth,
-        by_node=found.by_node,
-        curves=found.curves,
-        axes=found.axes,
-        counts={**rule.counts, "test samples answered": int(judged.sum())},
-        notes=notes + found.notes,
-    )
+    judged_rows = tested[judged]
+    told, sentences = _promises(inputs, rule, scores[judged], judged_rows, options)
+    columns = [*told, *_costs(inputs, rule, scores[judged], judged_rows)]
+    result = inputs.summarise(columns, "Decisions: answers as fine as is sure", by_frequency=False)
+    asked = sorted({*_ASKED, *options.coverages})
+    result.axes.update({f"{name}_by_coverage": asked for name in _CURVES})
+    _add_calibration(result, rule, tree, scores, truth, options.bins)
+    result.counts.update(rule.counts | {"test samples answered": int(judged.sum())})
+    result.notes.extend(notes + sentences)
     if unlearned := _unlearned(truth, classes, tree):
         result.notes.append(
             f"{unlearned} of {len(truth)} test samples are of classes that were not learned: no calibration "
             "sample is like them, so that answers hold the truth less often than is promised, and nll is as "
             "large as numbers allow."
         )
-    if evidence.resampling is not None:
+    if inputs.resampling is not None:
         result.notes.append(
             "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
             "those of samples drawn anew are too large, and bins do not tell by how much."
         )
-    return evidence.fill(result)
+    return result
+
+
+def _promises(
+    inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor, options: DecisionOptions
+) -> tuple[list[Column], list[str]]:
+    """What the answers are worth at each coverage that is asked for, and at others for the curves."""
+    truth, notes = inputs.nodes[rows], []
+    shared = shared_depth(rule.classes.nodes, inputs.judging.tree)
+    columns: list[Column] = []
+    for at, coverage in enumerate(sorted({*_ASKED, *options.coverages})):
+        try:
+            answers = rule.answer(scores, Promise(coverage, counted=options.counted), top=1).nodes
+        except DataError:
+            nothing = torch.full((len(rows),), torch.nan)
+            columns += _at_point({name: Column(name, nothing, rows) for name in _CURVES}, at)
+            if coverage in options.coverages:
+                notes.append(f"There are too few calibration samples to promise a coverage of {coverage:g}.")
+            continue
+        worth = _worth(answers, truth, rows, inputs.judging.tree)
+        columns += _at_point(worth, at)
+        if coverage in options.coverages:
+            columns += [replace(column, name=f"{name}_at_{coverage:g}") for name, column in worth.items()]
+            columns += _of_promise(inputs, answers, rows, shared, f"{coverage:g}")
+    return columns, notes
+
+
+def _at_point(worth: Mapping[str, Column], at: int) -> list[Column]:
+    """The columns of one point of each curve."""
+    return [worth[name].alone(f"{name}_by_coverage", kind="curves", at=at) for name in _CURVES]
+
+
+def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict[str, Column]:
+    """What `labeltree.decisions.summary.answer_scores` has the means of."""
+    holds = holds_truth(answers, truth, tree).double()
+    columns = (
+        Column("coverage", holds, rows, by_node=True),
+        Column("depth", tree.depth[answers], rows, share=False, by_node=True),
+        Column("information", information(answers, tree), rows),
+        Column("right_leaf", answers == truth, rows),
+        Column("root", answers == 0, rows, larger_is_better=False),
+        Column("accuracy_below_root", holds.masked_fill(answers == 0, torch.nan), rows),
+    )
+    return {column.name: column for column in columns}
+
+
+def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: str) -> list[Column]:
+    """Whether all of a group is answered rightly, and what is answered and right at each depth."""
+    tree, truth = inputs.judging.tree, inputs.nodes[rows]
+    columns = []
+    if inputs.table.groups is not None:
+        codes = group_codes(inputs.table.groups[rows], len(rows))
+        wrong = ~holds_truth(answers, truth, tree)
+        held = (torch.bincount(codes, wrong.double()) == 0).double()
+        last = torch.empty(len(held), dtype=torch.int64).scatter_(0, codes, torch.arange(len(codes)))
+        columns.append(Column(f"groups_held_at_{at}", held, rows[last]))
+    depth = tree.depth[answers]
+    for level in range(1, tree.max_depth + 1):
+        reach = depth >= level
+        columns.append(Column(f"answered_at_{at}", reach, rows, kind="by_depth", at=level - 1))
+        right = torch.full((len(answers),), torch.nan, dtype=torch.float64)
+        if level > shared:  # where all answers share one node, nothing can be wrong
+            reached = tree.ancestors[answers[reach], level]
+            right[reach] = holds_truth(reached, truth[reach], tree).double()
+        columns.append(Column(f"right_if_answered_at_{at}", right, rows, kind="by_depth", at=level - 1))
+    return columns
+
+
+def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> list[Column]:
+    """What answers of least expected cost come to, beside always naming the most probable class."""
+    tree = inputs.judging.tree
+    leaves = rule.classes.nodes[rule.probabilities(scores).argmax(1)]
+    truths, place = torch.unique(inputs.nodes[rows], return_inverse=True)
+    columns = []
+    for cost in (TreeCost("height"), TreeCost("edges")):
+        prices = cost_matrix(ClassNodes(truths, tree), cost)
+        cheapest = rule.cheapest(scores, cost, top=1).nodes
+        columns += [
+            Column(f"cost_{cost.distance}{name}", prices[a, place], rows, share=False, larger_is_better=False)
+            for name, a in (("", cheapest), ("_of_classes", leaves))
+        ]
+    return columns
+
+
+def _add_calibration(
+    result: ProtocolResult, rule: DecisionRule, tree: Taxonomy, scores: Tensor, truth: Tensor, bins: int
+) -> None:
+    """Whether probabilities mean what they say at each depth, before and after calibration."""
+    classes, shared = rule.classes, shared_depth(rule.classes.nodes, tree)
+    for name, p in (("before", torch.softmax(scores.double(), 1)), ("after", rule.probabilities(scores))):
+        depths = calibration_by_depth(classes.node_probabilities(p), truth, tree, bins, classes=classes.nodes)
+        for key, attribute in (("ece", "error"), ("brier", "brier"), ("nll", "nll")):
+            result.by_depth[f"{key}_{name}"] = [float(getattr(here, attribute)) for here in depths]
+        if name == "after":
+            result.by_depth["accuracy"] = [here.accuracy for here in depths]
+            result.by_depth["confidence"] = [here.confidence for here in depths]
+        for level, here in enumerate(depths[shared:], start=shared + 1):
+            result.curves[f"reliability_{name}_depth_{level}"] = here.curve.accuracy.tolist()
+            result.axes[f"reliability_{name}_depth_{level}"] = here.curve.confidence.tolist()
+        result.scores[f"ece_{name}"] = depths[-1].error
+        result.scores[f"nll_{name}"] = depths[-1].nll
 
 
 def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
@@ -136,7 +240,7 @@ def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, 
     if known is None:
         known = fit_classifiers(
             inputs.table,
-            inputs.ground.tree,
+            inputs.judging.tree,
             learned=inputs.learned,
             held=held_rows(inputs.table, inputs.samples),
             standardize=inputs.settings.standardize,

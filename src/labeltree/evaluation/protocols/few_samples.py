@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.places import Place
-from labeltree.evaluation.portions import ranked_in_label
-from labeltree.evaluation.probe import fit_and_predict, standardized
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.classifiers import fit_and_predict, standardized
+from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.statistics import Interval, across_runs
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.statistics import across_runs
+from labeltree.evaluation.subsampling import ranked_in_label
 from labeltree.metrics.sgd_probe import SGDProbe
 
 __all__ = ["FewSamplesOptions", "few_samples", "noisy_labels"]
@@ -90,9 +89,6 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
     test, truth = reading.vectors[inputs.tested], inputs.nodes[inputs.tested]
     work = len(list(_sizes(options))) * len(options.noise) * options.seeds
     done = 0
-    evidence = inputs.evidence(inputs.tested)
-    drawn: dict[str, list[float]] = {}
-    places: dict[str, list[Place]] = {}
     for noise in options.noise:
         suffix = f"_noise_{noise:g}" if noise else ""
         for kind, size in _sizes(options):
@@ -102,49 +98,38 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
                 seed = inputs.settings.seed + draw
                 rows = _drawn(inputs, kind, size, seed)
                 labels = noisy_labels(inputs.nodes[rows], noise, seed)
-                predicted = _predict(reading.vectors[rows], labels, test, inputs, options, seed)
-                right = (predicted == truth).double()
+                right = (
+                    _predict(reading.vectors[rows], labels, test, inputs, options, seed) == truth
+                ).double()
                 tops.append(float(right.mean()))
                 shares += right / options.seeds
                 done += 1
                 if inputs.progress is not None:
                     inputs.progress(f"probes from few samples, by {role}", done, work)
+            column = Column(f"top1_{kind}_{size:g}{suffix}", shares, inputs.tested)
+            part.columns.append(column)
             sd = statistics.stdev(tops) if len(tops) > 1 else math.nan
-            name = f"top1_{kind}_{size:g}{suffix}"
-            part.scores.update({name: statistics.fmean(tops), f"{name}_sd": sd})
-            for curve, value in (("top1", statistics.fmean(tops)), ("sd", sd)):
-                key = f"{curve}_by_{kind}{suffix}"
-                part.curves.setdefault(key, []).append(value)
-                part.axes.setdefault(key, []).append(float(size))
-            curve = f"top1_by_{kind}{suffix}"
-            evidence.add(Place("scores", name), shares)
-            drawn[name] = tops
-            places[name] = [
-                Place("scores", name),
-                Place("curves", curve, len(part.curves[curve]) - 1),
-            ]
-    evidence.measure()
-    for name, tops in drawn.items():
-        _put(evidence, places[name], tops)
-    return evidence.fill(part)
+            number = _over_draws(tops, inputs.estimate(column), inputs)
+            curve = f"by_{kind}{suffix}"
+            at = len(part.curves.get(f"sd_{curve}", []))
+            part.put(Place("scores", column.name), number)
+            part.put(Place("scores", f"{column.name}_sd"), Number(sd))
+            part.put(Place("curves", f"top1_{curve}", at), number)
+            part.put(Place("curves", f"sd_{curve}", at), Number(sd))
+            for name in ("top1", "sd"):
+                part.axes.setdefault(f"{name}_{curve}", []).append(float(size))
+    return part
 
 
-def _put(evidence: Evidence, places: list[Place], tops: list[float]) -> None:
-    """The interval of a mean over draws of training samples: of these draws and of the test samples."""
-    if evidence.resampling is None:
-        return
-    if len(tops) == 1:
-        for place in places:
-            evidence.found[place] = evidence.found[places[0]]
-        return
-    value = np.array([statistics.fmean(tops)])
-    error = np.array([evidence.errors[places[0]]])
-    confidence = evidence.resampling.confidence
-    ends = across_runs(value, [np.array(tops)[:, None]], error, evidence.count, confidence=confidence)
-    both = np.clip(np.stack([ends.low, ends.high]), 0.0, 1.0)
-    low, high = (np.where(ends.error > 0, end, np.nan) for end in both)
-    for place in places:
-        evidence.put([place], Interval(value, low, high, ends.error))
+def _over_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Number:
+    """The mean over draws of training samples, whose interval allows for these and for the test samples."""
+    if inputs.resampling is None or len(tops) == 1:
+        return of_samples
+    value, error = np.array([of_samples.value]), np.array([of_samples.error])
+    groups, confidence = inputs.units_of(inputs.tested).count, inputs.resampling.confidence
+    ends = across_runs(value, [np.array(tops)[:, None]], error, groups, confidence=confidence)
+    low, high = np.where(ends.error > 0, np.clip([ends.low, ends.high], 0.0, 1.0), np.nan)
+    return Number(of_samples.value, float(low[0]), float(high[0]), float(ends.error[0]))
 
 
 def _sizes(options: FewSamplesOptions) -> Iterator[tuple[str, float]]:
@@ -186,7 +171,7 @@ def _predict(
     train: Tensor, labels: Tensor, test: Tensor, inputs: Inputs, options: FewSamplesOptions, seed: int
 ) -> Tensor:
     if options.probe == "logistic":
-        return fit_and_predict(train, labels, test, inputs.settings)[0]
+        return fit_and_predict(train, labels, test, inputs.settings)
     if inputs.settings.standardize:
         train, test = standardized(train, test)
     return SGDProbe(seed=seed).fit(train, labels).predict(test)

@@ -8,10 +8,10 @@ from typing import TypeVar
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.frequency import GROUPS
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
-from labeltree.evaluation.protocols.standard import standard_probe, standard_prototypes
-from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.class_frequency import GROUPS
+from labeltree.evaluation.judging import titled
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.standard_protocols import probe_answers, prototype_answers
 
 __all__ = ["FrequencyOptions", "frequency"]
 
@@ -53,13 +53,13 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
     parts: dict[str, ProtocolResult] = {}
     readings = inputs.readings()
     if "probe" in options.of:
-        parts["probe"] = standard_probe(inputs, next(iter(readings.values())))
+        parts["probe"] = inputs.judge(probe_answers(inputs, next(iter(readings.values()))))
     if "prototypes" in options.of:
-        parts["prototypes"] = standard_prototypes(inputs, readings["embeddings"])
+        parts["prototypes"] = inputs.judge(prototype_answers(inputs, readings["embeddings"]))
     answers = inputs.table.predictions
     if "own" in options.of and answers is not None and bool((answers[inputs.samples.test] >= 0).any()):
         parts["own"] = inputs.judge(
-            answers[inputs.samples.test].clamp(min=0), classes=inputs.ground.tree.leaves
+            answers[inputs.samples.test].clamp(min=0), classes=inputs.judging.tree.leaves
         )
     if "retrieval" in options.of:
         for role, reading in readings.items():
@@ -74,6 +74,7 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
             by_depth={},
             intervals=_grouped(part.intervals),
             depth_intervals={},
+            columns=[],  # a comparison has these classes as parts of the samples
         )
         for name, part in parts.items()
     }

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.answers import judge_answers
-from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
-from labeltree.evaluation.fold_outcomes import FoldOutcomes
-from labeltree.evaluation.folds import table_folds
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.classifiers import probe_probabilities
+from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.reported_nodes import MeanDraws, mean_auroc
+from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
 __all__ = ["KFoldOptions", "k_fold"]
@@ -49,7 +49,8 @@ class KFoldOptions:
 def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     """Cross-validate the linear probe within the evaluated split, which the encoder has not seen.
 
-    The folds are those of `labeltree.evaluation.folds.table_folds`: balanced at every node, no group in two.
+    The folds are those of `labeltree.evaluation.subsampling.table_folds`: balanced at every node, no group
+    in two.
     Each score is the mean over the folds, ``…_sd`` its standard deviation (of a sample: over k − 1), and the
     curve of its name has every fold's. By depth there are both, by node the means.
 
@@ -61,7 +62,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     if table.split is not None:
         labelled &= torch.from_numpy(np.asarray(table.split == inputs.split))
     rows = inputs.thinned(labelled.nonzero().squeeze(1), inputs.settings.max_probe_samples)
-    fold = table_folds(table, rows, inputs.ground, options.folds, inputs.settings.seed)
+    fold = table_folds(table, rows, inputs.judging, options.folds, inputs.settings.seed)
     _check_learnable(inputs, rows, fold, options.folds)
     parts = {
         role: _of_reading(reading, inputs, rows, fold, options.folds)
@@ -104,56 +105,42 @@ def _check_learnable(inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> 
 
 
 def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
-    results = []
-    evidence = inputs.evidence(rows)
-    outcomes = FoldOutcomes(evidence, inputs)
+    """Numbers are means over the folds in which they are defined.
+
+    For the intervals the groups of all folds are drawn at once, and every fold is judged by those of its own
+    that were drawn.
+    """
+    nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
+    units = inputs.units_of(rows)
+    columns, results = list[Column](), list[ProtocolResult]()
+    mean = MeanDraws(0 if units.resampling is None else units.resampling.resamples, units.count)
     for number in range(folds):
-        found, probe = _of_fold(reading, inputs, rows[fold != number], rows[fold == number])
-        results.append(found)
-        outcomes.add(probe, (fold == number).nonzero().squeeze(1), inputs.nodes[rows[fold == number]])
+        others, test = rows[fold != number], rows[fold == number]
+        learn, target = others[finest[nodes[others]]], judging.in_judge(nodes[test])
+        vectors = reading.vectors
+        probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
+        of_fold = inputs.answers(probe.predicted, rows=test)
+        columns += of_fold
+        plain = replace(inputs, settings=replace(inputs.settings, resamples=0))
+        results.append(plain.summarise(of_fold, by_frequency=False))
+        of_nodes = (probe.values, target, judging.judge)
+        classes = judging.in_judge(probe.classes)
+        results[-1].scores["auroc"] = float(torch.nanmean(node_auroc(*of_nodes, classes=classes)))
+        mean.add_mean(mean_auroc(*of_nodes, classes, units, (fold == number).numpy().nonzero()[0]))
         if inputs.progress is not None:
             inputs.progress("cross-validation", number + 1, folds)
-    columns = {name: [result.scores[name] for result in results] for name in results[0].scores}
-    scores: dict[str, float] = {}
-    by_depth: dict[str, list[float]] = {}
-    for name, values in columns.items():
-        scores[name], scores[f"{name}_sd"] = _mean_and_sd(values)
-    for name in results[0].by_depth:
-        depths = list(zip(*(result.by_depth[name] for result in results), strict=True))
-        by_depth[name] = [_mean_and_sd(values)[0] for values in depths]
-        by_depth[f"{name}_sd"] = [_mean_and_sd(values)[1] for values in depths]
-    nodes: dict[str, dict[str, list[float]]] = {}
-    for result in results:
-        for name, values_of in result.by_node.items():
-            for node, value in values_of.items():
-                nodes.setdefault(name, {}).setdefault(node, []).append(value)
-    result = ProtocolResult(
-        "",
-        scores=scores,
-        by_depth=by_depth,
-        by_node={
-            name: {node: _mean_and_sd(values)[0] for node, values in rows.items()}
-            for name, rows in nodes.items()
-        },
-        curves=columns,
-        axes={name: [float(number + 1) for number in range(folds)] for name in columns},
-    )
-    outcomes.put()
-    return evidence.fill(result)
-
-
-def _of_fold(
-    reading: Reading, inputs: Inputs, others: Tensor, test: Tensor
-) -> tuple[ProtocolResult, ClassProbabilities]:
-    nodes, ground, finest = inputs.nodes, inputs.ground, inputs.samples.finest
-    learn = others[finest[nodes[others]]]
-    probe = probe_probabilities(reading.vectors[learn], nodes[learn], reading.vectors[test], inputs.settings)
-    target = nodes[test]
-    result = judge_answers(probe.predicted, target, finest[target], ground, shared=inputs.shared())
-    classes = ground.in_judge(probe.classes)
-    auroc = node_auroc(probe.values, ground.in_judge(target), ground.judge, classes=classes)
-    result.scores["auroc"] = float(torch.nanmean(auroc))
-    return result, probe
+    whole = inputs.summarise(columns, by_frequency=False, units=units, rows=rows)
+    for name in results[0].scores:
+        values = [result.scores[name] for result in results]
+        average, deviation = _mean_and_sd(values)
+        if name == "auroc":
+            whole.put(Place("scores", name), Number(average, *mean.interval(units)))
+        whole.scores[f"{name}_sd"] = deviation
+        whole.curves[name] = values
+        whole.axes[name] = [float(number + 1) for number in range(folds)]
+    depths = zip(*(result.by_depth["accuracy"] for result in results), strict=True)
+    whole.by_depth["accuracy_sd"] = [_mean_and_sd(values)[1] for values in depths]
+    return whole
 
 
 def _mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
@@ -166,7 +153,7 @@ def _mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
 def _unlearned(inputs: Inputs, rows: Tensor, fold: Tensor) -> int:
     """How many samples of a finest class have all its samples in their own fold."""
     labels = inputs.nodes[rows]
-    size = inputs.ground.tree.num_nodes
+    size = inputs.judging.tree.num_nodes
     count = torch.zeros(size, int(fold.max()) + 1, dtype=torch.int64)
     count.index_put_((labels, fold), torch.ones_like(fold), accumulate=True)
     alone = (count > 0).sum(1) == 1

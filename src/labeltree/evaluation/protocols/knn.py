@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
-from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.columns import Column
+from labeltree.evaluation.judging import titled
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import nearest_neighbour_labels
 from labeltree.metrics.functional.nearest_neighbours import VoteWeights
@@ -70,20 +71,15 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
         )
         silent = int((answers[options.main_k] < 0).sum())
         answers = {k: found.clamp(min=0) for k, found in answers.items()}
-        part = inputs.judge(answers[options.main_k])
-        found = {k: part if k == options.main_k else inputs.judge(answers[k]) for k in ks}
-        part.scores.update({f"top1_at_{k}": found[k].scores["top1"] for k in ks})
-        part.curves["top1"] = [found[k].scores["top1"] for k in ks]
-        part.curves["hierarchical_f1"] = [found[k].scores["hierarchical_f1"] for k in ks]
-        part.axes.update({name: [float(k) for k in ks] for name in part.curves})
-        for name, curve in part.curves.items():
-            ends = [found[k].intervals.get(name) for k in ks]
-            if curve and None not in ends:
-                part.curve_intervals[name] = [pair for pair in ends if pair is not None]
-        part.intervals.update(
-            {f"top1_at_{k}": found[k].intervals["top1"] for k in ks if "top1" in found[k].intervals}
-        )
-        parts[role] = part
+        columns: list[Column] = []
+        for at, k in enumerate(ks):
+            of_k = inputs.answers(answers[k])
+            top1, f1 = of_k[0], of_k[1]
+            columns += of_k if k == options.main_k else []
+            columns.append(top1.alone(f"top1_at_{k}"))
+            columns += [column.alone(column.name, kind="curves", at=at) for column in (top1, f1)]
+        parts[role] = inputs.summarise(columns)
+        parts[role].axes.update({name: [float(k) for k in ks] for name in parts[role].curves})
     notes = [f"Scores without a number of neighbours are those of {options.main_k}."]
     if max(ks) > len(inputs.learned):
         notes.append(f"There are {len(inputs.learned)} training samples: a larger k asks all of them.")

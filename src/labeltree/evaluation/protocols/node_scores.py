@@ -9,12 +9,17 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.class_probabilities import probe_probabilities
-from labeltree.evaluation.folds import leak_notes, table_folds
-from labeltree.evaluation.node_evidence import NodeEvidence
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.classifiers import probe_probabilities
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.shown_nodes import ShownNodes, counted_nodes, node_result, with_prefix
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.reported_nodes import (
+    NodeIntervals,
+    ReportedNodes,
+    counted_nodes,
+    node_result,
+    with_prefix,
+)
+from labeltree.evaluation.subsampling import leak_notes, table_folds
 from labeltree.metrics.functional import (
     node_decision_metrics,
     node_metrics_at,
@@ -74,7 +79,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     many ``positives`` and ``negatives`` there are. Scores are means over the nodes below the root that have
     both, each counting once.
     """
-    taxonomy, notes = inputs.ground.judge, list[str]()
+    taxonomy, notes = inputs.judging.judge, list[str]()
     learn, validate = _validation(inputs, notes)
     if not len(learn):
         raise DataError("no training sample has a finest label, so that no class can be learned")
@@ -87,14 +92,13 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     target = inputs.nodes[inputs.samples.test]
     if own is not None and bool((own[inputs.samples.test] >= 0).any()):
         answers = own[inputs.samples.test].clamp_min(0)  # no answer says nothing, as the root does
-        judge = inputs.ground.in_judge
+        judge = inputs.judging.in_judge
         rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
-        found, nodes = {f"own_{name}": rates[name] for name in RATES}, ShownNodes.of(rates, taxonomy)
-        evidence = inputs.evidence(inputs.samples.test)
-        of_nodes = NodeEvidence(evidence, taxonomy)
-        said = decided_nodes(judge(answers), judge(target), taxonomy, evidence.groups, evidence.count)
-        of_nodes.add_rates("own_", said, counted_nodes(found, nodes))
-        parts["predictions"] = evidence.fill(node_result(found, nodes))
+        found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
+        units, result = inputs.units_of(inputs.samples.test), node_result(found, nodes)
+        said = decided_nodes(judge(answers), judge(target), taxonomy, units.groups, units.count)
+        NodeIntervals(result, units, taxonomy).add_rates("own_", said, counted_nodes(found, nodes))
+        parts["predictions"] = result
     chosen = "Youden's index" if options.sensitivity is None else f"a sensitivity of {options.sensitivity:g}"
     notes.append(
         f"Operating points were chosen by {chosen} on {len(validate)} validation samples, and are judged on "
@@ -112,7 +116,7 @@ def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
         rows = rows[table.nodes[rows] > 0]
         if len(rows):
             return learned, rows
-    fold = table_folds(table, inputs.samples.train, inputs.ground, _HELD_OUT, inputs.settings.seed)
+    fold = table_folds(table, inputs.samples.train, inputs.judging, _HELD_OUT, inputs.settings.seed)
     held_out = inputs.samples.train[fold == 0]
     notes.append(
         f"There are no validation samples: one training sample in {_HELD_OUT} was held out to choose the "
@@ -129,36 +133,35 @@ def _of_reading(
     validate: Tensor,
     notes: list[str],
 ) -> ProtocolResult:
-    judge, rows = inputs.ground.judge, torch.cat([validate, inputs.samples.test])
+    judge, rows = inputs.judging.judge, torch.cat([validate, inputs.samples.test])
     vectors, labels = reading.vectors, inputs.nodes
     probe = probe_probabilities(vectors[learn], labels[learn], vectors[rows], inputs.settings)
     if probe.gap:
         notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
-    classes, target = inputs.ground.in_judge(probe.classes), inputs.ground.in_judge(labels[rows])
+    classes, target = inputs.judging.in_judge(probe.classes), inputs.judging.in_judge(labels[rows])
     first, test = slice(0, len(validate)), slice(len(validate), None)
     thresholds = node_thresholds(
         probe.values[first], target[first], judge, classes=classes, sensitivity=options.sensitivity
     )
-    decided = node_decision_metrics(inputs.ground.in_judge(probe.predicted[test]), target[test], judge)
-    nodes = ShownNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
+    decided = node_decision_metrics(inputs.judging.in_judge(probe.predicted[test]), target[test], judge)
+    nodes = ReportedNodes.of(decided, judge, torch.from_numpy(Below(classes, judge).count), len(classes))
     found = node_ranking_metrics(probe.values[test], target[test], judge, classes=classes)
     found = {name: values.masked_fill(~nodes.told, torch.nan) for name, values in found.items()}
     at = node_metrics_at(thresholds, probe.values[test], target[test], judge, classes=classes)
     found |= {f"decision_{name}": decided[name] for name in RATES}
     found |= {f"point_{name}": at[name].masked_fill(~nodes.told, torch.nan) for name in RATES}
     result = node_result(found, nodes)
-    evidence = inputs.evidence(inputs.samples.test)
-    of_nodes, counted = NodeEvidence(evidence, judge), counted_nodes(found, nodes)
-    of_groups = (target[test], judge, evidence.groups, evidence.count)
-    of_nodes.add_ranking(
+    units = inputs.units_of(inputs.samples.test)
+    intervals, counted = NodeIntervals(result, units, judge), counted_nodes(found, nodes)
+    of_groups = (target[test], judge, units.groups, units.count)
+    intervals.add_ranking(
         probe.values[test], target[test], classes, {name: counted[name] for name in list(counted)[:2]}
     )
-    if evidence.resampling is not None:
-        said = decided_nodes(inputs.ground.in_judge(probe.predicted[test]), *of_groups)
-        of_nodes.add_rates("decision_", said, with_prefix("decision_", counted))
+    if units.resampling is not None:
+        said = decided_nodes(inputs.judging.in_judge(probe.predicted[test]), *of_groups)
+        intervals.add_rates("decision_", said, with_prefix("decision_", counted))
         said = nodes_at(thresholds, probe.values[test], *of_groups, classes=classes)
-        of_nodes.add_rates("point_", said, with_prefix("point_", counted))
-    evidence.fill(result)
+        intervals.add_rates("point_", said, with_prefix("point_", counted))
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())

@@ -9,16 +9,14 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.answers import judge_answers
-from labeltree.evaluation.class_probabilities import ClassProbabilities, probe_probabilities
-from labeltree.evaluation.drawn import FEWEST_GROUPS
-from labeltree.evaluation.evidence import Evidence
-from labeltree.evaluation.folds import leak_notes
-from labeltree.evaluation.node_evidence import mean_auroc
-from labeltree.evaluation.places import Place
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.classifiers import ClassProbabilities, probe_probabilities
+from labeltree.evaluation.columns import Number, Place
 from labeltree.evaluation.reading import Reading
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.reported_nodes import mean_auroc
+from labeltree.evaluation.resampling_units import FEWEST_GROUPS, ResamplingUnits
 from labeltree.evaluation.statistics import number_groups
+from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
 from labeltree.metrics.functional.node_groups import Aggregation, in_conflict
 
@@ -96,11 +94,12 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """Test rows, what each belongs to, and one label of each such group."""
+    """Test rows, what each belongs to, and the label and first row of each such group."""
 
     test: Tensor
     groups: Tensor
     target: Tensor
+    first: Tensor
     units: Tensor
     conflicts: int
     notes: list[str]
@@ -115,9 +114,9 @@ def _groups_of(inputs: Inputs) -> Tensor:
 
 def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
     """Give every group one label, or leave it out, where its samples' labels contradict each other."""
-    judge, placed = inputs.ground.judge, inputs.ground.placed
+    judge, placed = inputs.judging.judge, inputs.judging.placed
     test = inputs.samples.test
-    nodes = inputs.ground.in_judge(inputs.nodes[test])
+    nodes = inputs.judging.in_judge(inputs.nodes[test])
     contrary = in_conflict(nodes, groups, judge)
     units, notes = groups, []
     concerned = torch.unique(groups[contrary])
@@ -139,7 +138,9 @@ def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
     target = placed[group_labels(nodes[kept], groups, judge)]
     place = torch.unique(groups, return_inverse=True)[1]
     of_target = torch.empty(len(target), dtype=torch.int64).index_put_((place,), units)
-    return _Resolved(test[kept], groups, target, of_target, len(concerned), notes)
+    rows = test[kept]
+    first = torch.full((len(target),), len(inputs.nodes)).scatter_reduce_(0, place, rows, "amin")
+    return _Resolved(rows, groups, target, first, of_target, len(concerned), notes)
 
 
 def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
@@ -155,7 +156,7 @@ def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
 def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: Tensor, how: Conflicts) -> str:
     table, test = inputs.table, inputs.samples.test
     rows = test[(groups == concerned[0]) & contrary]
-    labels = [inputs.ground.tree.path_name(node) for node in torch.unique(inputs.nodes[rows]).tolist()]
+    labels = [inputs.judging.tree.path_name(node) for node in torch.unique(inputs.nodes[rows]).tolist()]
     name = "" if table.group_names is None else str(table.group_names[int(rows[0])])
     if not name:
         column = table.instances if table.groups is None else table.groups
@@ -177,31 +178,37 @@ def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: T
 def _of_reading(
     reading: Reading, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
 ) -> dict[str, ProtocolResult]:
-    learn, test, target = inputs.learned, resolved.test, resolved.target
+    learn, test = inputs.learned, resolved.test
     vectors, nodes = reading.vectors, inputs.nodes
     probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
-    evidence = inputs.evidence(test)
-    parts = {"sample": _judged(probe, probe.predicted, nodes[test], inputs, evidence)}
+    units = inputs.units_of(test)
+    parts = {"sample": _judged(probe.values, probe, probe.predicted, nodes[test], inputs, test, units)}
+    enough = len(torch.unique(resolved.units)) >= FEWEST_GROUPS
+    of_groups = ResamplingUnits(inputs.resampling if enough else None, resolved.units.numpy())
     for aggregation in options.aggregations:
         found = group_probabilities(probe.values, resolved.groups, aggregation)
-        together = ClassProbabilities(probe.classes, found.probabilities, probe.gap)
-        draws = evidence.resampling if len(torch.unique(resolved.units)) >= FEWEST_GROUPS else None
-        each = Evidence(draws, resolved.units.numpy())  # in the order of the samples' groups
-        parts[aggregation] = _judged(together, probe.classes[found.columns], target, inputs, each)
+        predicted, rows = probe.classes[found.columns], resolved.first
+        parts[aggregation] = _judged(
+            found.probabilities, probe, predicted, resolved.target, inputs, rows, of_groups
+        )
     return parts
 
 
 def _judged(
-    probabilities: ClassProbabilities, predicted: Tensor, target: Tensor, inputs: Inputs, evidence: Evidence
+    probabilities: Tensor,
+    probe: ClassProbabilities,
+    predicted: Tensor,
+    target: Tensor,
+    inputs: Inputs,
+    rows: Tensor,
+    units: ResamplingUnits,
 ) -> ProtocolResult:
-    ground = inputs.ground
-    finest, shared = inputs.samples.finest[target], inputs.shared()
-    result = judge_answers(predicted, target, finest, ground, evidence=evidence, shared=shared)
-    classes = ground.in_judge(probabilities.classes)
-    auroc = node_auroc(probabilities.values, ground.in_judge(target), ground.judge, classes=classes)
-    result.scores["auroc"] = float(torch.nanmean(auroc))
-    judged = ground.in_judge(target)
-    mean_auroc(probabilities.values, judged, ground.judge, classes, evidence).put(
-        evidence, Place("scores", "auroc")
-    )
-    return evidence.fill(result)
+    """Scores of samples or groups, what came of a group standing at its first row."""
+    judge, judged = inputs.judging.judge, inputs.judging.in_judge(target)
+    columns = inputs.answers(predicted, rows=rows, target=target)
+    result = inputs.summarise(columns, by_frequency=False, rows=rows, units=units)
+    classes = inputs.judging.in_judge(probe.classes)
+    auroc = node_auroc(probabilities, judged, judge, classes=classes)
+    ends = mean_auroc(probabilities, judged, judge, classes, units).interval(units)
+    result.put(Place("scores", "auroc"), Number(float(torch.nanmean(auroc)), *ends))
+    return result

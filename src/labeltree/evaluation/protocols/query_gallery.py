@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.portions import share_of_labels, thin_out
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
-from labeltree.evaluation.retrieval import titled
-from labeltree.evaluation.search_plan import FEW, few_note
+from labeltree.evaluation.judging import titled
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.samples import FEW, few_note
+from labeltree.evaluation.subsampling import share_of_labels, thin_out
 from labeltree.metrics.partners import have_partner
 from labeltree.safe_files import Reader, read_text
 

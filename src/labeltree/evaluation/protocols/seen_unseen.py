@@ -11,14 +11,13 @@ from torch import Tensor
 
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.evaluation.answers import judge_answers
-from labeltree.evaluation.portions import half_split
-from labeltree.evaluation.probe import fit_and_predict
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
+from labeltree.evaluation.classifiers import fit_and_predict
+from labeltree.evaluation.judging import answer_columns, titled
 from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster_scores
 from labeltree.evaluation.reading import Reading
-from labeltree.evaluation.retrieval import titled
-from labeltree.evaluation.search_plan import SearchPlan
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.samples import SearchPlan
+from labeltree.evaluation.subsampling import half_split
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
@@ -72,7 +71,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
     nodes, tested = inputs.nodes, inputs.tested
     notes: list[str] = []
     if len(hidden):
-        found = inputs.ground.tree.decode(torch.unique(nodes[tested[unseen[nodes[tested]]]]))
+        found = inputs.judging.tree.decode(torch.unique(nodes[tested[unseen[nodes[tested]]]]))
         notes.append(
             f"Unseen are {len(found)} tested classes, hidden from training: {some(map(str, found))}."
         )
@@ -105,8 +104,8 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         plan = inputs.plan(searched, train)
         if len(torch.unique(nodes[learn])) < 2:
             notes.append(f"The {name} samples are of one class: there is nothing for a probe to tell apart.")
-        if inputs.samples.shared < shared_depth(nodes[test], inputs.ground.tree):
-            notes += shared_note(nodes[test], inputs.ground.tree, f"{name} ")
+        if inputs.samples.shared < shared_depth(nodes[test], inputs.judging.tree):
+            notes += shared_note(nodes[test], inputs.judging.tree, f"{name} ")
         notes += [f"{name.capitalize()} classes: {note}" for note in plan.notes("theirs")]
         for role, reading in inputs.chosen(options.roles).items():
             parts[f"{name}.{role}"] = _measure(
@@ -130,25 +129,23 @@ def _measure(
     name: str,
 ) -> ProtocolResult:
     """Probe, retrieval and clusters of one kind of classes."""
-    nodes, ground = inputs.nodes, inputs.ground
+    nodes, judging = inputs.nodes, inputs.judging
     progress = titled(inputs.progress, f"retrieval: {name}")
     found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
     choices = ClusteringOptions(starts=options.starts)
     clusters = cluster_scores(reading, inputs.thinned(test, choices.max_samples), inputs, choices, name)
     parts = [found, clusters]
     if options.depth:
-        nodes = nodes_at_depth(nodes, ground.tree, min(options.depth, ground.tree.max_depth))
+        nodes = nodes_at_depth(nodes, judging.tree, min(options.depth, judging.tree.max_depth))
         learn, judged = learn[nodes[learn] >= 0], judged[nodes[judged] >= 0]
     if len(judged) and len(torch.unique(nodes[learn])) > 1:
-        predicted, _ = fit_and_predict(
-            reading.vectors[learn], nodes[learn], reading.vectors[judged], inputs.settings
-        )
+        vectors = reading.vectors
+        predicted = fit_and_predict(vectors[learn], nodes[learn], vectors[judged], inputs.settings)
         every = torch.ones(len(judged), dtype=torch.bool)
-        evidence = inputs.evidence(judged)
-        shared = shared_depth(nodes[torch.cat([learn, judged])], ground.tree)
-        answered = judge_answers(predicted, nodes[judged], every, ground, evidence=evidence, shared=shared)
-        parts.insert(0, answered)
-    whole = ProtocolResult("")
+        shared = shared_depth(nodes[torch.cat([learn, judged])], judging.tree)
+        columns = answer_columns(predicted, nodes[judged], every, judging, judged, shared)
+        parts.insert(0, inputs.summarise(columns, by_frequency=False))
+    whole = ProtocolResult("", columns=[column for part in parts for column in part.columns])
     for part in parts:
         for column in (field.name for field in fields(part)):
             if isinstance(value := getattr(part, column), dict) and column != "counts":
@@ -167,7 +164,7 @@ def _hidden_rows(inputs: Inputs) -> Tensor:
 def _finest_of(hidden: Tensor, test: Tensor, inputs: Inputs) -> Tensor:
     """Those of the hidden rows that no label divides further."""
     nodes = inputs.nodes
-    finest = finest_labels(nodes[torch.cat([hidden, test])], inputs.ground.tree)
+    finest = finest_labels(nodes[torch.cat([hidden, test])], inputs.judging.tree)
     return hidden[finest[nodes[hidden]]]
 
 
@@ -178,11 +175,11 @@ def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tenso
     that has neither is what the nearest node above it is: an item that is new in the test is of a seen
     class if its category is one.
     """
-    tree = inputs.ground.tree
+    tree = inputs.judging.tree
     unseen = torch.zeros(tree.num_nodes, dtype=torch.bool)
     if options.unseen:
         try:
-            named = inputs.ground.placed[inputs.ground.judge.encode(list(options.unseen))]
+            named = inputs.judging.placed[inputs.judging.judge.encode(list(options.unseen))]
         except TaxonomyError as error:
             raise DataError(f"unseen names something that is no node: {error}") from error
         for node in named.tolist():

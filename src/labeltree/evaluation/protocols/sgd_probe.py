@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from labeltree.evaluation.probe import standardized
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, register
-from labeltree.evaluation.retrieval import titled
+from labeltree.evaluation.classifiers import standardized
+from labeltree.evaluation.judging import titled
+from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.metrics.ranking import Progress
 from labeltree.metrics.sgd_probe import Schedule, SGDProbe
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labeltree.errors import DataError
-from labeltree.evaluation.ground import Ground
-from labeltree.evaluation.protocol import Inputs, ProtocolResult, Second, register
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocols.few_samples import FewSamplesOptions, few_samples
 from labeltree.evaluation.protocols.knn import KNNOptions, knn
-from labeltree.evaluation.protocols.standard import standard_probe
+from labeltree.evaluation.registry import Inputs, ProtocolResult, Second, register
 from labeltree.evaluation.samples import choose_samples
+from labeltree.evaluation.standard_protocols import probe_answers
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import load_taxonomy
 
@@ -66,18 +66,21 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
             f"({second.table.geometry}), this table {inputs.table.embeddings.shape[1]} "
             f"({inputs.table.geometry}): they are not of one encoder"
         )
-    ground = Ground.of(second.taxonomy)
-    table = ground.table(second.table)
-    samples = choose_samples(table, ground.tree, options.split, inputs.settings)
+    judging = JudgingTaxonomy.of(second.taxonomy)
+    table = judging.table(second.table)
+    samples = choose_samples(table, judging.tree, options.split, inputs.settings)
     there = Inputs(
-        table, ground, samples, inputs.settings, options.split, progress=inputs.progress, name=second.name
+        table, judging, samples, inputs.settings, options.split, progress=inputs.progress, name=second.name
     )
     if not len(there.learned):
         raise DataError(f"'{second.name}' has no training samples with finest labels")
     parts = {
         "probe": ProtocolResult.joined(
             "",
-            {role: standard_probe(there, reading) for role, reading in there.chosen(options.roles).items()},
+            {
+                role: there.judge(probe_answers(there, reading))
+                for role, reading in there.chosen(options.roles).items()
+            },
         ),
         "knn": knn(there, KNNOptions(roles=options.roles, ks=options.ks, main_k=options.main_k)),
     }
@@ -92,7 +95,9 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
         "classes there": samples.counts["classes learned"],
     }
     title = f"Transfer to {second.name}"
-    return ProtocolResult.joined(title, parts, counts=counts, notes=[*ground.notes(), *samples.notes])
+    notes = [*judging.notes(), *samples.notes]
+    found = ProtocolResult.joined(title, parts, counts=counts, notes=notes)
+    return replace(found, columns=[])  # they are of samples of another table
 
 
 def _second(inputs: Inputs, options: TransferOptions) -> Second:

@@ -1,14 +1,10 @@
 """How sure a number is: resampling of samples or groups, paired tests, and several runs of a method."""
 
-from labeltree.evaluation.statistics.agreement import Partition, agreement_intervals
-from labeltree.evaluation.statistics.bootstrap import Bootstrap, Interval, draw_counts
-from labeltree.evaluation.statistics.columns import RatioColumns
-from labeltree.evaluation.statistics.holm import holm
-from labeltree.evaluation.statistics.mcnemar import mcnemar
-from labeltree.evaluation.statistics.permutation import sign_flip_test
-from labeltree.evaluation.statistics.resampling import Resampling
-from labeltree.evaluation.statistics.seeds import Parts, across_runs
-from labeltree.evaluation.statistics.sums import GroupSums, number_groups
+from labeltree.evaluation.statistics.bootstrap import Bootstrap, Interval, Resampling, draw_counts
+from labeltree.evaluation.statistics.cluster_agreement import Partition, agreement_intervals
+from labeltree.evaluation.statistics.group_sums import GroupSums, number_groups
+from labeltree.evaluation.statistics.paired_tests import Parts, across_runs, holm, mcnemar, sign_flip_test
+from labeltree.evaluation.statistics.sparse_ratios import RatioColumns
 
 __all__ = [
     "Bootstrap",

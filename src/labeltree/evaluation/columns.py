@@ -1,0 +1,213 @@
+"""Outcomes of single samples: the columns that a protocol returns, and the numbers that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.errors import DataError
+from labeltree.evaluation.class_frequency import GROUPS, ClassFrequency
+from labeltree.evaluation.resampling_units import ResamplingUnits
+from labeltree.evaluation.statistics import RatioColumns
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["Column", "Number", "Place", "estimate"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Kind = Literal["scores", "by_depth", "by_node", "curves"]
+
+
+class Place(NamedTuple):
+    """Where a number stands in a `ProtocolResult`.
+
+    Attributes:
+        kind: the column of the result.
+        name: its key there.
+        at: position in a list by depth or in a curve, or path name of a node; not used for a score.
+    """
+
+    kind: Kind
+    name: str
+    at: int | str = 0
+
+
+class Number(NamedTuple):
+    """A number with the ends of its confidence interval and its standard error, NaN where there are none."""
+
+    value: float
+    low: float = torch.nan
+    high: float = torch.nan
+    error: float = torch.nan
+
+
+@dataclass(frozen=True)
+class Column:
+    """One value for every sample; a number of the result is the mean over the samples that count.
+
+    Columns of one name and place, with different samples, are parts of one number (the folds of a
+    cross-validation): it is the mean of theirs.
+
+    Attributes:
+        name: of the number.
+        values: ``(m,)`` float64, NaN where a sample does not count.
+        rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
+        labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
+        weights: ``(m,)`` at least 0; None = 1 for every sample.
+        larger_is_better: which direction is good.
+        share: whether the number lies between 0 and 1. Where all samples agree on 0 or 1, such a number has
+            an exact binomial interval, any other one none.
+        kind: where the number stands: ``scores``, ``by_depth`` or ``curves``; None = nowhere: it is kept for
+            comparisons alone.
+        at: depth − 1, or the position in the curve.
+        by_node: add the mean of the samples labelled at or below each node.
+        by_frequency: add the means over head, middle and tail classes, ``…_head``, where they are unequal.
+        balanced: name of a further score, the mean over classes of the mean of each; empty = none.
+        whole: the values mean something in their mean only: they are left out of comparisons by subtree.
+    """
+
+    name: str
+    values: Tensor
+    rows: Tensor | None = None
+    labels: Tensor | None = field(default=None, repr=False)
+    weights: Tensor | None = field(default=None, repr=False)
+    larger_is_better: bool = True
+    share: bool = True
+    kind: Literal["scores", "by_depth", "curves"] | None = "scores"
+    at: int = 0
+    by_node: bool = False
+    by_frequency: bool = False
+    balanced: str = ""
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        values = torch.as_tensor(self.values).double()
+        object.__setattr__(self, "values", values)
+        for name in ("rows", "labels", "weights"):
+            given = getattr(self, name)
+            if values.ndim != 1 or (given is not None and given.shape != values.shape):
+                raise DataError(
+                    f"column '{self.name}' has values of shape {tuple(values.shape)}"
+                    + ("" if given is None else f" and {name} of shape {tuple(given.shape)}")
+                    + "; expected one for each sample"
+                )
+
+    def alone(self, name: str, **changes: Any) -> Column:
+        """The same outcomes under another name, without means by node and class."""
+        plain: dict[str, Any] = {"by_node": False, "by_frequency": False, "balanced": ""}
+        return replace(self, name=name, **(plain | changes))
+
+
+def estimate(
+    columns: Sequence[Column],
+    rows: Tensor,
+    units: ResamplingUnits,
+    nodes: Tensor,
+    tree: Taxonomy,
+    frequency: ClassFrequency | None = None,
+) -> dict[Place, Number]:
+    """Every number that follows from some columns, with its interval by the bootstrap over groups.
+
+    Args:
+        columns: with ``rows``, each of which is one of the rows below.
+        rows: ``(n,)`` the samples of the table that are drawn from.
+        units: of these.
+        nodes: labels of all rows of the table.
+        tree: of the labels.
+        frequency: of the classes; None leaves the means over head, middle and tail out.
+    """
+    position = torch.full((len(nodes),), -1, dtype=torch.int64)
+    position[rows] = torch.arange(len(rows))
+    ratios = _Ratios(units)
+    scores: dict[Place, list[Integers]] = {}
+    of_classes: dict[Place, list[Integers]] = {}
+    of_nodes: dict[Place, list[Integers]] = {}
+    bands = GROUPS if frequency is not None and frequency.uneven else ()
+    for column in columns:
+        assert column.rows is not None
+        counted = ~column.values.isnan()
+        labels = (nodes[column.rows] if column.labels is None else column.labels)[counted]
+        weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
+        samples = (position[column.rows][counted], column.values[counted], weights[counted])
+        if column.kind is not None:
+            place = Place(column.kind, column.name, column.at)
+            scores.setdefault(place, []).append(
+                ratios.add(torch.zeros_like(labels), *samples, 1, column.share)
+            )
+        samples, labels = tuple(part[labels >= 0] for part in samples), labels[labels >= 0]
+        if column.by_node:
+            lines = tree.ancestors[labels]
+            there = lines >= 0
+            found, index = torch.unique(lines[there], return_inverse=True)
+            at, scores_of, weighed = (part[:, None].expand(lines.shape)[there] for part in samples)
+            numbers = ratios.add(index, at, scores_of, weighed, len(found), column.share)
+            for node, number in zip(found.tolist(), numbers, strict=True):
+                place = Place("by_node", column.name, tree.path_name(node))
+                of_nodes.setdefault(place, []).append(number[None])
+        if column.balanced or (column.by_frequency and bands):
+            found, index = torch.unique(labels, return_inverse=True)
+            numbers = ratios.add(index, *samples, len(found), column.share)
+            if column.balanced:
+                of_classes.setdefault(Place("scores", column.balanced), []).append(numbers)
+            if column.by_frequency and frequency is not None:
+                band = frequency.group(found).numpy()
+                for which, name in enumerate(bands):
+                    place = Place("scores", f"{column.name}_{name}")
+                    of_classes.setdefault(place, []).append(numbers[band == which])
+    return ratios.numbers(scores | of_classes | of_nodes)
+
+
+class _Ratios:
+    """Collects metrics Σ w·v / Σ w of some samples, sparse: most count in few of them."""
+
+    def __init__(self, units: ResamplingUnits) -> None:
+        self.units = units
+        self.entries: list[tuple[Integers, Integers, Floats, Floats]] = []
+        self.shares: list[NDArray[np.bool_]] = []
+        self.count = 0
+
+    def add(
+        self, index: Tensor, samples: Tensor, values: Tensor, weights: Tensor, count: int, share: bool
+    ) -> Integers:
+        """Add ``count`` metrics with their entries ``(e,)``; return the metrics' numbers ``(count,)``."""
+        first, self.count = self.count, self.count + count
+        groups = self.units.groups[samples.numpy()]
+        self.entries.append((index.numpy() + first, groups, values.numpy(), weights.numpy()))
+        self.shares.append(np.full(count, share))
+        return np.arange(first, self.count)
+
+    def numbers(self, places: dict[Place, list[Integers]]) -> dict[Place, Number]:
+        """The number at every place: a metric, or the mean of several parts, each the mean of its metrics."""
+        if not self.count:
+            return {place: Number(np.nan) for place in places}
+        single = {place: int(parts[0][0]) for place, parts in places.items() if _alone(parts)}
+        several = {place: parts for place, parts in places.items() if place not in single}
+        means = [
+            (np.concatenate(parts), np.concatenate([np.full(len(p), 1 / max(len(p), 1)) for p in parts]))
+            for parts in several.values()
+        ]
+        column, group, values, weights = (np.concatenate([e[i] for e in self.entries]) for i in range(4))
+        shape = self.count, max(self.units.count, 1)
+        ratios = RatioColumns.of(column, group, values, weights, shape, means)
+        value, mean = ratios.values
+        if self.units.resampling is None:
+            found = {place: Number(float(value[i])) for place, i in single.items()}
+            return _ordered(places, found | dict(zip(several, map(Number, mean.tolist()), strict=True)))
+        ends, of_means = ratios.ends(self.units.resampling, np.concatenate(self.shares))
+        found = {place: Number(float(value[i]), *ends[:, i].tolist()) for place, i in single.items()}
+        rows = zip(mean.tolist(), *of_means.tolist(), strict=True)
+        return _ordered(places, found | {p: Number(*row) for p, row in zip(several, rows, strict=True)})
+
+
+def _alone(parts: list[Integers]) -> bool:
+    return len(parts) == 1 and len(parts[0]) == 1
+
+
+def _ordered(places: dict[Place, list[Integers]], found: dict[Place, Number]) -> dict[Place, Number]:
+    return {place: found[place] for place in places}

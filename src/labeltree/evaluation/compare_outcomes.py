@@ -1,0 +1,422 @@
+"""Several methods on the same samples: which is better, by how much, how sure, and where on the tree."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.decisions.classifier import ClassifierKind
+from labeltree.evaluation.compared_samples import common_samples, strata
+from labeltree.evaluation.comparison import (
+    Comparison,
+    Difference,
+    Estimate,
+    MetricComparison,
+    StratumComparison,
+)
+from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
+from labeltree.evaluation.result import PREFIX
+from labeltree.evaluation.result_text import comparison_notes
+from labeltree.evaluation.statistics import (
+    Bootstrap,
+    GroupSums,
+    across_runs,
+    holm,
+    mcnemar,
+    number_groups,
+    sign_flip_test,
+)
+from labeltree.evaluation.statistics.group_sums import Floats
+
+__all__ = ["Found", "Measuring", "compare", "same_metrics"]
+
+_BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
+_OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
+
+
+Compared = TypeVar("Compared", MetricComparison, StratumComparison)
+
+
+def compare(
+    methods: Mapping[str, Outcomes | Sequence[Outcomes]],
+    *,
+    run_names: Mapping[str, Sequence[str]] | None = None,
+    classifiers: Mapping[str, Sequence[ClassifierKind | None]] | None = None,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    strata_metrics: Sequence[str] = _BY_STRATUM,
+    min_samples: int = 20,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare methods by what came of the same samples.
+
+    Every metric gets an interval, and every method but the baseline its difference with an interval and a
+    p-value: from the bootstrap and the sign-flip test over groups of samples (`Bootstrap`, `sign_flip_test`);
+    where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
+    all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
+    metrics that are the same on these samples (`same_metrics`) count once.
+
+    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
+    that each run answers with, which need not be the same in all runs: they compare runs as they are used.
+
+    Args:
+        methods: method → the outcomes of its run, or of each of its runs (seeds).
+        run_names: method → what its runs are called; default ``1`` … .
+        classifiers: method → the classifier that each of its runs answers with, None where that is not known;
+            None: answers are not compared.
+        baseline: that the others are compared with; default the first.
+        metrics: names, all roles; fewer need less correction. Those of further protocols begin with the
+            protocol, ``knn.features.top1``; ``knn.*`` is all of them. None = all of the standard evaluation.
+        strata_metrics: that are compared on subtrees, depths and class frequencies as well.
+        min_samples: a subtree, depth or frequency band with fewer samples is left out.
+        confidence: of the intervals.
+        resamples: of the bootstrap.
+        permutations: of the sign-flip test, whose least p-value is 1/(permutations + 1).
+        seed: of both.
+
+    Raises:
+        ValueError: if there is no method, or no such baseline or metric.
+        DataError: if the runs have no sample in common, or are of different taxonomies or labels.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths(["cat", "dog"])
+        >>> ids = np.arange(40)
+        >>> def answers(wrong):
+        ...     values = {("features", "top1"): np.where(ids < wrong, 0.0, 1.0)}
+        ...     return Outcomes(ids, taxonomy.encode(["cat", "dog"] * 20).numpy(), taxonomy, values)
+        >>> found = compare({"plain": answers(12), "ours": answers(2)}).metric("top1")
+        >>> found.differences["ours"].value, found.differences["ours"].p < 0.01
+        (0.25, True)
+    """
+    listed = {
+        name: [given] if isinstance(given, Outcomes) else list(given) for name, given in methods.items()
+    }
+    if not listed or not all(listed.values()):
+        raise ValueError(f"methods are {list(methods)}; expected at least one, each with at least one run")
+    baseline = next(iter(listed)) if baseline is None else baseline
+    if baseline not in listed:
+        raise ValueError(f"baseline is '{baseline}'; expected one of {', '.join(map(repr, listed))}")
+    common, left_out = common_samples(listed)
+    answered = {
+        name: list((classifiers or {}).get(name, [None] * len(runs))) for name, runs in listed.items()
+    }
+    common = {
+        name: [_with_answers(run, kind) for run, kind in zip(runs, answered[name], strict=True)]
+        for name, runs in common.items()
+    }
+    keys, apart = _searched_alike(common, _keys(common, metrics))
+    common = _without_unused(common, keys)
+    first = common[baseline][0]
+    same = same_metrics(common, keys)
+    how = Measuring(baseline, confidence, resamples, permutations, seed)
+    whole = [
+        MetricComparison(
+            role, metric, first.larger_is_better((role, metric)), samples, estimates, differences
+        )
+        for (role, metric), (samples, estimates, differences) in zip(
+            keys, how.measure(common, keys), strict=True
+        )
+    ]
+    found_first = {same[key]: key for key in reversed(keys) if _named(key, strata_metrics)}
+    chosen = [key for key in keys if key in found_first.values() and key not in first.whole]
+    parts = [
+        StratumComparison(
+            stratum.kind,
+            stratum.name,
+            stratum.node,
+            role,
+            metric,
+            first.larger_is_better((role, metric)),
+            *found,
+        )
+        for stratum in strata(first, min_samples=min_samples)
+        for (role, metric), found in zip(
+            chosen,
+            how.measure(
+                {name: [run.rows(stratum.rows) for run in runs] for name, runs in common.items()}, chosen
+            ),
+            strict=True,
+        )
+        if found[0] >= min_samples
+    ]
+    protocols = {name for runs in common.values() for run in runs for name in run.protocols}
+    if protocols and metrics is None:
+        apart.append(
+            f"Further protocols were measured and not compared: name what shall be, such as "
+            f"'{min(protocols)}.*' (--metrics)."
+        )
+    units = first.units
+    names = {name: list((run_names or {}).get(name, _numbers(len(runs)))) for name, runs in listed.items()}
+    result = Comparison(
+        methods=names,
+        baseline=baseline,
+        samples=len(first),
+        classifiers={name: [kind or "" for kind in kinds] for name, kinds in answered.items()},
+        groups=len(first) if units is None else int(number_groups(units).max()) + 1,
+        grouped=units is not None,
+        left_out=left_out,
+        confidence=confidence,
+        tests=sum(len(entry.differences) for entry in whole if same[entry.role, entry.metric] == _key(entry)),
+        metrics=_corrected(whole, same),
+        strata=_corrected(parts, same),
+    )
+    return replace(result, notes=comparison_notes(result) + apart)
+
+
+def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
+    """The outcomes with those of the classifier that the run answers with once more, first, as answers."""
+    if classifier is None:
+        return run
+    prefix = PREFIX[classifier]
+    answers: dict[Key, Key] = {}
+    for role, metric in run.values:
+        of_answers = metric.removeprefix(prefix)
+        wanted = of_answers in _OF_ANSWERS or of_answers.startswith("accuracy_at_depth_")
+        if wanted and metric.startswith(prefix) and role not in run.protocols:
+            answers["answers", f"answer_{of_answers}"] = role, metric
+    return replace(
+        run,
+        values={new: run.values[old] for new, old in answers.items()} | run.values,
+        weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
+    )
+
+
+def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:
+    keys = list(dict.fromkeys(key for runs in methods.values() for run in runs for key in run.values))
+    protocols = {name for runs in methods.values() for run in runs for name in run.protocols}
+    if metrics is None:
+        return [key for key in keys if key[0] not in protocols]
+    for name in metrics:
+        if not any(_named(key, [name]) for key in keys):
+            known = sorted({metric for role, metric in keys if role not in protocols})
+            known += sorted(f"{role}.{metric}" for role, metric in keys if role in protocols)
+            raise ValueError(f"metrics names '{name}'; expected some of {', '.join(known)}")
+    return [key for key in keys if _named(key, metrics)]
+
+
+def _named(key: Key, names: Sequence[str]) -> bool:
+    """Whether some names, or patterns with ``*``, mean a metric, by itself or with its role before it."""
+    role, metric = key
+    return metric in names or any(fnmatch.fnmatchcase(f"{role}.{metric}", name) for name in names)
+
+
+def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> dict[str, list[Outcomes]]:
+    """The same without samples that count only in protocols which are not compared."""
+
+    def counted(of_compared: bool) -> NDArray[np.bool_]:
+        columns = [
+            ~np.isnan(values)
+            for runs in methods.values()
+            for run in runs
+            for key, values in run.values.items()
+            if (key in keys) == of_compared
+        ]
+        return np.any(columns, axis=0) if columns else np.zeros(len(samples), dtype=bool)
+
+    samples = next(iter(methods.values()))[0]
+    unused = counted(False) & ~counted(True)
+    if not unused.any():
+        return methods
+    return {name: [run.rows(~unused) for run in runs] for name, runs in methods.items()}
+
+
+def _searched_alike(
+    methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]
+) -> tuple[list[Key], list[str]]:
+    """The metrics, without those of retrieval where runs searched in different ways, and a sentence on it."""
+    ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
+    kept = [key for key in keys if not of_retrieval(key[1])]
+    if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
+        return keys, []
+    how = "; ".join(f"'{name}' {' or '.join(sorted(found))}" for name, found in ways.items())
+    return kept, [
+        f"Retrieval is not compared, for the runs were searched in different ways ({how}): evaluate them "
+        "again with the same --leave-group-out and the same splits."
+    ]
+
+
+def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compared]:
+    """The same with p-values corrected over all entries and methods, metrics that are the same once."""
+    tests = {
+        (_place(entry), same[_key(entry)], name): part.p
+        for entry in reversed(entries)  # the first of those that are the same stays
+        for name, part in entry.differences.items()
+    }
+    corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
+    return [
+        replace(
+            entry,
+            differences={
+                name: replace(part, corrected=corrected[_place(entry), same[_key(entry)], name])
+                for name, part in entry.differences.items()
+            },
+        )
+        for entry in entries
+    ]
+
+
+def _key(entry: MetricComparison | StratumComparison) -> Key:
+    return entry.role, entry.metric
+
+
+def _place(entry: MetricComparison | StratumComparison) -> tuple[str, str]:
+    """Which samples an entry is about."""
+    return (entry.kind, entry.name) if isinstance(entry, StratumComparison) else ("", "")
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(1, count + 1)]
+
+
+_DIGITS = 9
+
+
+def same_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Key]:
+    """The first metric that is the same as each, sample by sample and in all runs, or its complement.
+
+    Where all leaves lie at one depth, hierarchical F1 is the tree accuracy, and the accuracy at the finest
+    depth is always top-1.
+
+    Args:
+        methods: method → outcomes of its runs, on the same samples.
+        keys: the metrics.
+    """
+    first: dict[frozenset[bytes], Key] = {}
+    same = {}
+    for key in keys:
+        columns = [_column(run, key) for runs in methods.values() for run in runs]
+        # + 0.0 makes one number of 0 and −0
+        straight = b"".join((np.round(values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
+        turned = b"".join((np.round(1 - values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
+        same[key] = first.setdefault(frozenset((straight, turned)), key)
+    return same
+
+
+def _column(run: Outcomes, key: Key) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], bytes]:
+    """Values of a metric, and its weights where they differ."""
+    values = run.values.get(key)
+    if values is None:
+        return np.full(len(run), np.nan), b""
+    weights = run.weights.get(key)
+    if weights is None or len(np.unique(weights[~np.isnan(values)])) < 2:
+        return values, b""
+    return values, weights.tobytes()
+
+
+Found = tuple[int, dict[str, Estimate], dict[str, Difference]]
+
+
+"""Samples that count, estimates by method, differences to the baseline by method."""
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The choices of a comparison.
+
+    Attributes:
+        baseline: the method that the others are compared with.
+        confidence: of the intervals.
+        resamples: of the bootstrap.
+        permutations: of the sign-flip test.
+        seed: of both.
+    """
+
+    baseline: str
+    confidence: float
+    resamples: int
+    permutations: int
+    seed: int
+
+    def measure(self, methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]) -> list[Found]:
+        """Samples, estimates and differences of every metric, for runs on the same samples."""
+        if not keys:
+            return []
+        place: dict[str, list[int]] = {}
+        for name, outcomes in methods.items():
+            place[name] = [sum(map(len, place.values())) + number for number in range(len(outcomes))]
+        values, sums = _stacked([run for outcomes in methods.values() for run in outcomes], keys)
+        bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
+        base = place[self.baseline]
+        estimates = {name: self._estimates(bootstrap, runs) for name, runs in place.items()}
+        grouped = methods[self.baseline][0].units is not None
+        differences = {
+            name: self._differences(bootstrap, values, runs, base, grouped)
+            for name, runs in place.items()
+            if name != self.baseline
+        }
+        samples = (~np.isnan(values[:, base[0]])).sum(axis=0)
+        return [
+            (
+                int(samples[k]),
+                {name: entries[k] for name, entries in estimates.items() if not np.isnan(entries[k].value)},
+                {name: entries[k] for name, entries in differences.items() if not np.isnan(entries[k].value)},
+            )
+            for k in range(len(keys))
+        ]
+
+    def _estimates(self, bootstrap: Bootstrap, runs: list[int]) -> list[Estimate]:
+        single = bootstrap.sums.ratios[runs]
+        found = bootstrap.interval(_contrast(bootstrap, runs), confidence=self.confidence)
+        low, high, error = found.low, found.high, found.error
+        sd = np.full_like(low, np.nan)
+        if len(runs) > 1:
+            parts = across_runs(found.value, [single], error, len(bootstrap.sums), confidence=self.confidence)
+            low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
+        rows = np.stack([found.value, low, high, error, sd], axis=1).tolist()
+        return [
+            Estimate(value, start, end, off, runs=single[:, k].tolist(), sd=deviation)
+            for k, (value, start, end, off, deviation) in enumerate(rows)
+        ]
+
+    def _differences(
+        self, bootstrap: Bootstrap, values: Floats, runs: list[int], base: list[int], grouped: bool
+    ) -> list[Difference]:
+        sums = bootstrap.sums
+        contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
+        found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
+        low, high = found.low, found.high
+        exact = np.full_like(low, np.nan)
+        if len(runs) == len(base) == 1:
+            test = "sign flips"
+            p = sign_flip_test(sums.runs(runs + base), permutations=self.permutations, seed=self.seed)
+            if not grouped:
+                a, b = values[:, runs[0]], values[:, base[0]]
+                exact = np.array([mcnemar(a[:, k], b[:, k]) for k in range(len(low))])
+        else:
+            test = "runs and samples"
+            spread = [sums.ratios[runs], sums.ratios[base]]
+            parts = across_runs(found.value, spread, found.error, len(sums), confidence=self.confidence)
+            low, high, p = parts.low, parts.high, parts.p
+        rows = np.stack([found.value, low, high, p, exact], axis=1).tolist()
+        return [
+            Difference(value, start, end, p=chance, mcnemar=precise, test=test)
+            for value, start, end, chance, precise in rows
+        ]
+
+
+def _stacked(runs: list[Outcomes], keys: list[Key]) -> tuple[Floats, GroupSums]:
+    """Values ``(n, r, m)`` of all runs, NaN where a run has no such metric, and their sums."""
+    n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
+    values, weights = np.full(shape, np.nan), np.ones(shape)
+    for place, run in enumerate(runs):
+        for column, key in enumerate(keys):
+            values[:, place, column] = run.values.get(key, np.full(n, np.nan))
+            if key in run.weights:
+                weights[:, place, column] = run.weights[key]
+    return values, GroupSums.of(values, runs[0].units, weights)
+
+
+def _contrast(bootstrap: Bootstrap, runs: list[int]) -> Floats:
+    weights = np.zeros(bootstrap.draws.shape[1])
+    weights[runs] = 1 / len(runs)
+    return weights

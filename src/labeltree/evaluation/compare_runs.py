@@ -1,0 +1,182 @@
+"""From run folders, or anybody's embeddings, to comparison.json and comparison.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labeltree.errors import DataError, RunError
+from labeltree.evaluation.compare_outcomes import compare
+from labeltree.evaluation.comparison import Comparison
+from labeltree.evaluation.evaluate_table import evaluate
+from labeltree.evaluation.outcomes import Outcomes, load_outcomes
+from labeltree.evaluation.result import EvaluationResult
+from labeltree.evaluation.result_text import comparison_text
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
+from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
+from labeltree.safe_files import Reader, read_json
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+
+__all__ = ["Compared", "compare_paths", "outcomes_at", "write_comparison"]
+
+_RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, where it was written, and of each method the evaluations of its runs that are at hand."""
+
+    result: Comparison
+    text: str
+    json: Path
+    markdown: Path
+    results: dict[str, list[EvaluationResult]] = field(default_factory=dict)
+
+
+def compare_paths(
+    methods: Mapping[str, Sequence[str | Path]],
+    *,
+    out: str | Path,
+    taxonomy: str | Path | None = None,
+    split: str = "test",
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    permutations: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Compared:
+    """Compare evaluated runs, or embeddings tables, and write the comparison into a folder.
+
+    Args:
+        methods: method → folders or tables of its runs.
+        out: the folder that ``comparison.json`` and ``comparison.md`` go to.
+        taxonomy: file with that of embeddings tables.
+        split: on which embeddings tables are evaluated.
+        baseline: as all that follows, see `compare`.
+        metrics: see there.
+        confidence: see there.
+        resamples: see there.
+        permutations: see there.
+        seed: see there.
+        progress: called as ``progress(message, done, total)``.
+
+    Raises:
+        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version.
+        DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
+            cannot compare.
+    """
+    judge = None if taxonomy is None else load_taxonomy(taxonomy)
+    read = {name: [_read(path, judge, split, progress) for path in paths] for name, paths in methods.items()}
+    outcomes_of: list[tuple[str | Path, Outcomes]] = []
+    for name, paths in methods.items():
+        outcomes_of += zip(paths, [outcomes for outcomes, _ in read[name]], strict=True)
+    _check_same_samples(outcomes_of)
+    if progress is not None:
+        progress("comparing", 0, 0)
+    result = compare(
+        {name: [outcomes for outcomes, _ in runs] for name, runs in read.items()},
+        run_names={name: [str(path) for path in paths] for name, paths in methods.items()},
+        classifiers={
+            name: [None if found is None else found.main.classifier.name for _, found in runs]
+            for name, runs in read.items()
+        },
+        baseline=baseline,
+        metrics=metrics,
+        confidence=confidence,
+        resamples=resamples,
+        permutations=permutations,
+        seed=seed,
+    )
+    results = {name: [found for _, found in runs if found is not None] for name, runs in read.items()}
+    return replace(write_comparison(result, out), results=results)
+
+
+def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
+    """Make sure that a sample id stands for the same content in all runs that have recorded theirs.
+
+    Raises:
+        DataError: if not: what is paired would be of different samples.
+    """
+    first: tuple[str | Path, SampleRecord] | None = None
+    for path, outcomes in runs:
+        file = RunFolder(path).samples
+        record = SampleRecord.load(file) if file.is_file() else None
+        if record is None or not record.has_contents:
+            continue
+        record = record.of(outcomes.instances)
+        if first is None:
+            first = (path, record)
+            continue
+        differ = first[1].different_contents(record)
+        if differ:
+            mine, theirs = differ[0]
+            raise DataError(
+                f"'{first[0]}' and '{path}' have different samples under the same ids, {len(differ)} of "
+                f"those that were evaluated: '{mine}' in the one is '{theirs}' in the other, or holds "
+                "something else there; compare runs on the same data"
+            )
+
+
+def write_comparison(result: Comparison, out: str | Path) -> Compared:
+    """Write a comparison into a folder, for programs and for people."""
+    folder, text = RunFolder(out), comparison_text(result)
+    with folder.locked():
+        folder.write_json(folder.comparison, result.to_dict())
+        folder.write_text(folder.comparison_text, text)
+    return Compared(result, text, folder.comparison, folder.comparison_text)
+
+
+def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: str = "test") -> Outcomes:
+    """The outcomes of the evaluated method of a folder; or those of an embeddings table, which is evaluated.
+
+    Args:
+        path: folder that ``labeltree evaluate`` wrote to, or an ``.npz`` or ``.parquet`` table.
+        taxonomy: of the labels of a table.
+        split: on which a table is evaluated.
+
+    Raises:
+        RunError: if a folder has no outcomes.
+        DataError: if there is no taxonomy for a table.
+    """
+    return _read(path, taxonomy, split, None)[0]
+
+
+def _read(
+    path: str | Path, taxonomy: AnyTaxonomy | None, split: str, progress: Progress | None
+) -> tuple[Outcomes, EvaluationResult | None]:
+    """The outcomes, and the whole result where it can be read."""
+    path = Path(path)
+    if path.is_file():
+        if taxonomy is None:
+            raise DataError(
+                f"'{path}' is an embeddings table: name the taxonomy of its labels, --taxonomy FILE"
+            )
+        table = EmbeddingTable.load(path, taxonomy)
+        result = evaluate(
+            table,
+            taxonomy,
+            name=path.stem,
+            split=split,
+            settings=EvaluationSettings(resamples=0),
+            progress=progress,
+        )
+        return result.outcomes[path.stem], result
+    file = RunFolder(path).outcomes
+    if not file.is_file():
+        what = "" if path.is_dir() else ": the folder does not exist"
+        raise RunError(
+            f"'{path}' has no {file.name}{what}; run 'labeltree evaluate {path}' first, then compare again"
+        )
+    return next(iter(load_outcomes(file).values())), _result(RunFolder(path).metrics)
+
+
+def _result(file: Path) -> EvaluationResult | None:
+    """The result beside the outcomes; None where another version wrote it: nothing is compared by it."""
+    try:
+        return EvaluationResult.from_dict(read_json(file, _RESULT))
+    except DataError:
+        return None

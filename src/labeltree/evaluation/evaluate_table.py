@@ -1,0 +1,248 @@
+"""One evaluation: embeddings tables and a taxonomy in, one result out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from labeltree.decisions.choice import ChosenClassifier, Classifiers
+from labeltree.errors import DataError
+from labeltree.evaluation.inputs import Inputs, Second
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.measure_method import Measured, measure
+from labeltree.evaluation.registry import wanted_protocols
+from labeltree.evaluation.resampling_units import few_groups_note
+from labeltree.evaluation.result import EvaluationResult, MethodResult
+from labeltree.evaluation.samples import Samples, choose_samples
+from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.metrics.ranking import Progress
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    table: EmbeddingTable,
+    taxonomy: AnyTaxonomy,
+    *,
+    name: str = "trained",
+    baselines: Mapping[str, EmbeddingTable] | None = None,
+    split: str = "test",
+    settings: EvaluationSettings | None = None,
+    protocols: Sequence[str] = (),
+    second: Second | None = None,
+    classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
+    progress: Progress | None = None,
+) -> EvaluationResult:
+    """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
+
+    - linear probe on the features: learned on the training split, tested on ``split``;
+    - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
+    - where the table has ``predictions``, the model's own answers within ``split``;
+    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings. With
+      groups, a sample's own group is left out too (`EvaluationSettings.leave_group_out`). Where fewer than
+      half of the samples have another of their class to find, they are searched for in the training split;
+    - where the table has ``aspects``, probe, own answers and retrieval by each of them, and their means as a
+      role of their own; see `evaluate_aspects`.
+
+    A table without features gives its embeddings to all of them. A table without splits is halved for the
+    classifiers and searched as a whole. What was read, counted and left out is in the result's notes.
+
+    Args:
+        table: the embeddings to evaluate.
+        taxonomy: of their labels; it may be another than the one they were trained with, and a DAG, by which
+            everything is judged that is defined on one. What needs a tree then is that of its projection by
+            the ODIR rule, whose nodes the result names; `JudgingTaxonomy` has it for the report.
+        name: of the evaluated method in the result.
+        baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
+        split: the split to evaluate on, where the table has splits.
+        settings: default `EvaluationSettings()`.
+        protocols: names of further protocols to run, beside those that the settings name; ``all`` is every
+            one that is defined for the table. See `list_protocols`.
+        second: another table of the same encoder, for protocols that need one.
+        classifiers: by name of the method, those that are known already with the one that answers, or which
+            one answers; the others are learned and chosen here.
+        progress: called as ``progress(message, done, total)`` while samples are searched.
+
+    Raises:
+        DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy, or a
+            protocol is asked for that is not defined for the table.
+        ValueError: if there is no protocol of a name, or it has no such option.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.runs import EmbeddingTable
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> nodes = taxonomy.encode(["dog", "cat", "trout"]).repeat(8)
+        >>> vectors = torch.eye(3).repeat(8, 1) + 0.01 * torch.arange(24)[:, None]
+        >>> result = evaluate(EmbeddingTable(vectors, nodes), taxonomy)
+        >>> result.main.score("top1"), result.main.score("recall_at_1")
+        (1.0, 1.0)
+    """
+    settings = settings or EvaluationSettings()
+    settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
+    entries = wanted_protocols(settings.protocols) if settings.protocols else []
+    for wanted in entries:
+        wanted.choose(settings.options.get(wanted.name, {}))  # a wrong option is said before hours of work
+    tables = {name: table, **(baselines or {})}
+    if baselines and name in baselines:
+        raise ValueError(
+            f"name is '{name}', which is also the name of a baseline; give one of them another name"
+        )
+    judging = JudgingTaxonomy.of(taxonomy)
+    roles = ["embeddings"] if table.features is None else ["features", "embeddings"]
+    for key, entry in tables.items():
+        _check_nodes(key, entry, taxonomy)
+    tables = {key: judging.table(entry) for key, entry in tables.items()}
+    chosen = {key: _choose(key, entry, judging, split, settings) for key, entry in tables.items()}
+    samples = chosen[name]
+    measured = {
+        key: measure(
+            Inputs(
+                entry,
+                judging,
+                chosen[key],
+                settings,
+                split,
+                second if key == name else None,
+                _prefixed(progress, key),
+                key,
+                key == name,
+            ),
+            roles,
+            entries,
+            (classifiers or {}).get(key),
+        )
+        for key, entry in tables.items()
+    }
+    methods = {key: entry.method for key, entry in measured.items()}
+    return EvaluationResult(
+        name=name,
+        split=samples.split,
+        methods=methods,
+        counts={
+            "samples": len(table),
+            **samples.counts,
+            "test samples judged for parent violations": measured[name].judged,
+        },
+        notes=[
+            methods[name].classifier.sentence,
+            *_reading_notes(methods, name, roles),
+            *judging.notes(),
+            *samples.notes,
+            *few_groups_note(tables[name], samples.test),
+            *_parent_notes(measured[name]),
+            *_probe_notes(measured),
+            *_silent_notes(measured),
+            *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
+            *_different_samples(tables, chosen, name),
+        ],
+        cautions=list(samples.cautions),
+        search=samples.plan.described(),
+        settings=settings,
+        outcomes={key: entry.outcomes for key, entry in measured.items()},
+        samples=samples,
+    )
+
+
+def _check_nodes(name: str, table: EmbeddingTable, taxonomy: AnyTaxonomy) -> None:
+    if len(table) and not -1 <= int(table.nodes.min()) <= int(table.nodes.max()) < taxonomy.num_nodes:
+        raise DataError(
+            f"table '{name}' has labels from {int(table.nodes.min())} to {int(table.nodes.max())}, but the "
+            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no label); give the table's own"
+        )
+    answers = table.predictions
+    if answers is not None and len(answers) and not -1 <= answers.min() <= answers.max() < taxonomy.num_nodes:
+        raise DataError(
+            f"table '{name}' has predictions from {int(answers.min())} to {int(answers.max())}, but the "
+            f"taxonomy's nodes are 0 to {taxonomy.num_nodes - 1} (-1 = no answer)"
+        )
+
+
+def _choose(
+    name: str, table: EmbeddingTable, judging: JudgingTaxonomy, split: str, settings: EvaluationSettings
+) -> Samples:
+    try:
+        return choose_samples(table, judging.tree, split, settings)
+    except DataError as error:
+        raise DataError(f"table '{name}': {error}") from error
+
+
+def _prefixed(progress: Progress | None, name: str) -> Progress | None:
+    """Tell the same news with the name of the method before it."""
+    if progress is None:
+        return None
+    return lambda message, done, total: progress(f"{name}: {message}", done, total)
+
+
+def _parent_notes(measured: Measured) -> list[str]:
+    if not measured.judged:
+        return [
+            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
+        ]
+    if measured.under_root:
+        return [
+            f"{measured.under_root} test samples have the root as parent and are left out of the parent "
+            f"violations, which count {measured.judged}."
+        ]
+    return []
+
+
+def _probe_notes(measured: Mapping[str, Measured]) -> list[str]:
+    return [
+        f"The linear probe of '{name}' stopped up to {entry.probe_gap:.1%} (relative) above its minimum."
+        for name, entry in measured.items()
+        if entry.probe_gap
+    ]
+
+
+def _silent_notes(measured: Mapping[str, Measured]) -> list[str]:
+    return [
+        f"'{name}' gave no answer of its own for {entry.silent} test samples: they count as wrong."
+        for name, entry in measured.items()
+        if entry.silent
+    ]
+
+
+def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[str]) -> list[str]:
+    """What each protocol reads, and which methods have one representation only."""
+    main = methods[name].representations
+    if len(roles) == 1:
+        notes = [f"Every number reads {main['embeddings']}: the table holds no other representation."]
+    else:
+        notes = [
+            f"The linear probe reads {main['features']}; "
+            f"prototypes and violations read {main['embeddings']}; retrieval is measured on both."
+        ]
+    for key, method in methods.items():
+        if key != name and len(roles) == 2 and method.representations["features"].source == "embeddings":
+            notes.append(
+                f"'{key}' has one representation only ({method.representations['features']}), read for both."
+            )
+    if any(r.geometry == "poincare" for method in methods.values() for r in method.representations.values()):
+        notes.append(
+            "Of points of the Poincaré ball, the linear probe reads the tangent vectors at its centre."
+        )
+    return notes
+
+
+def _different_samples(
+    tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
+) -> list[str]:
+    """A note for every baseline that was tested on other samples than the evaluated method."""
+    own = _tested(tables[name], chosen[name])
+    return [
+        f"'{key}' was not tested on the same samples as '{name}': compare the two with care."
+        for key in tables
+        if key != name and not torch.equal(own, _tested(tables[key], chosen[key]))
+    ]
+
+
+def _tested(table: EmbeddingTable, samples: Samples) -> torch.Tensor:
+    rows = samples.test
+    instances = rows if table.instances is None else table.instances[rows]
+    return torch.stack([instances, table.nodes[rows]], dim=1)

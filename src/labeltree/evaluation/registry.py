@@ -1,0 +1,289 @@
+"""Named protocols: how they are registered, chosen, given options and run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import fnmatch
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from labeltree.errors import DataError
+from labeltree.evaluation.columns import Column
+from labeltree.evaluation.inputs import Inputs, Second
+from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
+from labeltree.evaluation.reading import check_roles
+from labeltree.plugins import load_plugins
+from labeltree.safe_files import fits
+
+__all__ = [
+    "Inputs",
+    "NoOptions",
+    "ProtocolEntry",
+    "ProtocolResult",
+    "Second",
+    "describe_protocols",
+    "get_protocol",
+    "list_protocols",
+    "parse_options",
+    "register",
+    "run_protocol",
+    "wanted_protocols",
+]
+
+Protocol = TypeVar("Protocol", bound=Callable[..., Any])
+Returned = ProtocolResult | Column | Sequence[Column]
+"""What a protocol gives: columns of outcomes, from which its numbers follow, or finished numbers."""
+
+_entries: dict[str, ProtocolEntry] = {}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Of a protocol that has no options."""
+
+
+@dataclass(frozen=True)
+class ProtocolEntry:
+    """One protocol: a pure function, and what is said about it.
+
+    Attributes:
+        name: as in ``--protocols NAME``.
+        run: called with the inputs and an instance of ``options``.
+        summary: one line for people.
+        source: the papers that report it.
+        options: the dataclass of what a user can choose, each field with a default.
+    """
+
+    name: str
+    run: Callable[[Inputs, Any], Returned]
+    summary: str
+    source: str
+    options: type[Any] = NoOptions
+
+    def choose(self, chosen: Mapping[str, Any]) -> Any:
+        """An instance of the options from a user's choices.
+
+        Raises:
+            ValueError: for an option that there is not, or a value that it cannot have.
+        """
+        fields = {field.name: field for field in dataclasses.fields(self.options)}
+        for key in chosen:
+            if key not in fields:
+                hint = difflib.get_close_matches(key, fields, 1)
+                known = f"did you mean '{hint[0]}'?" if hint else f"it has: {', '.join(fields) or 'none'}"
+                raise ValueError(f"protocol '{self.name}' has no option '{key}'; {known}")
+        values = {}
+        for key, value in chosen.items():
+            many = isinstance(fields[key].default, tuple)
+            values[key] = (tuple(value) if isinstance(value, list | tuple) else (value,)) if many else value
+        hints = get_type_hints(self.options)
+        for key, value in values.items():
+            numbers = value if isinstance(value, tuple) else (value,)
+            odd = any(isinstance(number, float) and not math.isfinite(number) for number in numbers)
+            if odd or not fits(value, hints[key]):
+                with contextlib.suppress(TypeError):
+                    self._build({key: value})  # its own words name what it can be
+                given = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+                raise ValueError(
+                    f"option '{key}' of protocol '{self.name}' is {given}; it must be like its default, "
+                    f"{fields[key].default}"
+                )
+        try:
+            return self._build(values)
+        except TypeError as error:
+            raise ValueError(f"options of protocol '{self.name}': {error}") from error
+
+    def _build(self, values: dict[str, Any]) -> Any:
+        try:
+            if "roles" in values and self.run.__module__.startswith("labeltree."):
+                check_roles(values["roles"])
+            return self.options(**values)
+        except ValueError as error:
+            raise ValueError(f"options of protocol '{self.name}': {error}") from error
+
+
+def register(
+    name: str,
+    *,
+    summary: str,
+    source: str,
+    options: type[Any] = NoOptions,
+) -> Callable[[Protocol], Protocol]:
+    """Add a protocol under a name, as a decorator of ``function(inputs, options)``.
+
+    The function returns columns of outcomes, one `Column` or several: their means become the protocol's
+    numbers, with confidence intervals, and `compare` can compare them. Numbers that are no means it returns
+    as a `ProtocolResult`.
+
+    Args:
+        name: letters, digits and ``-``.
+        summary: one line for people.
+        source: the papers that report it.
+        options: a dataclass with a default for every field; it may check its values with `ValueError`.
+
+    Raises:
+        ValueError: if the name is taken or holds other characters.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name == "all":
+        raise ValueError(
+            f"cannot register protocol '{name}': use a-z, 0-9 and -, and another name than 'all'"
+        )
+    if name in _entries:
+        raise ValueError(f"cannot register protocol '{name}': taken")
+
+    def add(run: Protocol) -> Protocol:
+        _entries[name] = ProtocolEntry(name, run, summary, source, options)
+        return run
+
+    return add
+
+
+def list_protocols(pattern: str = "*") -> list[ProtocolEntry]:
+    """All protocols whose names match a pattern (``*`` and ``?``), sorted by name."""
+    _load()
+    return [_entries[name] for name in sorted(fnmatch.filter(_entries, pattern))]
+
+
+def get_protocol(name: str) -> ProtocolEntry:
+    """The protocol of that name.
+
+    Raises:
+        ValueError: if there is none; the message names the nearest.
+    """
+    _load()
+    if name not in _entries:
+        hint = difflib.get_close_matches(name, _entries, 1)
+        known = f"did you mean '{hint[0]}'?" if hint else f"there are {', '.join(sorted(_entries))}"
+        raise ValueError(f"there is no protocol '{name}'; {known}")
+    return _entries[name]
+
+
+def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
+    """The protocols of these names, ``all`` standing for every one, each once, in the order given."""
+    found: dict[str, ProtocolEntry] = {}
+    for name in names:
+        for entry in list_protocols() if name == "all" else [get_protocol(name)]:
+            found[entry.name] = entry
+    return list(found.values())
+
+
+def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -> ProtocolResult:
+    """Run one protocol with its options from the settings.
+
+    Args:
+        entry: which one.
+        inputs: what it reads.
+        strict: raise where it is not defined for this table; else say so in the notes of an empty result,
+            and likewise where it fails in any other way: a protocol that fails costs no other.
+
+    Raises:
+        DataError: if it is strict and not defined for this table, or is another package's and fails.
+        ValueError: for an option that it does not have, strict or not.
+    """
+    options = entry.choose(inputs.settings.options.get(entry.name, {}))
+    try:
+        return _result(entry, inputs, entry.run(inputs, options))
+    except DataError as error:
+        reason = str(error)
+    except Exception as error:
+        if strict and entry.run.__module__.startswith("labeltree."):
+            raise
+        _log.warning("protocol %s failed", entry.name, exc_info=True)
+        reason = f"{entry.run.__module__} failed: {type(error).__name__}: {error}"
+    if strict:
+        raise DataError(f"protocol '{entry.name}': {reason}")
+    return ProtocolResult(entry.summary, notes=[f"{NOT_MEASURED}{reason}."])
+
+
+def _result(entry: ProtocolEntry, inputs: Inputs, found: Returned) -> ProtocolResult:
+    if isinstance(found, ProtocolResult):
+        return found
+    columns = [found] if isinstance(found, Column) else found
+    if not isinstance(columns, list | tuple) or not all(isinstance(c, Column) for c in columns):
+        raise DataError(f"it returned {type(found).__name__}; it must return columns or a ProtocolResult")
+    return inputs.summarise(columns, entry.summary)
+
+
+def _load() -> None:
+    """Let the protocols of this package register themselves, and then those of others."""
+    import labeltree.evaluation.protocols  # noqa: F401
+
+    load_plugins("protocols")
+
+
+def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Read ``PROTOCOL.OPTION=VALUE``; several values are divided by commas.
+
+    Raises:
+        ValueError: if a word has another form, there is no such protocol or option, or the value is not of
+            the kind that the option has.
+
+    Example:
+        >>> parse_options(["knn.ks=1,5", "knn.weights=uniform"])
+        {'knn': {'ks': (1, 5), 'weights': 'uniform'}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for word in words:
+        place, equals, text = word.partition("=")
+        name, dot, option = place.partition(".")
+        if not equals or not dot or not option:
+            raise ValueError(f"option '{word}' has another form than PROTOCOL.OPTION=VALUE, as in knn.ks=1,5")
+        entry = get_protocol(name)
+        defaults = {field.name: field.default for field in dataclasses.fields(entry.options)}
+        if option in defaults:
+            found.setdefault(name, {})[option] = _value(word, text, defaults[option])
+        else:
+            entry.choose({option: text})  # says which options there are
+    for name, chosen in found.items():
+        get_protocol(name).choose(chosen)
+    return found
+
+
+def _value(word: str, text: str, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(_number_or_text(part.strip()) for part in text.split(",") if part.strip())
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"option '{word}' must be true or false")
+        return text.lower() == "true"
+    if isinstance(default, int | float):
+        value = _number_or_text(text)
+        if isinstance(value, str) or (isinstance(default, int) and not isinstance(value, int)):
+            kind = "a whole number" if isinstance(default, int) else "a number"
+            raise ValueError(f"option '{word}' must be {kind}")
+        return value
+    return text
+
+
+def _number_or_text(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def describe_protocols(pattern: str = "*") -> str:
+    """What ``labeltree evaluate --list-protocols`` prints: names, sources, options with their defaults."""
+    blocks = []
+    for entry in list_protocols(pattern):
+        lines = [f"{entry.name}: {entry.summary}", f"    source:  {entry.source}"]
+        options = [f"{field.name}={_shown(field.default)}" for field in dataclasses.fields(entry.options)]
+        if options:
+            lines.append(f"    options: {'  '.join(options)}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

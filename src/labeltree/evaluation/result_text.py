@@ -1,0 +1,262 @@
+"""What the protocols found and what a comparison found, as text for a terminal and as Markdown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from labeltree.decisions.choice import CLASSIFIER_WORDS
+from labeltree.decisions.classifier import ClassifierKind
+from labeltree.evaluation.comparison import (
+    Comparison,
+    Difference,
+    Estimate,
+    MetricComparison,
+    StratumComparison,
+)
+from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.result import EvaluationResult
+
+__all__ = ["comparison_notes", "comparison_text", "protocol_table"]
+
+# further looks at the same answers: metrics.json has them
+_LEFT_OUT = re.compile(
+    r"(^|\.)(tree_accuracy|mistake_severity|mean_average_precision|training_loss|recall_at_(?!1$|1_)\d+"
+    r"|(hierarchical_f1|map_at_r|ahp)_(head|middle|tail))$"
+)
+
+
+def protocol_table(result: EvaluationResult) -> str:
+    """The main scores of every further protocol, a column a method; empty where none was run.
+
+    Behind a score stand its standard deviation, where it is a mean over draws or folds, and the ends of its
+    confidence interval.
+    """
+    methods = result.methods
+    lines: list[str] = []
+    for protocol in dict.fromkeys(name for method in methods.values() for name in method.protocols):
+        found = {name: method.protocols[protocol] for name, method in methods.items()}
+        main = found[result.name]
+        lines += ["", f"{protocol}: {main.title}"]
+        names = [
+            name
+            for name in dict.fromkeys(name for each in found.values() for name in each.scores)
+            if not _LEFT_OUT.search(name) and not _is_deviation(name, main.scores)
+        ]
+        cells = {name: [_cell(each, name) for each in found.values()] for name in names}
+        cells = {name: row for name, row in cells.items() if any(row)}
+        if cells:
+            lines += _aligned(list(found), cells)
+        lines += [f"  {note}" for note in main.notes]
+    return "\n".join(lines[1:])
+
+
+def _is_deviation(name: str, scores: dict[str, float]) -> bool:
+    return name.endswith("_sd") and name.removesuffix("_sd") in scores
+
+
+def _cell(found: ProtocolResult, name: str) -> str:
+    value, deviation = found.scores.get(name, math.nan), found.scores.get(f"{name}_sd", math.nan)
+    if math.isnan(value):
+        return ""
+    spread = "" if math.isnan(deviation) else f" ± {deviation:.4f}"
+    ends = found.intervals.get(name)
+    return f"{value:.4f}{spread}" + ("" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
+
+
+def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
+    label = max(map(len, rows))
+    widths = [max(len(head), *(len(row[i]) for row in rows.values())) for i, head in enumerate(heads)]
+    table = [("", heads), *rows.items()]
+    return [
+        f"  {name:<{label}}  "
+        + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for name, row in table
+    ]
+
+
+_ALPHA = 0.05
+
+
+def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
+    """Tables of all metrics, their differences to the baseline, and where on the tree they are largest.
+
+    Args:
+        comparison: what to show.
+        parts: how many subtrees, the surest differences first; depths and frequencies are all shown.
+    """
+    lines = ["# Comparison", ""]
+    for name, runs in comparison.methods.items():
+        what = f"{len(runs)} runs: {', '.join(runs)}" if len(runs) > 1 else runs[0]
+        mark = " (baseline)" if name == comparison.baseline and len(comparison.methods) > 1 else ""
+        lines.append(f"- **{name}**{mark}: {what}")
+    lines += ["", *comparison.notes, "", "## Metrics", ""]
+    lines += _table(
+        ["metric", *comparison.methods],
+        [[_label(entry), *_values(comparison, entry)] for entry in comparison.metrics],
+    )
+    others = [name for name in comparison.methods if name != comparison.baseline]
+    if not others:
+        return "\n".join(lines) + "\n"
+    lines += ["", f"## Differences to {comparison.baseline}", ""]
+    lines.append(
+        f"Better is +, worse −, by the metric's own direction; * where the corrected p-value is below "
+        f"{_ALPHA:g}. The {comparison.tests} tests of this table are corrected together (Holm); metrics that "
+        f"are the same on these samples count once."
+    )
+    lines.append("")
+    lines += _table(
+        ["metric", "method", "difference", "", "p", "p corrected", "p McNemar"],
+        [
+            [_label(entry), name, *_difference(entry, part)]
+            for entry in comparison.metrics
+            for name, part in entry.differences.items()
+        ],
+    )
+    for kind, title in (
+        ("subtree", "Where on the tree they differ most"),
+        ("depth", "By the depth of the label"),
+        ("frequency", "By the frequency of the class in training"),
+    ):
+        chosen = [entry for entry in comparison.strata if entry.kind == kind and entry.differences]
+        if chosen:
+            lines += [
+                "",
+                f"## {title}",
+                "",
+                *_strata(comparison, chosen, parts if kind == "subtree" else None),
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _strata(comparison: Comparison, entries: list[StratumComparison], most: int | None) -> list[str]:
+    shown = entries
+    if most is not None:
+        shown = sorted(entries, key=_surest)[:most]
+    return _table(
+        ["where", "samples", "metric", comparison.baseline, "method", "difference", "", "p", "p corrected"],
+        [
+            [
+                entry.name,
+                str(entry.samples),
+                _label(entry),
+                _number(entry.estimates[comparison.baseline].value),
+                name,
+                *_difference(entry, part)[:-1],
+            ]
+            for entry in shown
+            for name, part in entry.differences.items()
+        ],
+    )
+
+
+def _surest(entry: StratumComparison) -> tuple[float, float]:
+    """The least p-value first; among equal ones, what moved the most samples."""
+    parts = entry.differences.values()
+    chance = min(1.0 if math.isnan(part.p) else part.p for part in parts)
+    return chance, -max(abs(part.value) for part in parts) * math.sqrt(entry.samples)
+
+
+def _values(comparison: Comparison, entry: MetricComparison) -> list[str]:
+    return [_estimate(entry.estimates.get(name)) for name in comparison.methods]
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    text = _number(estimate.value)
+    if not math.isnan(estimate.sd):
+        text += f" ± {estimate.sd:.4f}"
+    if not math.isnan(estimate.low):
+        text += f" [{_number(estimate.low)}, {_number(estimate.high)}]"
+    return text
+
+
+def _difference(entry: MetricComparison | StratumComparison, part: Difference) -> list[str]:
+    if math.isnan(part.value):
+        return ["–", "", "", "", ""]
+    better = part.value if entry.larger_is_better else -part.value
+    sure = "*" if part.corrected < _ALPHA else ""
+    mark = "" if better == 0 else ("+" if better > 0 else "−") + sure
+    ends = "" if math.isnan(part.low) else f" [{part.low:+.4f}, {part.high:+.4f}]"
+    return [f"{part.value:+.4f}{ends}", mark, *(_chance(p) for p in (part.p, part.corrected, part.mcnemar))]
+
+
+def _chance(p: float) -> str:
+    return "" if math.isnan(p) else f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def _label(entry: MetricComparison | StratumComparison) -> str:
+    """Role and metric: `features top1`, and `answers top1` for `answer_top1`."""
+    return f"{entry.role} {entry.metric.removeprefix('answer_').replace('_', ' ')}"
+
+
+def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    """Columns of equal width, so that the text can be read as it is."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in [list(head), *rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = [
+        "| " + " | ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
+
+
+def _on_answers(result: Comparison) -> list[str]:
+    """Which classifier each method answers with; nothing where it is known of none."""
+    if not any(name for names in result.classifiers.values() for name in names):
+        return []
+    found = []
+    for method, names in result.classifiers.items():
+        parts = []
+        for name in dict.fromkeys(names):
+            words = CLASSIFIER_WORDS.get(
+                cast(ClassifierKind, name), "a classifier that its folder does not name"
+            )
+            count = names.count(name)
+            many = "1 run" if count == 1 else f"{count} runs"
+            parts.append(words if count == len(names) else f"{words} ({many})")
+        found.append(f"'{method}' {' and '.join(parts)}")
+    return [
+        "The measures of answers are of the classifier that each run answers with, as its own report has it: "
+        f"{'; '.join(found)}."
+    ]
+
+
+def comparison_notes(result: Comparison) -> list[str]:
+    """What to know before reading the numbers."""
+    unit = "groups of samples (all of a group together)" if result.grouped else "samples"
+    notes = [
+        f"{result.samples} samples that all runs have in common were compared; intervals "
+        f"({result.confidence:.0%}) and tests draw from {result.groups} {unit}."
+    ]
+    notes += _on_answers(result)
+    for name, count in result.left_out.items():
+        if count:
+            notes.append(
+                f"{count} samples of '{name}' are missing in another run and were left out: numbers differ "
+                f"from those of its own report."
+            )
+    several = [name for name, runs in result.methods.items() if len(runs) > 1]
+    single = [name for name, runs in result.methods.items() if len(runs) == 1]
+    if single:
+        names = ", ".join(f"'{name}'" for name in single)
+        notes.append(
+            f"Of {names} there is one run: what is said of it holds for that run. How much another seed "
+            f"would change is not in its interval."
+        )
+    if several:
+        notes.append(
+            "Of methods with several runs, intervals and tests add the variance between runs to that of the "
+            "test samples; they assume independent runs with nearly normal results."
+        )
+    notes.append(
+        "Samples are redrawn, not what was learned or searched: classifiers and databases are held fixed."
+    )
+    return notes

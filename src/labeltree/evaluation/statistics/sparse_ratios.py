@@ -1,0 +1,192 @@
+"""Many metrics of the same samples at once, most of which few samples count in: subtrees, classes, folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, vstack
+
+from labeltree.evaluation.statistics.bootstrap import Resampling
+from labeltree.evaluation.statistics.group_sums import Floats, divided
+from labeltree.evaluation.statistics.interval_ends import SAME, acceleration_of, jackknife_acceleration
+
+__all__ = ["RatioColumns"]
+
+_ELEMENTS = 2**22
+
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RatioColumns:
+    """Metrics Σ w·v / Σ w as `GroupSums` has them, sparse, and means of such metrics.
+
+    Attributes:
+        numerators: ``(m, G)`` sums of each metric within each group, with an entry where a sample counts.
+        denominators: ``(m, G)``, entries in the same places.
+        means: ``(a, m)`` weights of the metrics in further ones, which are their means, over those that are
+            defined.
+    """
+
+    numerators: csr_array
+    denominators: csr_array
+    means: csr_array
+
+    @classmethod
+    def of(
+        cls,
+        column: Integers,
+        group: Integers,
+        values: Floats,
+        weights: Floats,
+        shape: tuple[int, int],
+        means: Sequence[tuple[Integers, Floats]],
+    ) -> RatioColumns:
+        """Add up the entries of samples.
+
+        Args:
+            column: ``(e,)`` the metric that a sample counts in.
+            group: ``(e,)`` the sample's group, 0 to G − 1.
+            values: ``(e,)`` none missing.
+            weights: ``(e,)`` at least 0.
+            shape: m and G.
+            means: the columns that are averaged and their weights, above 0, for each of the a means.
+        """
+        place = (column, group)
+        sums = coo_array((values * weights, place), shape=shape).tocsr()
+        counts = coo_array((weights, place), shape=shape).tocsr()
+        rows = np.repeat(np.arange(len(means)), [len(places) for places, _ in means])
+        places = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in means)])
+        averaged = np.concatenate([np.empty(0), *(parts for _, parts in means)])
+        matrix = coo_array((averaged, (rows, places)), shape=(len(means), shape[0])).tocsr()
+        return cls(numerators=sums, denominators=counts, means=matrix)
+
+    @property
+    def values(self) -> tuple[Floats, Floats]:
+        """The metrics ``(m,)`` and the means ``(a,)``."""
+        found = divided(_total(self.numerators), _total(self.denominators))
+        return found, self._averaged(found[:, None])[:, 0]
+
+    def _averaged(self, values: Floats) -> Floats:
+        """``(a, b)`` means of what is defined of the metrics ``(m, b)``."""
+        return divided(self.means @ np.nan_to_num(values), self.means @ (~np.isnan(values)).astype(float))
+
+    def draws(self, resampling: Resampling, rows: slice) -> Floats:
+        """``(k, resamples)`` some of the metrics in each draw."""
+        count, groups = rows.stop - rows.start, self.numerators.shape[1]
+        stacked = vstack([self.numerators[rows], self.denominators[rows]], format="csr")
+        found = np.empty((count, resampling.resamples))
+        for part, counts in resampling.batches(groups):
+            sums = stacked @ counts
+            found[:, part] = divided(sums[:count], sums[count:])
+        return found
+
+    def ends(self, resampling: Resampling, share: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Intervals ``(3, m)`` of the metrics and ``(3, a)`` of the means: low, high, standard error.
+
+        Args:
+            resampling: the draws.
+            share: ``(m,)`` which metrics lie between 0 and 1.
+        """
+        count, averages = self.numerators.shape[0], self.means.shape[0]
+        value, mean = self.values
+        present = _present(self.denominators)
+        groups = np.asarray(present.sum(axis=1), dtype=np.float64).reshape(-1)
+        skew = self._accelerations(value)
+        metrics = np.empty((3, count))
+        sums, known = np.zeros((2, averages, resampling.resamples))
+        for rows in _blocks(count, resampling.resamples):
+            draws = self.draws(resampling, rows)
+            found = resampling.ends(draws, value[rows], groups[rows], skew[rows], None, share[rows])
+            metrics[:, rows] = found.low, found.high, found.error
+            if averages:
+                part = self.means[:, rows]
+                sums += part @ np.nan_to_num(draws)
+                known += part @ (~np.isnan(draws)).astype(float)
+        averaged = np.empty((3, averages))
+        if averages:
+            of_means, skew, agreeing = self._means(value, present, groups)
+            shares = self.means @ (~share).astype(float) == 0
+            found = resampling.ends(divided(sums, known), mean, of_means, skew, agreeing, shares)
+            averaged[:] = found.low, found.high, found.error
+        return metrics, averaged
+
+    def _left_out(self) -> tuple[Integers, Integers, Floats]:
+        """Metric, group and value ``(e,)`` without the group, for each entry; NaN where nothing is left."""
+        totals = _total(self.numerators), _total(self.denominators)
+        metric = _rows(self.denominators)
+        rest = totals[1][metric] - self.denominators.data
+        left = divided(totals[0][metric] - self.numerators.data, np.where(rest > SAME, rest, 0.0))
+        return metric, self.denominators.indices.astype(np.int64), left
+
+    def _accelerations(self, value: Floats) -> Floats:
+        """``(m,)`` as `jackknife_acceleration`: groups without an entry leave a metric as it is."""
+        count, groups = self.numerators.shape
+        metric, _, left = self._left_out()
+
+        def summed(weights: Floats) -> Floats:
+            return np.bincount(metric, weights, minlength=count).astype(np.float64)
+
+        untouched = groups - summed(np.ones(len(metric)))
+        whole, there = np.nan_to_num(value), ~np.isnan(left)
+        known = untouched + summed(there.astype(float))
+        mean = divided(untouched * whole + summed(np.nan_to_num(left)), known)
+        differences = np.where(there, mean[metric] - np.nan_to_num(left), 0.0)
+        rest = mean - whole
+        found = acceleration_of(
+            summed(differences**2) + untouched * rest**2, summed(differences**3) + untouched * rest**3
+        )
+        return np.where(np.isnan(value), 0.0, np.nan_to_num(found))
+
+    def _means(self, value: Floats, present: csr_array, groups: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of each mean ``(a,)``: how many groups count, its acceleration, and how many agree where all do.
+
+        Where every class is right throughout, the least sure is the class with the fewest groups: the exact
+        interval is that of as many groups in every class.
+        """
+        metric, group, left = self._left_out()
+        shape = self.numerators.shape
+        gone = np.isnan(left)
+        whole = np.nan_to_num(value)
+        step = np.where(gone, -whole[metric], np.nan_to_num(left) - whole[metric])
+        change = coo_array((step, (metric, group)), shape=shape).tocsr()
+        lost = coo_array((gone.astype(float), (metric, group)), shape=shape).tocsr()
+        total = self.means @ whole
+        defined = self.means @ (~np.isnan(value)).astype(float)
+        counts, skew = np.zeros((2, len(total)))
+        for rows in _blocks(len(total), shape[1]):
+            part = self.means[rows]
+            counts[rows] = ((part @ present).toarray() > 0).sum(axis=1)
+            sums = total[rows, None] + (part @ change).toarray()
+            kept = defined[rows, None] - (part @ lost).toarray()
+            skew[rows] = jackknife_acceleration(divided(sums, np.where(kept > 1e-9, kept, 0.0)).T)
+        fewest = np.full(len(total), np.inf)
+        np.minimum.at(fewest, _rows(self.means), np.where(groups > 0, groups, np.inf)[self.means.indices])
+        alike = divided(defined**2, self.means.power(2) @ (~np.isnan(value)).astype(float))
+        return counts, skew, np.where(np.isfinite(fewest), fewest, 0.0) * np.nan_to_num(alike)
+
+
+def _present(matrix: csr_array) -> csr_array:
+    """Ones where an entry is above 0."""
+    return csr_array(((matrix.data > 0).astype(float), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _rows(matrix: csr_array) -> Integers:
+    """The row of each entry."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def _total(matrix: csr_array) -> Floats:
+    total: Floats = np.asarray(matrix.sum(axis=1), dtype=np.float64).reshape(-1)
+    return total
+
+
+def _blocks(count: int, width: int) -> list[slice]:
+    """Ranges of rows that hold few elements."""
+    step: Any = max(1, _ELEMENTS // max(width, 1))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]

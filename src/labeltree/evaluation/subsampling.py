@@ -1,0 +1,156 @@
+"""Halves, shares and folds of the rows of a table, even in every label, which part no group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from labeltree.data.stratified import make_folds, ranked_in_label, split_by_group, thin_out
+from labeltree.errors import DataError
+from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.runs import EmbeddingTable
+
+__all__ = [
+    "half_split",
+    "leak_notes",
+    "ranked_in_label",
+    "row_groups",
+    "share_of_labels",
+    "table_folds",
+    "thin_out",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
+    """Choose half of every label's samples, the odd one included; no instance and no group is parted.
+
+    Where no group has several instances, the instances of each label are halved, the odd one being chosen.
+    Otherwise groups, largest first, go to the half where they bring the counts of the labels nearer to one
+    half each (least increase of the chi-square distance, see `labeltree.data.split_by_group`): halves are as
+    even as that greedy rule makes them, and a label whose samples are one group is in one of them only.
+
+    Args:
+        table: whose rows are split.
+        mask: ``(n,)`` bool, the rows to choose from.
+        seed: of the choice.
+
+    Returns:
+        ``(n,)`` bool, true for the chosen half.
+
+    Raises:
+        DataError: if all the rows are of one group.
+    """
+    rows = mask.nonzero().squeeze(1)
+    instances = rows if table.instances is None else table.instances[rows]
+    ids, first, inverse = np.unique(instances.numpy(), return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    labels = table.nodes[rows][torch.from_numpy(first)]
+    groups = None if table.groups is None else _groups_of_instances(table.groups[rows].numpy(), inverse)
+    if groups is None or len(np.unique(groups)) == len(ids):
+        rank, size = ranked_in_label(labels, seed)
+        chosen = rank < (size + 1) // 2
+    elif len(np.unique(groups)) == 1:
+        raise DataError(
+            f"{len(rows)} samples are to be halved, but all are of one group, which no half may part; give "
+            "the table a column 'split', or other groups"
+        )
+    else:
+        chosen = torch.ones(len(ids), dtype=torch.bool)
+        chosen[split_by_group(labels.numpy(), groups, ids, share=0.5, seed=seed)] = False
+    half = torch.zeros_like(mask)
+    half[rows[chosen[torch.from_numpy(inverse)]]] = True
+    return half
+
+
+def _groups_of_instances(groups: Array, instances: Array) -> Array:
+    """The group of each instance, ``(k,)``, where instances that share a group, however indirectly, are one.
+
+    Args:
+        groups: ``(n,)`` of the rows, −1 = none.
+        instances: ``(n,)`` of the rows, numbered from 0.
+    """
+    count = int(instances.max(initial=-1)) + 1
+    known = groups >= 0
+    names, group = np.unique(groups[known], return_inverse=True)
+    ends = (instances[known], count + group.reshape(-1))
+    size = count + len(names)
+    links = coo_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(size, size))
+    _, parts = connected_components(links, directed=False)
+    joined: Array = np.unique(parts[:count], return_inverse=True)[1].reshape(-1)
+    return joined
+
+
+def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
+    """A share of every label's rows, at least one, but not all of them: ``(n,)`` bool.
+
+    Args:
+        nodes: ``(n,)`` labels.
+        share: between 0 and 1; rounded down to whole rows.
+        seed: of the choice.
+    """
+    rank, size = ranked_in_label(nodes, seed)
+    wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
+    return rank < wanted
+
+
+def row_groups(table: EmbeddingTable, rows: Tensor) -> Tensor:
+    """The group of each of these rows: that of the table, else all rows of one sample, numbered from 0.
+
+    Args:
+        table: with or without ``groups`` and ``instances``.
+        rows: ``(m,)`` positions.
+
+    Returns:
+        ``(m,)`` int64.
+    """
+    instances = rows if table.instances is None else table.instances[rows]
+    own = torch.stack([torch.ones_like(instances), instances], dim=1)
+    if table.groups is not None:
+        groups = table.groups[rows]
+        given = torch.stack([torch.zeros_like(groups), groups], dim=1)
+        own = torch.where((groups >= 0)[:, None], given, own)
+    numbers = np.unique(own.numpy(), axis=0, return_inverse=True)[1]
+    return torch.from_numpy(numbers.reshape(-1))
+
+
+def table_folds(
+    table: EmbeddingTable, rows: Tensor, judging: JudgingTaxonomy, folds: int, seed: int = 0
+) -> Tensor:
+    """Divide rows into folds, balanced at every node of the tree; see `labeltree.data.make_folds`.
+
+    Args:
+        table: its rows of one group, or of one sample, stay together.
+        rows: ``(m,)`` positions of the rows to divide.
+        judging: of the table's nodes.
+        folds: how many.
+        seed: of the draw.
+
+    Returns:
+        ``(m,)`` the fold of each, 0 to ``folds - 1``.
+
+    Raises:
+        ValueError: if there are fewer than 2 folds.
+        DataError: if there are fewer groups than folds.
+    """
+    ids = rows if table.instances is None else table.instances[rows]
+    groups = row_groups(table, rows)
+    return make_folds(table.nodes[rows], judging.tree, folds, groups=groups, ids=ids, seed=seed)
+
+
+def leak_notes(table: EmbeddingTable, learn: Tensor, test: Tensor) -> list[str]:
+    """A sentence that says so where rows to learn from and rows to test on are of the same groups."""
+    groups = row_groups(table, torch.cat([learn, test]))
+    shared = torch.isin(groups[len(learn) :], groups[: len(learn)])
+    if not bool(shared.any()):
+        return []
+    return [
+        f"{int(shared.sum())} of {len(test)} test samples are of groups that the probe learned from too: the "
+        "numbers are better than they would be for new ones. Split by group (`labeltree.data.make_folds`)."
+    ]
