@@ -18,6 +18,7 @@ from labeltree.errors import DataError
 
 @pytest.fixture(autouse=True)
 def _own_entries(monkeypatch):
+    list_datasets()  # ours are registered when they are first asked for
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
 

@@ -17,6 +17,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 @pytest.fixture(autouse=True)
 def _own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is known to that example alone, not to the tests that come after it."""
+    # What is registered when it is first asked for must not be taken back with the example.
+    datasets.list_datasets(), protocols.list_protocols(), encoders.registered_encoders()
     for registry, name in (
         (datasets, "_entries"),
         (encoders, "_ENTRIES"),

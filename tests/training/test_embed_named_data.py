@@ -17,6 +17,7 @@ from labeltree.training.recipe import Recipe
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """One data set of two names, as a data set and its query images are, and a stranger."""
+    registry.list_datasets()  # ours are registered when they are first asked for
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
 
     def opener(*, path: Path, image_size: int | None = None, channels: int | None = None) -> Source:
