@@ -130,6 +130,19 @@ def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_pa
     ]
 
 
+def test_the_page_shows_no_folders_above_the_one_that_somebody_works_in(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, image_folder).resolve()
+    study = read_study(file)
+    monkeypatch.chdir(tmp_path)
+    assert "Made by `labeltree study study.yaml`;" in study_table(file, study, [], {})
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert f"Made by `labeltree study {tmp_path.name}/study.yaml`;" in study_table(file, study, [], {})
+    assert "Made by `labeltree study ../study.yaml`;" in study_table(Path("../study.yaml"), study, [], {})
+
+
 def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path: Path) -> None:
     file = write(tmp_path, image_folder, trial_seed=0)
     page = execute(file, jobs=1).tables.read_text("utf-8")

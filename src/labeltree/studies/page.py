@@ -81,6 +81,14 @@ def _protocols(study: Study) -> list[str]:
     return [*study.evaluation.get("protocols", ())]
 
 
+def _as_typed(path: Path) -> Path:
+    """The study file as the command had it; a page shows no folders above the one that somebody works in."""
+    if not path.is_absolute():
+        return path
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else Path(path.parent.name, path.name)
+
+
 def _made(path: Path, study: Study) -> str:
     several = "s" * (len(study.seeds) > 1)
     seeds = f"{len(study.seeds)} seed{several} a method ({', '.join(map(str, study.seeds))})"
@@ -95,7 +103,7 @@ def _made(path: Path, study: Study) -> str:
     if study.grid:
         best = "of each table" if is_map(study) else "within each point of the grid"
     return (
-        f"Made by `labeltree study {path}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
+        f"Made by `labeltree study {_as_typed(path)}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
         f"The best mean {best} is bold; {WORDS}."
     )
 
