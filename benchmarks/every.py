@@ -33,6 +33,7 @@ SCRIPTS = (
     "data",
     "text",
     "tables",
+    "passage",
 )
 
 
