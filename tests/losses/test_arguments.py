@@ -22,10 +22,9 @@ from labeltree.losses import (
     RelationLoss,
     SupConLoss,
     WeightedSupConLoss,
-    bounded_loss,
     depth_weights,
 )
-from labeltree.pairs import implementation, relation_space
+from labeltree.pairs import implementation, relation_space, terms
 
 TREE = even_tree(2, 2)
 Z, NODES, INSTANCES = random_batch(TREE, 0)
@@ -125,16 +124,16 @@ def test_the_reference_variant_needs_labels():
 @pytest.mark.parametrize("make", [HiConELoss, HiMulConELoss])
 def test_a_tree_too_deep_for_the_bounds_is_refused(make, monkeypatch):
     """At depth 5,000 the bounds of 340 rows would take 102 GB."""
-    monkeypatch.setattr(bounded_loss, "_memory", lambda device: 64 * 10**9)
+    monkeypatch.setattr(terms, "_memory", lambda device: 64 * 10**9)
     with pytest.raises(ValueError, match=r"bounds of 340 rows at 5000 depths take a table of 102 GB.*64 GB"):
-        bounded_loss._check_room(340, 5000, 15005, torch.zeros(1))
-    bounded_loss._check_room(200, 5000, 15005, torch.zeros(1))
-    monkeypatch.setattr(bounded_loss, "_memory", lambda device: 12 * 2 * 13 * 8 - 1)
+        terms._check_room(340, 5000, 15005, torch.zeros(1))
+    terms._check_room(200, 5000, 15005, torch.zeros(1))
+    monkeypatch.setattr(terms, "_memory", lambda device: 12 * 2 * 13 * 8 - 1)
     loss = make(TREE, variant="paper")
     with implementation("dense"), pytest.raises(ValueError, match=r"taxonomy.cut\(depth\).*'reference'"):
         loss(Z, NODES, INSTANCES)
     monkeypatch.undo()
-    assert bounded_loss._memory(torch.device("cpu")) > 2**28
+    assert terms._memory(torch.device("cpu")) > 2**28
     with implementation("dense"):
         assert loss(Z, NODES, INSTANCES).isfinite()
 

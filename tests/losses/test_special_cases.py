@@ -17,7 +17,7 @@ from labeltree.losses import (
     SupConLoss,
     WeightedSupConLoss,
 )
-from labeltree.losses.bounded_loss import term_bounds
+from labeltree.pairs.terms import term_bounds
 from labeltree.pairs import implementation
 from labeltree.taxonomy import Taxonomy
 

@@ -20,7 +20,7 @@ from labeltree.pairs import (
     sum_over_ranks,
     union_batch,
 )
-from labeltree.pairs.gather import rows_of_all_ranks
+from labeltree.pairs.ranks import rows_of_all_ranks
 
 SIZES = (3, 0, 8)
 WANT = ("count", "sum", "lse", "least", "least_index", "weighted")

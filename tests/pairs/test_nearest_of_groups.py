@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
-from labeltree.pairs import implementation, nearest_other
-from labeltree.pairs.nearest_of_groups import nearest_of_groups
+from labeltree.pairs import implementation, nearest_of_groups, nearest_other
 
 SPACES = [
     (Sphere(), "distance"),

@@ -6,7 +6,7 @@ from pair_batches import random_batch, random_tree
 
 from labeltree.geometry import Sphere
 from labeltree.pairs import PairRelation, implementation, masked_logsumexp, relation_terms
-from labeltree.pairs.node_codes import NodeCodes
+from labeltree.pairs.relation import NodeCodes
 from labeltree.taxonomy import Taxonomy
 
 

@@ -1,4 +1,4 @@
-"""The fast walks of a batch with itself against the dense reference, with all sorts of labels."""
+"""The walks of a batch with itself against the dense reference, with all sorts of labels."""
 
 import pytest
 import torch
@@ -6,10 +6,17 @@ from pair_batches import random_batch, random_tree
 
 from labeltree.geometry import Euclidean, Sphere
 from labeltree.losses import HiMulConELoss, HWCLoss, SupConLoss
-from labeltree.pairs import PairRelation, bounded_sum, implementation, pair_counts, pair_statistics
-from labeltree.pairs.streaming import symmetric
-from labeltree.pairs.streaming.grid import grid_of
-from labeltree.pairs.streaming.order import LabelOrder
+from labeltree.pairs import (
+    PairRelation,
+    bounded_sum,
+    bounded_terms,
+    implementation,
+    pair_counts,
+    pair_statistics,
+    relation_terms,
+)
+from labeltree.pairs.primitives import way_of
+from labeltree.pairs.tiles.grid import grid_of
 from labeltree.taxonomy import Taxonomy
 
 WALKS = [{"tile": 5}, {"tile": 16, "keep": 0}, {"tile": 512}]
@@ -62,6 +69,48 @@ def test_statistics_are_those_of_the_reference(seed, walk, refined):
         assert torch.equal(pair_counts(relation()), expected[0])
 
 
+def tables(seed, size):
+    """Three terms with their positives, normalisers and members, of which two may compete alike."""
+    generator = torch.Generator().manual_seed(seed)
+    member = torch.rand(3, size, generator=generator) < (1.0, 0.7, 0.4)[seed % 3]
+    if seed % 2:
+        member[1] = member[0]
+    positive = torch.rand(3, size, generator=generator, dtype=torch.float64).round(decimals=1)
+    positive = positive.masked_fill_(~member | (torch.rand(3, size, generator=generator) < 0.5), 0.0)
+    share = (torch.rand(3, size, generator=generator) < 0.5).double()
+    return {"positive": positive, "share": share, "member": member}
+
+
+def terms(z, relation, scale, weights, seed):
+    """Row terms and normalisers, then the gradient; and likewise under the hierarchical constraint."""
+    table = tables(seed, relation.num_relations)
+    x = z.clone().requires_grad_()
+    row, share = relation_terms(x, relation, Sphere(), 0.2, **table, scale=scale)
+    found = [row, share, *torch.autograd.grad((row * weights).sum(), x)]
+    x = z.clone().requires_grad_()
+    positive = table["positive"] > 0
+    row, share = bounded_terms(
+        x, relation, Sphere(), 0.2, members=table["member"], positives=positive, detach_bound=seed % 4 == 0
+    )
+    return [*found, row, share, *torch.autograd.grad((row * weights).sum(), x)]
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("refined", [False, True])
+def test_terms_are_those_of_the_reference(seed, walk, refined):
+    _, z, _, _, relation = batch(seed, refined)
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(len(z), 3, generator=generator, dtype=torch.float64)
+    size = relation().num_relations
+    scale = 1 + torch.rand(size, generator=generator, dtype=torch.float64) if seed % 2 else None
+    with implementation("dense"):
+        expected = terms(z, relation(), scale, weights, seed)
+    with implementation("streaming", **walk):
+        for ours, theirs in zip(terms(z, relation(), scale, weights, seed), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("seed", range(9))
 def test_bounded_sum_is_that_of_the_reference(seed, walk):
@@ -89,36 +138,32 @@ def test_bounded_sum_is_that_of_the_reference(seed, walk):
 def test_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
     """Every rank's rows against all: the statistics put together, and each rank's rows of the gradient."""
     _, z, _, _, relation = batch(seed)
-    n, size = len(z), relation().num_relations
-    weights = torch.randn(3, n, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    n = len(z)
+    weights = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     with implementation("dense"):
-        expected = evaluated(z, relation, weights, None, 0.3)
+        expected = terms(z, relation(), None, weights, seed)
     shards = [slice(0, n // 3), slice(n // 3, n // 3), slice(n // 3, n)]
     found = {}
-    for turn in ("collect", "use"):
+    for turn in range(4):  # of three collectives, each needs what the one before has given
         for rank, shard in enumerate(shards):
-            calls = iter(range(2))
+            calls = iter(range(3))
 
             def of_all(own, shard, n, rank=rank, calls=calls, turn=turn):
                 call = next(calls)
-                if turn == "collect":
-                    found[rank, call] = own
-                    return torch.ones(n, own.shape[1], dtype=own.dtype)
-                return torch.cat([found[r, call] for r in range(len(shards))])
+                found[rank, call] = own
+                if call < turn:
+                    return torch.cat([found[r, call] for r in range(len(shards))])
+                return torch.ones(n, own.shape[1], dtype=own.dtype)
 
-            monkeypatch.setattr("labeltree.pairs.streaming.order.rows_of_all_ranks", of_all)
-
-            def sharded(shard=shard):
-                made = relation()
-                made.shard = shard
-                return made
-
+            monkeypatch.setattr("labeltree.pairs.tiles.grid.rows_of_all_ranks", of_all)
+            made = relation()
+            made.shard = shard
             with implementation("streaming", tile=4):
-                got = evaluated(z, sharded, weights, None, 0.3)
-            if turn == "use":
-                for ours, theirs in zip(got[:4], expected[:4], strict=True):
-                    torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-11)
-                torch.testing.assert_close(got[4][shard], expected[4][shard], rtol=1e-11, atol=1e-11)
+                got = terms(z, made, None, weights, seed)
+            if turn == 3:
+                for place, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+                    rows = shard if place % 3 == 2 else slice(None)
+                    torch.testing.assert_close(ours[rows], theirs[rows], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -148,7 +193,7 @@ def test_bounded_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
                     found.append(own)
                 return torch.cat(found) if turn else own.new_ones(n, own.shape[1])
 
-            monkeypatch.setattr("labeltree.pairs.streaming.order.rows_of_all_ranks", of_all)
+            monkeypatch.setattr("labeltree.pairs.tiles.grid.rows_of_all_ranks", of_all)
             with implementation("streaming", tile=4):
                 value, of_z, of_offset, of_bound = evaluate(made)
             if turn:
@@ -160,19 +205,25 @@ def test_bounded_rows_of_a_shard_are_those_of_the_whole(seed, monkeypatch):
                     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
-def test_the_fast_walk_is_the_one_that_is_taken():
-    tree, z, nodes, _, relation = batch(0)
-    with implementation("streaming", tile=4):
-        made = relation()
-        pair_statistics(z, z, made, Sphere(), 0.1)
-        assert made.kept  # its grid
-    assert symmetric.fits(z, relation(), 0.1, None, ("count", "sum", "lse"))
-    assert not symmetric.fits(z, relation(), 1e-4, None, ("lse",))  # exp(10,000) is no number
-    assert not symmetric.fits(z, relation(), 0.1, None, ("weighted",))
+def test_what_is_compared_decides_how():
+    tree, z, nodes, _, relation = batch(2)
     scale = torch.ones(relation().num_relations, requires_grad=True)
-    assert not symmetric.fits(z, relation(), 0.1, scale, ("lse",))
-    crowd = PairRelation.of_batch(tree.paths, nodes.repeat(40)[:80], torch.zeros(80, dtype=torch.int64))
-    assert not LabelOrder.fits(crowd)  # all rows views of one sample
+    with implementation("streaming", tile=4):
+        assert way_of(z, z, relation(), 0.1, "cosine", small=True) == "tiles"
+        assert way_of(z, z, relation(), 1e-4, "cosine") == "general"  # exp(10,000) is no number
+        assert way_of(z, z, relation(), torch.tensor(0.1), "cosine") == "general"
+        assert way_of(z, z, relation(), 0.1, "distance") == "general"
+        assert way_of(z, z.clone(), relation(), 0.1, "cosine") == "general"
+        assert way_of(z, z, relation(), 0.1, "cosine", scale=scale) == "general"
+        crowd = PairRelation.of_batch(tree.paths, nodes.repeat(2)[:80], torch.zeros(80, dtype=torch.int64))
+        many = z.repeat(2, 1)[:80]
+        assert way_of(many, many, crowd, 0.1, "cosine") == "general"  # all rows views of one sample
+    with implementation("streaming"):
+        assert way_of(z, z, relation(), 0.1, "cosine", small=True) == "small"
+        assert way_of(z, z, relation(), 0.1, "cosine") == "tiles"
+    with implementation("dense"):
+        assert way_of(z, z, relation(), 0.1, "cosine", small=True) == "dense"
+    assert way_of(z, z, relation(), 0.1, "cosine") == "dense"  # so few are
 
 
 def test_pairs_of_one_relation_are_found_for_whole_tiles():
@@ -181,9 +232,9 @@ def test_pairs_of_one_relation_are_found_for_whole_tiles():
     grid = grid_of(PairRelation.of_batch(tree.paths, nodes), 8)
     tiles = list(grid.tiles())
     assert len(tiles) == 8 * 9 // 2
-    whole = [tile for tile in tiles if tile.codes is None]
+    whole = [tile for tile in tiles if tile.code >= 0]
     assert len(whole) == len(tiles) - 8  # all but the diagonal, where two leaves meet
-    codes = grid.order.relation.codes()
+    codes = grid.relation.codes()
     for tile in whole:
         assert (codes[tile.rows, tile.cols] == tile.code).all()
 

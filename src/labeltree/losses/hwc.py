@@ -13,7 +13,7 @@ from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation_loss import RelationLoss
 from labeltree.losses.table import LossTable, Undecided, members, same_label
 from labeltree.losses.weighted_supcon import outside_table
-from labeltree.pairs import PairRelation, RelationSpace, Rho, Similarity, pair_counts, relation_space, weigh
+from labeltree.pairs import PairRelation, RelationCodes, Rho, Similarity, pair_counts, relation_space, weigh
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -24,7 +24,7 @@ Control = Literal["constant_omega", "outside_softmax"]
 
 
 def hwc_table(
-    space: RelationSpace,
+    space: RelationCodes,
     alpha: float,
     gamma: float,
     *,

@@ -11,7 +11,7 @@ from labeltree.losses.ratings import RatingRelation, check_ratings
 from labeltree.losses.reduction import Reduction, hide_nothing, reduce_terms
 from labeltree.losses.relation_loss import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
-from labeltree.pairs import Similarity, masked_logsumexp, pair_statistics, relation_space, union_batch, weigh
+from labeltree.pairs import Similarity, relation_space, union_batch, weighted_terms
 from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
 
 __all__ = ["JaccardSupConLoss"]
@@ -95,22 +95,13 @@ class JaccardSupConLoss(RelationLoss):
         )
         relation.shard = batch.shard
         embeddings = batch.embeddings
-        statistics = pair_statistics(
-            embeddings,
+        row, share = weighted_terms(
             embeddings,
             relation,
             self.geometry,
             self.temperature,
+            unknown_competes=self.undecided == "negative",
             similarity=self.similarity,
-            pair_weight=relation.weight,
-            want=("count", "lse", "weighted"),
         )
-        assert statistics.count is not None
-        assert statistics.lse is not None
-        assert statistics.weight is not None
-        assert statistics.weighted_sum is not None
-        denominator = masked_logsumexp(statistics.lse[:, None, :], table.member)
-        row = statistics.weight[:, None] * denominator - statistics.weighted_sum[:, None]
-        share = weigh(statistics.count, table.share)
         loss = reduce_terms(row, share, table.term_weight, self.reduction, relation.shard)
         return hide_nothing(loss, embeddings, shard=relation.shard)

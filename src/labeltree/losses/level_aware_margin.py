@@ -14,13 +14,7 @@ from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.reduction import hide_nothing
-from labeltree.pairs import (
-    Similarity,
-    gather_rows,
-    num_ranks,
-    sum_over_ranks,
-)
-from labeltree.pairs.nearest_of_groups import nearest_of_groups
+from labeltree.pairs import Similarity, gather_rows, nearest_of_groups, num_ranks, sum_over_ranks
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["LevelAwareMarginLoss"]

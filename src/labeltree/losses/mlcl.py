@@ -18,8 +18,7 @@ from labeltree.losses.mlcl_heads import HeadContrast, head_contrast, plan_heads
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import Undecided
-from labeltree.pairs import PairRelation, Similarity
-from labeltree.pairs.at_once import at_once
+from labeltree.pairs import PairRelation, Similarity, eager_gradient
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["MLCLLoss"]
@@ -157,7 +156,7 @@ class MLCLLoss(nn.Module):
         for place, (outputs, weight) in enumerate(zip(heads, self.weights, strict=True)):
             check_batch(outputs, None, instances, None)
             loss = partial(self._head, place, columns, instances, ratings, relations)
-            term = weight * (loss(outputs) if self.reduction == "none" else at_once(loss, outputs))
+            term = weight * (loss(outputs) if self.reduction == "none" else eager_gradient(loss, outputs))
             total = term if total is None else total + term
         assert total is not None
         if len(self.classifiers):

@@ -12,7 +12,7 @@ from labeltree.losses.settings import shown_settings
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
     PairRelation,
-    RelationSpace,
+    RelationCodes,
     Similarity,
     as_kernels_take,
     relation_space,
@@ -122,7 +122,7 @@ class RelationLoss(nn.Module):
         geometry: Geometry | str | None = None,
         similarity: Similarity | None = None,
         reduction: Reduction = "valid",
-        space: RelationSpace | None = None,
+        space: RelationCodes | None = None,
     ) -> None:
         super().__init__()
         if not temperature > 0:

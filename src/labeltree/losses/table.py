@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.pairs import RelationSpace
+from labeltree.pairs import RelationCodes
 from labeltree.taxonomy.relations import INSTANCE
 
 __all__ = ["LossTable", "Undecided", "depth_table", "instance_table", "members", "same_label"]
@@ -86,18 +86,18 @@ class LossTable:
         )
 
 
-def instance_table(space: RelationSpace) -> LossTable:
+def instance_table(space: RelationCodes) -> LossTable:
     """One term: views of one sample are positives, everything else competes, whatever its label (SimCLR)."""
     positive = (space.spread(space.relations.kind) == INSTANCE)[None].double()
     return LossTable(positive, positive, torch.ones_like(positive, dtype=torch.bool), torch.ones(1).double())
 
 
-def same_label(space: RelationSpace, depth: int | None = None) -> Tensor:
+def same_label(space: RelationCodes, depth: int | None = None) -> Tensor:
     """`(R,)` bool: the labels agree at `depth` (None: at every one), or the rows are views of one sample."""
     return space.spread(space.relations.agrees(space.relations.max_depth if depth is None else depth))
 
 
-def members(space: RelationSpace, undecided: Undecided, depth: int | None = None) -> Tensor:
+def members(space: RelationCodes, undecided: Undecided, depth: int | None = None) -> Tensor:
     """`(R,)` bool: the relations that stand in the denominator at `depth` (None: the finest).
 
     Pairs of which it is undecided whether they agree there stand in it under `"negative"` alone.
@@ -111,7 +111,7 @@ def members(space: RelationSpace, undecided: Undecided, depth: int | None = None
 
 
 def depth_table(
-    space: RelationSpace,
+    space: RelationCodes,
     term_weight: Tensor,
     positives: Literal["nested", "exact"] = "nested",
     undecided: Undecided = "ignore",

@@ -10,7 +10,7 @@ from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation_loss import RelationLoss
 from labeltree.losses.table import LossTable, Undecided, members, same_label
-from labeltree.pairs import RelationSpace, Rho, Similarity, relation_space
+from labeltree.pairs import RelationCodes, Rho, Similarity, relation_space
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -18,7 +18,7 @@ __all__ = ["WeightedSupConLoss", "outside_table"]
 
 
 def outside_table(
-    space: RelationSpace,
+    space: RelationCodes,
     positives: Literal["related", "same"] = "related",
     alpha: float = 0.5,
     rho: Rho = "max_depth",
@@ -54,7 +54,7 @@ class WeightedSupConLoss(RelationLoss):
         temperature: τ > 0.
         positives: `"related"` or `"same"`.
         alpha: α ≥ 0, for `positives="same"`.
-        rho: which ρ, see `RelationSpace.rho`.
+        rho: which ρ, see `RelationCodes.rho`.
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or

@@ -1,20 +1,30 @@
-"""Pairs of samples: their relation in the taxonomy, and statistics of their similarities by relation."""
+"""Pairs of samples: their relation in the taxonomy, and what losses need to know of their similarities."""
 
-from labeltree.pairs.bounded import bounded_sum
-from labeltree.pairs.bounded_terms import bounded_terms
-from labeltree.pairs.contrast import QueueContrast, soft_target_contrast
-from labeltree.pairs.gather import gather_embeddings, gather_rows, num_ranks, own_rows, sum_over_ranks
-from labeltree.pairs.implementation import Implementation, Plan, implementation
-from labeltree.pairs.logsumexp import masked_logsumexp
-from labeltree.pairs.nearest import nearest_other, prototype_distances
+from labeltree.pairs.codes import RelationCodes, Rho, relation_space
+from labeltree.pairs.manual_gradient import eager_gradient
+from labeltree.pairs.plan import Implementation, Plan, implementation
 from labeltree.pairs.precision import as_kernels_take
+from labeltree.pairs.primitives import (
+    bounded_sum,
+    nearest_of_groups,
+    nearest_other,
+    pair_counts,
+    pair_statistics,
+    soft_target_contrast,
+)
+from labeltree.pairs.ranks import (
+    UnionBatch,
+    gather_embeddings,
+    gather_rows,
+    num_ranks,
+    own_rows,
+    sum_over_ranks,
+    union_batch,
+)
 from labeltree.pairs.relation import LabelRows, PairRelation
-from labeltree.pairs.similarity import Similarity, pair_similarity
-from labeltree.pairs.space import RelationSpace, Rho, relation_space
-from labeltree.pairs.statistics import pair_counts, pair_statistics
-from labeltree.pairs.summary import PairStatistics, PairWeight, Statistic
-from labeltree.pairs.terms import denominators, relation_terms, term_logsumexp, weigh
-from labeltree.pairs.union import UnionBatch, union_batch
+from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
+from labeltree.pairs.similarity import Similarity, pair_similarity, prototype_distances
+from labeltree.pairs.terms import bounded_terms, masked_logsumexp, relation_terms, weigh, weighted_terms
 
 __all__ = [
     "Implementation",
@@ -24,7 +34,7 @@ __all__ = [
     "PairWeight",
     "Plan",
     "QueueContrast",
-    "RelationSpace",
+    "RelationCodes",
     "Rho",
     "Similarity",
     "Statistic",
@@ -32,11 +42,12 @@ __all__ = [
     "as_kernels_take",
     "bounded_sum",
     "bounded_terms",
-    "denominators",
+    "eager_gradient",
     "gather_embeddings",
     "gather_rows",
     "implementation",
     "masked_logsumexp",
+    "nearest_of_groups",
     "nearest_other",
     "num_ranks",
     "own_rows",
@@ -48,7 +59,7 @@ __all__ = [
     "relation_terms",
     "soft_target_contrast",
     "sum_over_ranks",
-    "term_logsumexp",
     "union_batch",
     "weigh",
+    "weighted_terms",
 ]

@@ -1,4 +1,4 @@
-"""What the primitives make of half precision: kernels multiply it as it is, everybody else in float32."""
+"""Precision: kernels take bf16 and fp16, all other code casts to float32; primitives run without autocast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
 
-__all__ = ["HALVES", "as_kernels_take", "at_least_single", "full_precision"]
+__all__ = ["HALVES", "as_kernels_take", "at_least_single", "full_precision", "working_dtype"]
 
 HALVES = (torch.bfloat16, torch.float16)
 
@@ -29,3 +29,8 @@ def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Without autocast; entering its context costs as much as an operation, and mostly it is off already."""
     on = torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if on else nullcontext()
+
+
+def working_dtype(z: Tensor) -> torch.dtype:
+    """float64 of float64, else float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32

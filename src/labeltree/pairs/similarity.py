@@ -1,4 +1,4 @@
-"""The similarity of pairs of embeddings, over a temperature."""
+"""The similarity of pairs of embeddings, and the distance from prototypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
 
-__all__ = ["Similarity", "pair_similarity"]
+__all__ = ["Similarity", "pair_similarity", "prototype_distances"]
 
 Similarity = Literal["cosine", "distance"]
 
@@ -26,3 +26,12 @@ def pair_similarity(
     if similarity == "distance":
         return -geometry.pairwise_distance(queries, keys) / temperature
     raise ValueError(f"similarity must be one of {', '.join(get_args(Similarity))}; got {similarity!r}")
+
+
+def prototype_distances(
+    points: Tensor, prototypes: Tensor, geometry: Geometry, similarity: Similarity = "distance"
+) -> Tensor:
+    """Distances `(n, m)` of points `(n, d)` to prototypes `(m, d)`: the geometry's, or 1 − cos."""
+    if similarity == "cosine":
+        return 1.0 - Sphere().pairwise_similarity(points, prototypes)
+    return geometry.pairwise_distance(points, prototypes)

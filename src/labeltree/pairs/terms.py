@@ -1,25 +1,28 @@
-"""The terms of a loss that a table over relations describes: contrast of some relations with others."""
+"""The terms of losses: contrast of some relations with others, bounded or weighted, as a table has it."""
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+import os
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.pairs.implementation import asked, planned
-from labeltree.pairs.logsumexp import masked_logsumexp
+from labeltree.pairs.plan import asked
 from labeltree.pairs.precision import full_precision
+from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
 from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.results import Statistic
 from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.statistics import pair_counts, pair_statistics
-from labeltree.pairs.streaming import terms_tile
-from labeltree.pairs.streaming.tiles import TILE, blocks
-from labeltree.pairs.summary import PairStatistics, Statistic
+from labeltree.pairs.tiles import small, small_bounded
+from labeltree.pairs.tiles.contrast import Contrast
+from labeltree.pairs.tiles.grid import TILE, blocks, grid_of
+from labeltree.pairs.tiles.walk import walk
+from labeltree.pairs.tiles.weighted import KindRelation, WeightedContrast, rows_by_kind
+from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
 
-__all__ = ["denominators", "relation_terms", "term_logsumexp", "weigh"]
+__all__ = ["bounded_terms", "masked_logsumexp", "relation_terms", "term_bounds", "weigh", "weighted_terms"]
 
 _ROOM = 1 << 18  # entries of a table (rows, terms, relations): what a second-level cache holds
 
@@ -55,72 +58,188 @@ def relation_terms(
         scale: `(R,)` ω; None: 1.
         similarity: as in `pair_statistics`.
     """
-    plan = asked()
-    learned = positive.requires_grad or share.requires_grad or isinstance(temperature, Tensor)
-    if plan.name in ("auto", "streaming") and similarity == "cosine" and not learned:
-        few = plan.tile or TILE
-        if terms_tile.fits(embeddings, relation, float(temperature), scale, few):
-            with full_precision(embeddings.device):
-                return terms_tile.relation_terms(
-                    embeddings, relation, float(temperature), positive, share, member, scale
-                )
-    count, denominator, statistics = denominators(
-        embeddings,
-        relation,
-        geometry,
-        temperature,
-        member,
-        want={"sum"},
-        scale=scale,
-        similarity=similarity,
-    )
-    assert statistics.sum is not None
-    total = statistics.sum if scale is None else statistics.sum * scale
-    attracted, shares = weigh(count, torch.cat([positive, share])).chunk(2, dim=1)
-    return attracted * denominator - weigh(total, positive), shares
+    pairs = embeddings, embeddings, relation
+    learned = positive.requires_grad or share.requires_grad
+    way = way_of(*pairs, temperature, similarity, scale=scale, small=True, learned=learned)
+    with full_precision(embeddings.device):
+        if way == "small":
+            return small.relation_terms(
+                embeddings, relation, float(temperature), positive, share, member, scale
+            )
+        if way == "tiles":
+            grid = grid_of(relation, asked().tile or TILE)
+            loss = Contrast(grid, embeddings.dtype, float(temperature), positive, share, member, scale)
+            lse, total = walk(embeddings, grid, loss, asked().keep)
+            return loss.attracted * lse - total, loss.share
+    found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, scale=scale)
+    assert found.count is not None
+    assert found.sum is not None
+    assert found.lse is not None
+    total = found.sum if scale is None else found.sum * scale
+    attracted, shares = weigh(found.count, torch.cat([positive, share])).chunk(2, dim=1)
+    return attracted * _term_logsumexp(found.lse, member) - weigh(total, positive), shares
 
 
-def denominators(
+def bounded_terms(
     embeddings: Tensor,
     relation: PairRelation,
     geometry: Geometry,
     temperature: float | Tensor,
-    member: Tensor,
     *,
-    want: AbstractSet[Statistic],
-    scale: Tensor | None = None,
+    members: Tensor,
+    positives: Tensor,
     similarity: Similarity = "cosine",
-) -> tuple[Tensor, Tensor, PairStatistics]:
-    """The counts `(n, R)`, LSE_it of `relation_terms` `(n, T)`, 0 without members, and what else is wanted.
+    detach_bound: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The row terms of the hierarchical constraint and the numbers of positives, `(n, T)` each.
 
-    Mostly every pair of a batch is a member of every term. Then relations need not be told apart.
+    Eq. 5 and 6 of Use All The Labels, with the index l + 1 that its order "from L down" needs, and the minus
+    sign that Eq. 3 lacks:
+
+        ℓ_t(i,p) = log Σ_{k: member_t} exp(s_ik) − s_ip        row_it = Σ_p max(ℓ_t(i,p), M_{t+1})
+        M_t = max(M_{t+1}, largest ℓ_t(i,p) of all positives of term t),   M_{T+1} = −∞
+
+    But for small batches that takes two passes over the pairs: the log-sum-exp and the least similar positive
+    of each anchor, then the bounded sum.
 
     Args:
-        embeddings: as in `relation_terms`.
-        relation: likewise.
-        geometry: likewise.
+        embeddings: `(n, d)`.
+        relation: of the batch with itself, R codes.
+        geometry: as in `pair_statistics`.
         temperature: likewise.
-        member: likewise.
-        want: further statistics.
-        scale: as in `relation_terms`.
-        similarity: likewise.
+        members: `(T, R)` bool, the relations in the denominator of each term, coarse → fine.
+        positives: `(T, R)` bool, those that attract each other, of the members.
+        similarity: as in `pair_statistics`.
+        detach_bound: whether the bounds M are constants for the gradient.
+
+    Raises:
+        ValueError: the tables that this takes are larger than the memory of the device.
     """
-    options: dict[str, Any] = {"similarity": similarity, "scale": scale}
-    pairs = embeddings, embeddings, relation, geometry, temperature
-    if planned(embeddings.device, len(embeddings) ** 2).name == "streaming":
-        count = pair_counts(relation)  # a sum over subtrees
-        if bool((member | (count.sum(0) == 0)).all()):
-            statistics = pair_statistics(*pairs, **options, want=want | {"lse_all"})
-            assert statistics.lse_all is not None
-            lse = torch.where(statistics.lse_all != -torch.inf, statistics.lse_all, 0.0)
-            return count, lse[:, None].expand(-1, len(member)), statistics
-    statistics = pair_statistics(*pairs, **options, want=want | {"count", "lse"})
-    assert statistics.count is not None
-    assert statistics.lse is not None
-    return statistics.count, term_logsumexp(statistics.lse, member), statistics
+    pairs = embeddings, embeddings, relation
+    few = len(positives) <= small_bounded.MOST_TERMS
+    way = way_of(*pairs, temperature, similarity, small=few)
+    if way == "small":
+        with full_precision(embeddings.device):
+            return small_bounded.bounded_terms(
+                embeddings, relation, float(temperature), members, positives, detach_bound
+            )
+    _check_room(len(embeddings), len(members), relation.num_relations, embeddings)
+    if way == "tiles":
+        with full_precision(embeddings.device):
+            grid, weight = grid_of(relation, asked().tile or TILE), positives.to(embeddings.dtype)
+            loss = Contrast(
+                grid, embeddings.dtype, float(temperature), weight, weight, members, None, least=True
+            )
+            lse, least = walk(embeddings, grid, loss, asked().keep)
+            number = loss.share
+    else:
+        want: tuple[Statistic, ...] = ("count", "lse", "least")
+        found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, want=want)
+        assert found.count is not None
+        assert found.lse is not None
+        assert found.least is not None
+        number = weigh(found.count, positives.to(found.lse.dtype))
+        lse = _term_logsumexp(found.lse, members)
+        least = torch.where(positives, found.least[:, None, :], torch.inf).min(-1).values
+    bound = term_bounds(torch.where(number > 0, lse - least, -torch.inf))
+    row = bounded_sum(
+        *pairs,
+        geometry,
+        temperature,
+        members=positives,
+        offset=lse,
+        bound=bound.detach() if detach_bound else bound,
+        similarity=similarity,
+    )
+    return row, number
 
 
-def term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
+def weighted_terms(
+    embeddings: Tensor,
+    relation: PairRelation,
+    geometry: Geometry,
+    temperature: float | Tensor,
+    *,
+    unknown_competes: bool,
+    similarity: Similarity = "cosine",
+) -> tuple[Tensor, Tensor]:
+    """Row terms whose positives have weights of their own, and the numbers of positives, `(n, 1)` each.
+
+        row_i = Σ_p w_ip·(log Σ_k exp(s_ik) − s_ip)
+
+    Args:
+        embeddings: `(n, d)`.
+        relation: a `KindRelation` of the batch with itself, which has the weights.
+        geometry: as in `pair_statistics`.
+        temperature: likewise.
+        unknown_competes: whether pairs that nothing is known of stand in the denominator.
+        similarity: as in `pair_statistics`.
+    """
+    assert isinstance(relation, KindRelation)
+    by_kind = rows_by_kind(relation, relation.kinds)
+    way = way_of(embeddings, embeddings, by_kind, temperature, similarity)
+    if way == "tiles":
+        with full_precision(embeddings.device):
+            grid = grid_of(by_kind, asked().tile or TILE)
+            loss = WeightedContrast(
+                grid, relation, embeddings.dtype, float(temperature), unknown_competes=unknown_competes
+            )
+            lse, weighted = walk(embeddings, grid, loss, asked().keep)
+            return (loss.weight * lse - weighted)[:, None], loss.positives[:, None]
+    found = pair_statistics(
+        *(embeddings, embeddings, relation, geometry, temperature),
+        similarity=similarity,
+        pair_weight=relation.weight,
+        want=("count", "lse", "weighted"),
+    )
+    assert found.count is not None
+    assert found.lse is not None
+    assert found.weight is not None
+    assert found.weighted_sum is not None
+    code = torch.arange(relation.num_relations, device=embeddings.device)
+    lse = masked_logsumexp(found.lse, (code != UNKNOWN) | unknown_competes)
+    positives = found.count[:, [SAME, INSTANCE]].sum(1)
+    return (found.weight * lse - found.weighted_sum)[:, None], positives[:, None].to(lse.dtype)
+
+
+def term_bounds(largest: Tensor) -> Tensor:
+    """M_{t+1} of every term `(T,)` from the largest pair loss of each anchor `(n, T)`, −∞ where it has none.
+
+    Where several pairs attain the maximum, the gradient goes to the first alone. A NaN is every term's bound:
+    comparisons with it, which decide between a pair's own loss and the bound, would hide it.
+    """
+    bound = largest.new_full((), -torch.inf)
+    if len(largest):
+        worst = largest.flatten()[largest.argmax()]  # a NaN is the largest
+        bound = torch.where(worst.isnan(), worst, bound)
+    bounds = []
+    for term in reversed(range(largest.shape[1])):
+        bounds.append(bound)
+        if len(largest):
+            here = largest[largest[:, term].argmax(), term]
+            bound = torch.where(here > bound, here, bound)
+    return torch.stack(bounds[::-1])
+
+
+def _check_room(rows: int, terms: int, relations: int, like: Tensor) -> None:
+    """A sentence in place of a table (n, T, R) that no memory holds; T and R grow with the tree's depth."""
+    needed, there = rows * terms * relations * max(like.element_size(), 4), _memory(like.device)
+    if needed > there:
+        raise ValueError(
+            f"the bounds of {rows} rows at {terms} depths take a table of {needed / 1e9:.3g} GB, and there "
+            f"are {there / 1e9:.3g} GB of memory; take smaller batches, a tree of fewer depths "
+            "(taxonomy.cut(depth), or --coarsen), or variant='reference', which needs no such table"
+        )
+
+
+def _memory(device: torch.device) -> int:
+    """All memory of a device, in bytes."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, from `lse (n, R)`."""
     if len(member) == 1:
         return masked_logsumexp(lse, member[0])[:, None]
@@ -162,3 +281,26 @@ class _Product(torch.autograd.Function):
         wanted, learned = ctx.needs_input_grad
         of_statistic = _Product.apply(grad, weights.T) if wanted else None
         return of_statistic, _Product.apply(grad.T, statistic.T) if learned else None
+
+
+def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
+    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 where nothing is left."""
+    found: Tensor = _MaskedLogSumExp.apply(x, mask)
+    return found
+
+
+class _MaskedLogSumExp(torch.autograd.Function):
+    """Few operations, of which the backward can be differentiated, too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
+        found = torch.where(mask, x, -torch.inf).logsumexp(-1)
+        found = found.masked_fill_(found == -torch.inf, 0.0)
+        ctx.save_for_backward(x, mask, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        x, mask, found = ctx.saved_tensors
+        share = torch.where(mask, x - found[..., None], -torch.inf).exp()
+        return (share * grad[..., None]).sum_to_size(x.shape), None

@@ -9,31 +9,15 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Sphere
-from labeltree.pairs.kernels.launch import splits
+from labeltree.pairs.kernels.launch import COLUMN, ROW, Pairs, pairs_of, splits
 from labeltree.pairs.kernels.layout import Side, tiles_between
-from labeltree.pairs.kernels.problem import COLUMN, ROW, Pairs, pairs_of
-from labeltree.pairs.kernels.statistics import supports as supports_statistics
+from labeltree.pairs.manual_gradient import manual_gradient, single_backward
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.streaming.bounded_symmetric import least_own
-from labeltree.pairs.streaming.once import by_hand, once
+from labeltree.pairs.tiles.bounded import least_own
 
-__all__ = ["bounded_sum", "supports"]
+__all__ = ["MOST_TERMS", "bounded_sum"]
 
-_MOST_TERMS = 31  # bits of an int32 above 0
-
-
-def supports(
-    queries: Tensor,
-    keys: Tensor,
-    relation: PairRelation,
-    temperature: float | Tensor,
-    similarity: Similarity,
-    offset: Tensor,
-) -> bool:
-    """Whether the kernels compute this sum, and all gradients that are asked for."""
-    fits = supports_statistics(queries, keys, relation, temperature, similarity, None, ())
-    return fits and offset.dtype == torch.float32 and 0 < offset.shape[1] <= _MOST_TERMS
+MOST_TERMS = 31  # bits of an int32 above 0
 
 
 def bounded_sum(
@@ -47,7 +31,7 @@ def bounded_sum(
     bound: Tensor,
     tile: int | None,
 ) -> Tensor:
-    """As `labeltree.pairs.bounded_sum`, where `supports` says so."""
+    """As `labeltree.pairs.bounded_sum`."""
     x = Sphere().project(queries)
     y = x if queries is keys else Sphere().project(keys)
     with torch.no_grad():
@@ -81,7 +65,7 @@ class _Bounded(torch.autograd.Function):
         offset, least, own, held = ctx.saved_tensors
         work: _Work = ctx.work
         pairs, (needs_x, needs_y, *_) = work.pairs, ctx.needs_input_grad
-        with by_hand(grad.device):
+        with manual_gradient(grad.device):
             tables = (offset, least, grad / -work.temperature)
             of_x = of_y = None
             if pairs.alike and needs_x:  # both sides' gradient, all of it given to x
@@ -91,12 +75,12 @@ class _Bounded(torch.autograd.Function):
                 of_y = _gradient(work, tables, COLUMN) if needs_y else None
             wanted = (of_x, of_y, grad * own, (grad * held).sum(0))
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
-        return *(once(g) if need and g is not None else None for g, need in needed), None
+        return *(single_backward(g) if need and g is not None else None for g, need in needed), None
 
 
 def _sums(work: _Work, offset: Tensor, least: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """`(n, T)` of the rows walked over: the sum of own losses; the numbers of own and of held pairs."""
-    from labeltree.pairs.kernels.bounded_sums import bounded_sum_kernel
+    from labeltree.pairs.kernels.bounded_kernels import bounded_sum_kernel
 
     pairs, terms = work.pairs, offset.shape[1]
     u, v, x, y, how = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.how
@@ -127,7 +111,7 @@ def _gradient(work: _Work, tables: tuple[Tensor, Tensor, Tensor], flags: int) ->
         tables: `(n, T)` offset, least loss of its own and slope of every query.
         flags: `ROW`, `COLUMN` or both.
     """
-    from labeltree.pairs.kernels.bounded_sums import bounded_gradient_kernel
+    from labeltree.pairs.kernels.bounded_kernels import bounded_gradient_kernel
 
     pairs = work.pairs
     u, v, x, y, tiles = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.tiles

@@ -1,8 +1,9 @@
-"""What a launch needs to know: whether kernels can run, sizes of tiles, vectors as kernels take them."""
+"""What a launch is given: whether kernels can run, sizes of tiles, two sides of pairs and their vectors."""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -11,14 +12,34 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.smooth import to_safe_length
-from labeltree.pairs.kernels.layout import Side
+from labeltree.pairs.kernels.layout import Side, Tiles, sides, tiles_between
 from labeltree.pairs.precision import HALVES
+from labeltree.pairs.ranks import rows_of_all_ranks
+from labeltree.pairs.relation import PairRelation
 
-__all__ = ["WIDEST", "Settings", "Vectors", "can_run", "settings", "splits", "vectors"]
+__all__ = [
+    "COLUMN",
+    "ROW",
+    "SMALL",
+    "WIDEST",
+    "Pairs",
+    "Problem",
+    "Settings",
+    "Vectors",
+    "can_run",
+    "pairs_of",
+    "settings",
+    "splits",
+    "vectors",
+]
 
 WIDEST = 512
 """The largest d that a row of a tile is kept on the chip for."""
 _PRECISION = {"highest": "ieee", "high": "tf32x3", "medium": "ieee"}  # "medium": products of bfloat16
+SMALL, ROW, COLUMN = 8, 16, 32
+"""Flags beside those of statistics: logits need no maximum; tables of rows count, tables of columns count."""
+
+_Layout = tuple[PairRelation | None, Side, Side, Tiles]  # None: the relation that keeps it
 
 
 @cache
@@ -116,3 +137,122 @@ def splits(blocks: int, tiles: int, device: torch.device) -> tuple[int, int]:
     parts = max(1, min(tiles, wanted // max(blocks, 1)))
     span = -(-tiles // parts)
     return -(-tiles // span), span
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of a batch or of two, as kernels take them.
+
+    Attributes:
+        relation: of the queries that are walked over.
+        queries: their labels, sorted; with a shard, of its rows alone.
+        keys: the labels of all keys, likewise.
+        tiles: the relation of tiles of them.
+        of_queries: vectors; empty where only labels count.
+        of_keys: likewise.
+        how: settings of the launch.
+        d: width of the vectors before they are filled up.
+        alike: whether queries and keys are one batch.
+        shard: of such a batch, the rows that are walked over here, the others being other ranks'; None: all.
+    """
+
+    relation: PairRelation
+    queries: Side
+    keys: Side
+    tiles: Tiles
+    of_queries: Vectors
+    of_keys: Vectors
+    how: Settings
+    d: int
+    alike: bool
+    shard: slice | None
+
+    def from_ranks(self, own: list[Tensor]) -> list[Tensor]:
+        """Tables `(n, ...)` of one type, of all rows, from those of the rows walked over; no gradient."""
+        if self.shard is None:
+            return own
+        whole = rows_of_all_ranks(torch.cat(own, dim=1), self.shard, len(self.keys))
+        return list(torch.split(whole, [table.shape[1] for table in own], dim=1))
+
+    def own(self, rows: Tensor) -> Tensor:
+        """Those of rows `(n, ...)` that are walked over."""
+        return rows if self.shard is None else rows[self.shard]
+
+    def whole(self, own: Tensor) -> Tensor:
+        """Rows of the batch, of which those that are not walked over are 0."""
+        if self.shard is None:
+            return own
+        rows = own.new_zeros(len(self.keys), *own.shape[1:])
+        rows[self.shard] = own
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Statistics to be found."""
+
+    pairs: Pairs
+    temperature: float
+    scale: Tensor  # ω, float32
+    flags: int
+
+    @property
+    def exponents(self) -> Tensor:
+        """What makes logits to the base 2 of cosines, `(R,)`."""
+        return self.scale * (math.log2(math.e) / self.temperature)
+
+
+def are_alike(relation: PairRelation) -> bool:
+    """Whether the labels of a relation are of a batch with itself."""
+    return relation.queries is relation.keys and relation.offset in (0, None)
+
+
+def pairs_of(
+    relation: PairRelation,
+    given: tuple[Tensor, Tensor] | None,
+    unit: tuple[Tensor, Tensor] | None,
+    tile: int | None,
+) -> Pairs:
+    """The pairs of a relation.
+
+    Args:
+        relation: as in `pair_statistics`.
+        given: the queries and the keys, as they come; None: labels are all that counts.
+        unit: their unit vectors, in float32.
+        tile: rows and columns of a tile, or None.
+    """
+    alike = are_alike(relation) and (given is None or given[0] is given[1])
+    if given is None or unit is None:
+        how, d = settings(torch.bfloat16, 1, tile), 0
+    else:
+        (queries, keys), d = given, given[0].shape[1]
+        how = settings(queries.dtype if queries.dtype == keys.dtype else torch.float32, d, tile)
+    shard = relation.shard if alike else None
+    own, u, v, tiles = _layout(relation, how.tile, shard)
+    nothing = torch.empty(0, dtype=torch.float32, device=u.order.device)
+    of_queries = of_keys = Vectors(nothing, nothing)
+    if given is not None and unit is not None:
+        of_keys = vectors(given[1].detach(), unit[1].detach(), v, how)
+        of_queries = of_keys
+        if not alike or shard is not None:
+            rows = slice(None) if shard is None else shard
+            of_queries = vectors(given[0].detach()[rows], unit[0].detach()[rows], u, how)
+    return Pairs(own, u, v, tiles, of_queries, of_keys, how, d, alike, shard)
+
+
+def _layout(relation: PairRelation, tile: int, shard: slice | None) -> tuple[PairRelation, Side, Side, Tiles]:
+    """Sides and tiles, found once for all passes over a relation; with a shard those of its rows.
+
+    A relation does not keep itself: its memory would wait for the garbage collector.
+    """
+    key = ("kernels", tile, shard and (shard.start, shard.stop))
+    if key not in relation.kept:
+        part = None
+        if shard is not None:
+            offset = None if relation.offset is None else shard.start
+            part = PairRelation(relation.queries[shard], relation.keys, offset=offset)
+        own = relation if part is None else part
+        u, v = sides(own, tile)
+        relation.kept[key] = part, u, v, tiles_between(own, u, v, tile)
+    found: _Layout = relation.kept[key]
+    return relation if found[0] is None else found[0], *found[1:]

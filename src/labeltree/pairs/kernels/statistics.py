@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,43 +22,17 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from labeltree.geometry import Sphere
-from labeltree.pairs.kernels.gradient import add_least, summed_gradient, weigh
-from labeltree.pairs.kernels.launch import WIDEST, can_run, splits
-from labeltree.pairs.kernels.problem import COLUMN, ROW, SMALL, Problem, pairs_of
+from labeltree.pairs.kernels.launch import COLUMN, ROW, SMALL, Problem, pairs_of, splits
+from labeltree.pairs.kernels.layout import Side, tiles_between
+from labeltree.pairs.manual_gradient import manual_gradient, single_backward
 from labeltree.pairs.relation import PairRelation
-from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.streaming.once import by_hand, once
-from labeltree.pairs.summary import PairStatistics, Statistic
+from labeltree.pairs.results import PairStatistics, Statistic
 
-__all__ = ["pair_counts", "pair_statistics", "supports", "supports_counts"]
+__all__ = ["pair_counts", "pair_statistics"]
 
 _FLAGS: dict[Statistic, int] = {"count": 0, "lse": 1, "sum": 2, "least": 4, "least_index": 4}
 _LARGEST: MutableMapping[Tensor, tuple[int | None, float]] = WeakTensorKeyDictionary()
 _SAFE_LOGIT = 40.0  # exp of ±40 and their sums and ratios are far from the ends of float32
-
-
-def supports_counts(relation: PairRelation) -> bool:
-    """Whether the kernels know a relation: of labels, on a device that they run on."""
-    if type(relation) is not PairRelation or not relation.num_queries or not relation.num_keys:
-        return False
-    return can_run(relation.queries.nodes.device)
-
-
-def supports(
-    queries: Tensor,
-    keys: Tensor,
-    relation: PairRelation,
-    temperature: float | Tensor,
-    similarity: Similarity,
-    scale: Tensor | None,
-    want: Collection[Statistic],
-) -> bool:
-    """Whether the kernels compute these statistics, and all gradients that are asked for."""
-    learned = isinstance(temperature, Tensor) or (scale is not None and scale.requires_grad)
-    if similarity != "cosine" or "weighted" in want or learned or queries.shape[1] > WIDEST:
-        return False
-    narrow = queries.dtype != torch.float64 and keys.dtype != torch.float64
-    return narrow and queries.shape[1] > 0 and supports_counts(relation)
 
 
 def pair_statistics(
@@ -70,7 +45,7 @@ def pair_statistics(
     want: Collection[Statistic],
     tile: int | None,
 ) -> PairStatistics:
-    """As `labeltree.pairs.pair_statistics`, where `supports` says so."""
+    """As `labeltree.pairs.pair_statistics`."""
     sphere = Sphere()
     x = sphere.project(queries)
     y = x if queries is keys else sphere.project(keys)
@@ -116,7 +91,7 @@ def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
 
 def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """count, sum, lse, least and its index, `(n, R)`; those not asked for are empty."""
-    from labeltree.pairs.kernels.forward import statistics_kernel
+    from labeltree.pairs.kernels.statistics_kernels import statistics_kernel
 
     pairs, flags = problem.pairs, problem.flags
     u, v, how = pairs.queries, pairs.keys, pairs.how
@@ -183,20 +158,109 @@ class _Statistics(torch.autograd.Function):
         problem: Problem = ctx.problem
         pairs = problem.pairs
         _, of_sum, of_lse, of_least, _ = (None if g is None else g.detach() for g in grads)
-        with by_hand(x.device):
+        with manual_gradient(x.device):
             of_x = of_y = None
             if of_sum is not None or of_lse is not None:
-                weights = weigh(problem, of_sum, of_lse, lse)
+                weights = _weigh(problem, of_sum, of_lse, lse)
                 if pairs.alike:  # both sides' gradient, all of it given to x
-                    of_x = pairs.whole(summed_gradient(problem, weights, ROW | COLUMN))
+                    of_x = pairs.whole(_summed_gradient(problem, weights, ROW | COLUMN))
                 else:
-                    of_x = summed_gradient(problem, weights, ROW) if ctx.needs_input_grad[0] else None
-                    of_y = summed_gradient(problem, weights, COLUMN) if ctx.needs_input_grad[1] else None
+                    of_x = _summed_gradient(problem, weights, ROW) if ctx.needs_input_grad[0] else None
+                    of_y = _summed_gradient(problem, weights, COLUMN) if ctx.needs_input_grad[1] else None
             if of_least is not None:
                 of_x = torch.zeros_like(x) if of_x is None else of_x
                 of_y = of_x if pairs.alike else torch.zeros_like(y) if of_y is None else of_y
-                add_least(of_x, of_y, x, y, of_least / problem.temperature, index)
+                _add_least(of_x, of_y, x, y, of_least / problem.temperature, index)
             if pairs.alike:
                 of_y = None
         found = zip((of_x, of_y), ctx.needs_input_grad[:2], strict=True)
-        return *(once(g) if needed and g is not None else None for g, needed in found), None
+        return *(single_backward(g) if needed and g is not None else None for g, needed in found), None
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """By query and relation `(n, R)`: what its pairs weigh in the gradient.
+
+    Attributes:
+        weight: of the exponential.
+        denominator: log₂ of what divides it, unless that is in the weight already.
+        slope: of the sum.
+        flags: of `gradient_kernel`.
+    """
+
+    weight: Tensor
+    denominator: Tensor
+    slope: Tensor
+    flags: int
+
+    def placed(self, side: Side, rows: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor]:
+        """The three tables of some rows as kernels take them, `(R, n_pad)`; nothing of those not in use."""
+        tables = (self.weight, self.denominator, self.slope)
+        placed = [side.placed(x[rows]).T.contiguous() if x.ndim == 2 else x for x in tables]
+        return placed[0], placed[1], placed[2]
+
+
+def _weigh(problem: Problem, of_sum: Tensor | None, of_lse: Tensor | None, lse: Tensor) -> _Weights:
+    """What the gradients of sum and lse `(n, R)`, None for 0, make of the pairs."""
+    temperature = problem.temperature
+    weight = denominator = slope = lse.new_empty(0)
+    flags = problem.flags & SMALL
+    if of_lse is not None:
+        flags |= 1
+        present = lse > -torch.inf
+        lse = torch.where(present, lse, 0.0)
+        factor = torch.where(present, of_lse, 0.0) * (problem.scale / temperature)
+        if flags & SMALL:
+            factor = factor * (-lse).exp()
+        else:
+            denominator = lse * math.log2(math.e)
+        weight = factor
+    if of_sum is not None:
+        flags |= 2
+        slope = of_sum / temperature
+    return _Weights(weight, denominator, slope, flags)
+
+
+def _summed_gradient(problem: Problem, weights: _Weights, flags: int) -> Tensor:
+    """The gradient of unit vectors: if the row's tables count of the queries walked over, else of the keys.
+
+    Where queries and keys are one batch both count: a pair gives to its row as somebody's key, too.
+    """
+    from labeltree.pairs.kernels.statistics_kernels import gradient_kernel
+
+    pairs = problem.pairs
+    u, v, x, y, tiles = pairs.queries, pairs.keys, pairs.of_queries, pairs.of_keys, pairs.tiles
+    if not flags & ROW:
+        u, v, x, y = v, u, y, x
+        tiles = tiles_between(pairs.relation, u, v, pairs.how.tile)
+    how, (blocks, num_tiles) = pairs.how, tiles.code.shape
+    parts, span = splits(blocks, num_tiles, u.order.device)
+    pad_x, pad_y = u.labels.shape[1], v.labels.shape[1]
+    out = torch.empty((parts, pad_x, how.width), dtype=torch.float32, device=u.order.device)
+    if flags & ROW:
+        of_row = weights.placed(u, slice(None) if pairs.shard is None else pairs.shard)
+        of_column = weights.placed(v) if pairs.shard is not None else of_row
+    else:
+        of_row = of_column = weights.placed(v)
+    with torch.cuda.device_of(u.labels):  # type: ignore[no-untyped-call]  # kernels run there
+        for mixed in (False, True):
+            gradient_kernel[(blocks, parts)](
+                x.rows, x.inverse, u.labels, y.rows, y.inverse, v.labels,
+                tiles.code, tiles.end, problem.exponents,
+                *of_row, *of_column, out, pad_x, pad_y, len(v), num_tiles, span,
+                T=how.tile, D=how.width, L=pairs.relation.max_depth, R=pairs.relation.num_relations,
+                REFINED=pairs.relation.refined, F=weights.flags | flags, PRECISION=how.precision,
+                HALF=how.half, MIXED=mixed, num_warps=2 * how.num_warps if mixed else how.num_warps,
+                num_stages=how.num_stages,
+            )  # fmt: skip
+    return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
+
+
+def _add_least(of_x: Tensor, of_y: Tensor, x: Tensor, y: Tensor, slope: Tensor, index: Tensor) -> None:
+    """Add the gradient of the smallest cosines, one pair for each row and relation."""
+    for code in range(index.shape[1]):
+        key = index[:, code]
+        present = (key >= 0)[:, None]
+        key, here = key.clamp(min=0), torch.where(present, slope[:, code, None], 0.0)
+        of_x += here * y[key]
+        of_y.index_add_(0, key, here * x)

@@ -1,0 +1,136 @@
+"""Gradients that are written by hand, and found once: what autograd functions of this room share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labeltree.geometry.smooth import to_safe_length
+from labeltree.pairs.plan import planned
+from labeltree.pairs.precision import full_precision, working_dtype
+
+__all__ = [
+    "eager_gradient",
+    "manual_gradient",
+    "normalise_backward",
+    "single_backward",
+    "unit_rows",
+    "with_gradient",
+]
+
+_LEAST_NORM = 1e-12  # as in `labeltree.geometry`: a shorter vector has no direction
+_BLOCK = 8192
+
+
+@contextmanager
+def manual_gradient(device: torch.device) -> Iterator[None]:
+    """For a backward written by hand: without graph, and in full precision also under autocast."""
+    with torch.no_grad(), full_precision(device):
+        yield
+
+
+def single_backward(gradient: Tensor) -> Tensor:
+    """A gradient written by hand, tied to an error for whoever differentiates it again.
+
+    Called in the backward of a function whose gradient has no graph of its own. Nothing happens unless that
+    backward runs under `create_graph=True` and its result is differentiated.
+    """
+    if not torch.is_grad_enabled():
+        return gradient
+    tied: Tensor = _SingleBackward.apply(gradient.detach().requires_grad_())
+    return tied
+
+
+class _SingleBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise RuntimeError(
+            "pair statistics that are streamed over tiles can be differentiated once, not twice; evaluate "
+            'the loss within `with labeltree.pairs.implementation("dense"):`, which holds all pairs'
+        )
+
+
+def unit_rows(z: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """z/|z| `(n, d)` and 1/|z| `(n, 1)`, the rows in the given order; without graph."""
+    u = z.detach() if order is None else z.detach()[order]
+    u = u.to(working_dtype(z))
+    factor = to_safe_length(u)
+    u = u * factor if order is None else u.mul_(factor)
+    norm = torch.linalg.vector_norm(u, dim=1, keepdim=True)
+    inverse = norm.masked_fill_(norm <= _LEAST_NORM, torch.inf).reciprocal_()
+    return u.mul_(inverse), inverse * factor
+
+
+def normalise_backward(of_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
+    """The gradient through u = z/|z|: `of_u (n, d)` becomes that of z, in place, which lowers peak memory."""
+    for start in range(0, len(u), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        g, x = of_u[rows], u[rows]
+        g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
+    return of_u
+
+
+def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
+    """`values (n, T)` of `rows (n, d)`, whose derivatives `gradients (n, T, d)` are known already."""
+    found: Tensor = _WithGradient.apply(rows, values, gradients)
+    return found
+
+
+class _WithGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
+        ctx.save_for_backward(gradients)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (gradients,) = ctx.saved_tensors
+        with manual_gradient(grad.device):
+            of_rows = torch.einsum("nt,ntd->nd", grad, gradients)
+        return single_backward(of_rows), None, None
+
+
+def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tensor:
+    """The scalar `loss(embeddings)`, with its gradient found at once.
+
+    Of several losses each is then done, its backward too, before the next begins, and a gradient `(n, d)` is
+    all that waits for the backward: no tables of rows and relations, no tiles. Where that could not be, or
+    could not be exact, it is `loss(embeddings)` as it stands: where no gradient is asked for, for half
+    precision (whose gradients may need a scale), and for the dense implementation (which can be
+    differentiated twice).
+
+    Args:
+        loss: depends on nothing else that has a gradient.
+        embeddings: `(n, d)`.
+    """
+    wanted = embeddings.requires_grad and torch.is_grad_enabled()
+    exact = embeddings.dtype in (torch.float32, torch.float64)
+    if not (wanted and exact) or planned(embeddings.device, len(embeddings) ** 2).name == "dense":
+        return loss(embeddings)
+    leaf = embeddings.detach().requires_grad_()
+    value = loss(leaf)
+    (gradient,) = torch.autograd.grad(value, leaf)
+    found: Tensor = _EagerGradient.apply(embeddings, value.detach(), gradient)
+    return found
+
+
+class _EagerGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, embeddings: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        with manual_gradient(grad.device):
+            of_embeddings = gradient * grad
+        return single_backward(of_embeddings), None, None

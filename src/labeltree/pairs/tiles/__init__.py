@@ -1,0 +1,1 @@
+"""The primitives over tiles of pairs, of which few are held at a time."""

@@ -1,0 +1,129 @@
+"""The bounded sum over tiles: pair losses of positives, none below its term's bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.tiles.grid import Grid, Tile
+
+__all__ = ["BoundedSum", "least_own"]
+
+_STEEP = 1e30  # makes the sign of a difference a 0 or a 1
+
+
+def least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Tensor:
+    """The pair loss `(n, T)` from which on a pair has its own, not the bound.
+
+    That is the bound less its rounding error: a similarity is not computed twice to the last digit, and the
+    pair that set the bound is to tie with it.
+    """
+    size = offset.abs() + bound.abs() + 1 / float(temperature)
+    return bound - 4 * torch.finfo(offset.dtype).eps * size
+
+
+class BoundedSum:
+    """A `TileLoss`: B_it = Σ_k max(offset_it − s_ik, bound_t) over the members k of term t.
+
+    Args:
+        grid: the tiles.
+        temperature: τ.
+        members: `(T, R)` bool.
+        offset: `(n, T)`, in the order of the batch; of rows without members whatever it is.
+        bound: `(T,)`.
+    """
+
+    def __init__(
+        self, grid: Grid, temperature: float, members: Tensor, offset: Tensor, bound: Tensor
+    ) -> None:
+        self._grid, self._temperature = grid, temperature
+        offset, bound = offset.detach()[grid.order], bound.detach()
+        offset = torch.where(offset.isfinite(), offset, 0.0)
+        self._offset, self._least = (
+            offset.T.contiguous(),
+            least_own(offset, bound, temperature).T.contiguous(),
+        )
+        self._own_offset, self._own_least = (grid.own(x.T).T for x in (self._offset, self._least))
+        self._bounds: list[float] = bound.tolist()
+        self._members = members.to(offset.dtype)
+        self._terms = [members[:, code].nonzero()[:, 0].tolist() for code in range(members.shape[1])]
+        self._total, self._kept, self._number = (torch.zeros_like(self._own_offset) for _ in range(3))
+
+    def factor(self, tile: Tile) -> float | None:
+        """As `TileLoss.factor`."""
+        return 1 / self._temperature if any(self._terms[code] for code in self._grid.present(tile)) else None
+
+    def see(self, tile: Tile, cosines: Tensor) -> Tensor:
+        """As `TileLoss.see`."""
+        for term, mask in self._masks(tile):
+            for side, offset, least, dim in self._sides(tile, self._own_offset, self._own_least):
+                loss = offset[term].unsqueeze(dim) - cosines
+                kept = _above(loss, least[term].unsqueeze(dim))
+                loss.clamp_(min=self._bounds[term])
+                number: Tensor | int = loss.shape[dim]
+                if mask is not None:
+                    number = mask.sum(dim)
+                    loss.mul_(mask)
+                    kept.mul_(mask)
+                self._number[term, side] += number
+                self._total[term, side] += loss.sum(dim)
+                self._kept[term, side] += kept.sum(dim)
+        return cosines
+
+    def found(self) -> tuple[Tensor, ...]:
+        """The sums `(n, T)`."""
+        every = self._grid.from_ranks(torch.cat([self._total, self._kept, self._number]).T)
+        total, self._kept, self._number = every.chunk(3, dim=1)
+        return (total,)
+
+    def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
+        """As `TileLoss.begin_backward`."""
+        (of_total,) = grads
+        assert of_total is not None
+        self._of_offset = of_total * self._kept
+        self._of_bound = (of_total * (self._number - self._kept)).sum(0)
+        self._slope = of_total.T.div(-self._temperature).contiguous()
+        self._own_slope = self._grid.own(self._slope.T).T
+
+    def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor:
+        """As `TileLoss.slope`."""
+        s = seen if cosines is None else cosines
+        assert s is not None
+        slope = torch.zeros_like(s)
+        for term, mask in self._masks(tile):
+            row, col = self._own_slope[term, tile.rows, None], self._slope[term, tile.cols]
+            kept = _above(self._own_offset[term, tile.rows, None] - s, self._own_least[term, tile.rows, None])
+            of_cols = _above(self._offset[term, tile.cols] - s, self._least[term, tile.cols])
+            both = kept.mul_(row).addcmul_(of_cols, col)
+            slope.add_(both if mask is None else both.mul_(mask))
+        return slope
+
+    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
+        """As `TileLoss.add_rest`: there is nothing."""
+
+    def of_inputs(self) -> tuple[Tensor, Tensor]:
+        """The gradients of offset and bound."""
+        return self._grid.unsorted(self._of_offset), self._of_bound
+
+    def _masks(self, tile: Tile) -> list[tuple[int, Tensor | None]]:
+        """The terms that have members in a tile, and which pairs are; None: all."""
+        terms = sorted({term for code in self._grid.present(tile) for term in self._terms[code]})
+        if tile.code >= 0:
+            return [(term, None) for term in terms]
+        return [(term, self._grid.spread(tile, self._members[term], f"mask {term}")) for term in terms]
+
+    def _sides(
+        self, tile: Tile, own_offset: Tensor, own_least: Tensor
+    ) -> list[tuple[slice, Tensor, Tensor, int]]:
+        """Each side that a tile counts for: its rows, what they have, and the dimension to sum over."""
+        found = [(tile.rows, own_offset[:, tile.rows], own_least[:, tile.rows], 1)]
+        if tile.both:
+            found.append((tile.cols, self._offset[:, tile.cols], self._least[:, tile.cols], 0))
+        return found
+
+
+def _above(loss: Tensor, least: Tensor) -> Tensor:
+    """1 where a pair loss is above the least, else 0, as a number: comparisons are slow."""
+    return (loss - least).mul_(_STEEP).clamp_(0, 1)

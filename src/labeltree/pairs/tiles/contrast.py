@@ -1,0 +1,259 @@
+"""Contrast over tiles: log-sum-exps over the denominators of a table's terms, and sums of their numerators.
+
+Cosines are bounded, so exp(ω·s) needs no maximum taken off as long as ω/τ fits the exponent of the number
+format: tiles are float32 up to ω/τ = 44, float64 beyond. Relations that stand in the same denominators are
+summed together, so that mostly, where all pairs compete in all terms, a tile has one sum per row.
+
+With E = exp(ω·s), a_i the slope of the loss in the row's sum of exponentials and b_i(r) that in its sums of
+ω·s, the slope in a cosine is (E·(a_i + a_k) + b_i(r) + b_k(r))·ω/τ. In a tight cluster both parts nearly
+cancel, and the gradient is what is left: they are therefore added pair by pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from labeltree.pairs.tiles.grid import Grid, Tile, blocks, scratch
+
+__all__ = ["Contrast", "add_up", "exponent_dtype"]
+
+# of the exponent to base 2: sums of exponentials, and slopes divided by them, are far from the format's ends
+_LARGEST = {torch.float32: 64.0, torch.float64: 900.0}
+_BLOCK = 128
+_FAR = 1e4  # beyond every exponent there is
+
+
+def exponent_dtype(dtype: torch.dtype, temperature: float, scale: Tensor | None) -> torch.dtype | None:
+    """The type in which exp(ω/τ) of embeddings of a type fits with room to spare; None if there is none."""
+    omega = 1.0 if scale is None else float(scale.abs().max())
+    exponent = omega / temperature * math.log2(math.e)
+    for candidate in (torch.float32, torch.float64):
+        if exponent <= _LARGEST[candidate] and (dtype == torch.float32 or candidate == torch.float64):
+            return candidate
+    return None
+
+
+class Contrast:
+    """A `TileLoss` that finds, for every row i and term t, sums over the members and the positives of t.
+
+        lse_it   = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik),  0 without members
+        total_it = Σ_k positive_t(r_ik)·ω(r_ik)·s_ik
+        least_it = min of s_ik over the positives, +∞ without any; only if asked for
+
+    Attributes:
+        attracted: after the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
+        share: likewise Σ_k share_t(r_ik).
+
+    Args:
+        grid: the tiles.
+        dtype: of the embeddings.
+        temperature: τ.
+        positive: `(T, R)`.
+        share: `(T, R)`.
+        member: `(T, R)` bool.
+        scale: `(R,)` ω, or None.
+        least: whether the least similarities are wanted rather than `total`.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        dtype: torch.dtype,
+        temperature: float,
+        positive: Tensor,
+        share: Tensor,
+        member: Tensor,
+        scale: Tensor | None,
+        *,
+        least: bool = False,
+    ) -> None:
+        exponents = exponent_dtype(dtype, temperature, scale)
+        assert exponents is not None
+        self._grid, self._temperature, self._dtype, self._exponents = grid, temperature, dtype, exponents
+        self._base = math.log2(math.e) / temperature
+        self._scale = None if scale is None else scale.detach().to(dtype)
+        self._omega = None if scale is None else scale.tolist()
+        columns = torch.cat([member.to(positive.dtype), positive, share])
+        groups, group = torch.unique(columns, dim=1, return_inverse=True)
+        in_terms, self._positive, self._share = groups.double().chunk(3)
+        sets, set_of = torch.unique(in_terms, dim=1, return_inverse=True)
+        self._member = sets
+        self._group, self._set = group.tolist(), set_of.tolist()
+        self._attracts = (self._positive != 0).any(0).tolist()
+        self._counts = ((self._positive != 0) | (self._share != 0)).any(0).tolist()
+        self._competes = (sets != 0).any(0).tolist()
+        self._is_group = _indicators(group, groups.shape[1], dtype)
+        self._is_set = _indicators(set_of[group], sets.shape[1], dtype)
+        own = len(grid.order) if grid.shard is None else len(grid.shard)
+        self._sums = sets.new_zeros(sets.shape[1], own)
+        self._count, self._total = sets.new_zeros(len(self._counts), own), sets.new_zeros(0)
+        if least:
+            self._total = self._total.new_full(self._count.shape, torch.inf)
+        else:
+            self._total = torch.zeros_like(self._count)
+        self._least = least
+
+    def factor(self, tile: Tile) -> float:
+        """As `TileLoss.factor`."""
+        return self._base * (self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0)
+
+    def see(self, tile: Tile, cosines: Tensor) -> Tensor:
+        """As `TileLoss.see`."""
+        exponent = self._scaled(tile, cosines)
+        groups, sets = self._present(tile)
+        for group in groups:
+            if self._counts[group]:
+                self._see_positives(tile, exponent, group)
+        values = tile.clear(exponent.to(self._exponents).exp2_())
+        for one in sets:
+            if self._competes[one]:
+                part = values
+                if len(sets) > 1:
+                    mask = self._grid.spread(tile, self._is_set[one], "mask")
+                    part = torch.mul(values, mask, out=scratch("part", tile.shape, values))
+                add_up(self._sums[one], tile, part)
+        return values
+
+    def _see_positives(self, tile: Tile, exponent: Tensor, group: int) -> None:
+        count, total = self._count[group], self._total[group]
+        if tile.code >= 0:
+            count[tile.rows] += tile.shape[1]
+            if tile.both:
+                count[tile.cols] += tile.shape[0]
+            part = exponent
+        else:
+            mask = self._grid.spread(tile, self._is_group[group], "mask")
+            add_up(count, tile, mask)
+            part = torch.mul(exponent, mask, out=scratch("part", tile.shape, mask))
+            if self._least:
+                part.add_(mask.mul_(-_FAR).add_(_FAR))
+        if not self._attracts[group]:
+            return
+        if not self._least:
+            add_up(total, tile, part)
+            return
+        total[tile.rows] = torch.minimum(total[tile.rows], part.amin(1))
+        if tile.both:
+            total[tile.cols] = torch.minimum(total[tile.cols], part.amin(0))
+
+    def found(self) -> tuple[Tensor, ...]:
+        """The log-sum-exps and, as wanted, the totals or the least similarities, `(n, T)`."""
+        tables = [self._sums, self._count, self._total]
+        every = self._grid.from_ranks(torch.cat(tables).T)
+        sums, count, total = torch.split(every, [len(table) for table in tables], dim=1)
+        del self._sums, self._count, self._total
+        self._denominators = sums @ self._member.T
+        lse = torch.where(self._denominators > 0, self._denominators, 1.0).log_().to(self._dtype)
+        self.attracted, self.share = (
+            self._grid.unsorted((count @ x.T).to(self._dtype)) for x in (self._positive, self._share)
+        )
+        if not self._least:
+            return lse, (total @ self._positive.T).mul_(math.log(2)).to(self._dtype)
+        total = torch.where(total > _FAR / 2, torch.inf, total * math.log(2))
+        least = [
+            total[:, term != 0].amin(1) if bool(term.any()) else total.new_full((len(total),), torch.inf)
+            for term in self._positive
+        ]
+        return lse, torch.stack(least, dim=1).to(self._dtype)
+
+    def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
+        """As `TileLoss.begin_backward`."""
+        of_lse, of_total = grads
+        tau, here = self._temperature, self._denominators
+        zero = here.new_zeros(1)
+        slope = zero if of_lse is None else torch.where(here > 0, of_lse / here, 0.0)
+        self._of_sums = (
+            (slope @ self._member if of_lse is not None else zero.expand(len(here), len(self._competes)))
+            .div(tau)
+            .to(self._exponents)
+            .T.contiguous()
+        )
+        self._of_least = of_total if self._least else None
+        self._of_total: Tensor | None = None
+        if of_total is not None and not self._least:
+            self._of_total = (of_total.double() @ self._positive).div_(tau).to(self._dtype).T.contiguous()
+        self._own_sums = self._grid.own(self._of_sums.T).T
+        self._own_total = None if self._of_total is None else self._grid.own(self._of_total.T).T
+
+    def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor | None:
+        """As `TileLoss.slope`."""
+        groups, sets = self._present(tile)
+        omega = self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0
+        if seen is None:
+            assert cosines is not None
+            seen = tile.clear(self._scaled(tile, cosines).to(self._exponents).exp2_())
+        both: Tensor | None = None
+        for one in sets:
+            if not self._competes[one]:
+                continue
+            row, col = self._own_sums[one, tile.rows, None], self._of_sums[one, tile.cols]
+            if len(sets) == 1:
+                both = torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen))
+                break
+            part = torch.add(row, col, out=scratch("part", tile.shape, seen))
+            part.mul_(self._grid.spread(tile, self._is_set[one], "mask"))
+            both = part.clone() if both is None else both.add_(part)
+        weight = seen.mul_(0.0 if both is None else both).to(self._dtype)
+        if self._of_total is not None and self._own_total is not None:
+            for group in groups:
+                if not self._attracts[group]:
+                    continue
+                row, col = self._own_total[group, tile.rows, None], self._of_total[group, tile.cols]
+                part = torch.add(row * omega, col * omega, out=scratch("part", tile.shape, weight))
+                if tile.code >= 0:
+                    weight.add_(part)
+                else:
+                    weight.addcmul_(part, self._grid.spread(tile, self._is_group[group], "mask"))
+        return self._scaled(tile, weight)
+
+    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
+        """Add the gradient of the least similarities, whose keys are searched for again; they are few.
+
+        Of keys that are equally near, the first in the batch has the gradient.
+        """
+        if self._of_least is None:
+            return
+        relation, order = self._grid.relation, self._grid.order
+        attracts = (self._positive != 0)[:, self._group]
+        attracts = torch.cat([attracts, attracts.new_zeros(len(attracts), 1)], dim=1)
+        row, term = self._of_least.nonzero(as_tuple=True)
+        for some in blocks(len(row), _BLOCK):
+            i, t = row[some], term[some]
+            cosine = (u[i] @ u.T).masked_fill_(~attracts[t[:, None], relation.codes(i)], torch.inf)
+            least = cosine == cosine.amin(1, keepdim=True)
+            k = torch.where(least, order, len(u)).argmin(1)
+            slope = self._of_least[i, t][:, None] / self._temperature
+            u_i, u_k = u[i], u[k]
+            of_u.index_add_(0, i, slope * u_k)
+            of_u.index_add_(0, k, slope * u_i)
+
+    def of_inputs(self) -> tuple[()]:
+        """As `TileLoss.of_inputs`: there are none."""
+        return ()
+
+    def _present(self, tile: Tile) -> tuple[list[int], list[int]]:
+        """The groups and the sets of relations of a tile's pairs."""
+        groups = sorted({self._group[code] for code in self._grid.present(tile)})
+        return groups, sorted({self._set[group] for group in groups})
+
+    def _scaled(self, tile: Tile, values: Tensor) -> Tensor:
+        """The values times ω, in place, unless `factor` has it."""
+        if self._scale is None or tile.code >= 0:
+            return values
+        return values.mul_(self._grid.spread(tile, self._scale, "mask"))
+
+
+def _indicators(of: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """`(count, R)` 1 where `of (R,)` is the row's number, else 0."""
+    return (torch.arange(count, device=of.device)[:, None] == of).to(dtype)
+
+
+def add_up(total: Tensor, tile: Tile, values: Tensor) -> None:
+    """Add a tile's row sums to `total (m,)`; for both sides, its column sums, too."""
+    total[tile.rows] += values.sum(1)
+    if tile.both:
+        total[tile.cols] += values.sum(0)

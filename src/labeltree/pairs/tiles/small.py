@@ -1,0 +1,238 @@
+"""The terms of a small batch in one go: one tile in the order of the batch, and its positives in a list.
+
+What counts at this size is the number of operations, so nothing is summed by relation only to be summed up by
+term afterwards, and an operation of numpy on so little costs a fraction of one of torch.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.pairs.manual_gradient import (
+    manual_gradient,
+    normalise_backward,
+    single_backward,
+    unit_rows,
+)
+from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.tiles.grid import scratch
+
+__all__ = ["Floats", "Ints", "LabelPairs", "PairSets", "relation_terms"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[Any]
+
+
+def relation_terms(
+    z: Tensor,
+    relation: PairRelation,
+    temperature: float,
+    positive: Tensor,
+    share: Tensor,
+    member: Tensor,
+    scale: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """As `labeltree.pairs.relation_terms`."""
+    weights = positive.numpy()
+    shares = weights if share is positive else share.numpy()
+    work = _Work(relation, temperature, weights, shares, member.numpy(), scale)
+    row: Tensor = _SmallBatch.apply(z, work)
+    return row, torch.from_numpy(work.share).to(z.dtype).T
+
+
+class _Work:
+    """What follows from the labels.
+
+    Attributes:
+        sets: the denominators.
+        omega: `(n, n)` scale of each pair, or None.
+        flat: `(P,)` the pairs that any term attracts, i·n + k, ascending.
+        transposed: `(P,)` the same pairs the other way round.
+        row: `(P,)` i of each.
+        weight: `(T, P)` positive_t(r)·ω(r) of each.
+        positive: `(T, n)` Σ positive_t(r) of each row.
+        share: `(T, n)` Σ share_t(r) of each row.
+    """
+
+    def __init__(
+        self,
+        relation: PairRelation,
+        temperature: float,
+        positive: Floats,
+        share: Floats,
+        member: NDArray[np.bool_],
+        scale: Tensor | None,
+    ) -> None:
+        self.temperature, n = temperature, relation.num_queries
+        pairs = LabelPairs(relation)
+        self.sets = PairSets(pairs, member)
+        factor = None if scale is None else scale.detach().to(torch.from_numpy(positive).dtype).numpy()
+        self.omega = None if factor is None else torch.from_numpy(pairs.spread(factor))
+        counts = (positive != 0).any(0) | (share != 0).any(0)
+        one_up = np.arange(1, pairs.size + 1, dtype=np.min_scalar_type(pairs.size))
+        codes = pairs.spread(one_up * counts)
+        self.flat = np.flatnonzero(codes != 0)  # of booleans it is five times as fast
+        self.row = self.flat // n
+        self.transposed = (self.flat - self.row * n) * n + self.row
+        codes = codes.ravel().take(self.flat).astype(np.int64) - 1
+        number = np.bincount(self.row, minlength=n)
+        self._anchors = np.flatnonzero(number)
+        self._begins, self._shape = (number.cumsum() - number)[self._anchors], (len(positive), n)
+        weight = positive.take(codes, axis=1)
+        self.positive = self.by_row(weight)
+        self.share = self.positive if share is positive else self.by_row(share.take(codes, axis=1))
+        self.weight = weight if factor is None else weight * factor.take(codes)
+
+    def by_row(self, values: Floats) -> Floats:
+        """The sums `(T, n)` over each row's pairs of `values (T, P)`."""
+        found = np.zeros(self._shape, values.dtype)
+        if len(self._begins):
+            found[:, self._anchors] = np.add.reduceat(values, self._begins, axis=1)
+        return found
+
+
+class _SmallBatch(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, work: _Work) -> Tensor:
+        u, inverse = unit_rows(z)
+        tile = u @ u.T
+        s = tile.view(-1).numpy().take(work.flat)
+        tile.mul_(math.log2(math.e) / work.temperature)
+        if work.omega is not None:
+            tile.mul_(work.omega)
+        tile.exp2_().fill_diagonal_(0.0)
+        # a row without members has no positives either: whatever its sum is made of counts 0 times
+        sums = work.sets.sums(tile).clamp_(min=torch.finfo(tile.dtype).tiny)
+        lse = sums.log().numpy()[work.sets.of_term]
+        row = work.positive * lse - work.by_row(work.weight * s) / work.temperature
+        ctx.work = work
+        ctx.save_for_backward(z, u, inverse, tile, sums)
+        return torch.from_numpy(row).to(z.dtype).T
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        z, u, inverse, tile, sums = ctx.saved_tensors
+        work: _Work = ctx.work
+        with manual_gradient(z.device):
+            g = grad.T.contiguous().numpy()
+            slopes = work.sets.slopes(tile, work.sets.by_set(g * work.positive).div_(sums))
+            if work.omega is not None:
+                slopes.mul_(work.omega)
+            pairs, of_s = slopes.view(-1).numpy(), (g.take(work.row, axis=1) * work.weight).sum(0)
+            pairs[work.flat] -= of_s  # a cosine is that of its pair both ways
+            pairs[work.transposed] -= of_s
+            of_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
+        return single_backward(of_z.to(z.dtype)), None
+
+
+class LabelPairs:
+    """The codes of a batch with itself: those of its distinct labels, and those of views of one sample.
+
+    Args:
+        relation: of a batch with itself.
+
+    Attributes:
+        codes: `(C, C)` of the distinct labels with each other.
+        of_row: `(n,)` which of the labels each row has.
+        sizes: `(C,)` rows of each label.
+        views: `(2, P)` rows of views of one sample: every pair, and then every pair the other way round.
+        view_labels: `(P,)` their codes as labels.
+        view_codes: `(P,)` their codes as views.
+        size: number R of codes.
+    """
+
+    def __init__(self, relation: PairRelation) -> None:
+        rows = relation.queries
+        labels, first, self.of_row, self.sizes = np.unique(
+            rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True
+        )
+        if rows.codes is not None:
+            self.codes: Ints = rows.codes.among(labels)
+        else:
+            some = rows[torch.from_numpy(first).to(rows.nodes.device)]
+            self.codes = relation.label_codes(some, some).cpu().numpy()
+        self.size = relation.num_relations
+        i, k = _view_pairs(None if rows.instances is None else rows.instances.cpu().numpy())
+        self.views = np.concatenate([[i, k], [k, i]], axis=1)
+        self.view_labels = self.codes[self.of_row[self.views[0]], self.of_row[self.views[1]]]
+        self.view_codes: Ints = relation.space.of_views.numpy()[self.view_labels]
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Which codes `(R,)` occur, and perhaps that of a label with itself that has one row."""
+        found = np.zeros(self.size, dtype=np.bool_)
+        found[self.codes] = found[self.view_codes] = True
+        return found
+
+    def spread(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The entries `(n, n)` of a table `(R,)` over the codes; 0 of a row with itself."""
+        entries = table.take(self.codes).take(self.of_row, axis=1).take(self.of_row, axis=0)  # rows are fast
+        entries[self.views[0], self.views[1]] = table[self.view_codes]
+        np.fill_diagonal(entries, 0)
+        return entries
+
+
+def _view_pairs(instances: Ints | None) -> tuple[Ints, Ints]:
+    """All pairs of rows of one instance."""
+    if instances is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    row = instances.argsort(kind="stable")
+    ids = instances[row]
+    first, second = [], []
+    for step in range(1, len(ids)):
+        same = np.flatnonzero(ids[step:] == ids[:-step])
+        if not len(same):
+            break
+        first.append(row[same])
+        second.append(row[same + step])
+    return (np.concatenate(first), np.concatenate(second)) if first else _view_pairs(None)
+
+
+class PairSets:
+    """The pairs in the denominator of each term; mostly all pairs, in all of them.
+
+    Args:
+        pairs: of a batch.
+        members: `(T, R)` bool, the relations in the denominator of each term.
+
+    Attributes:
+        of_term: `(T,)` which of the S distinct denominators each term has.
+    """
+
+    def __init__(self, pairs: LabelPairs, members: NDArray[np.bool_]) -> None:
+        self.of_term = np.zeros(len(members), np.int64)
+        self._sets: NDArray[np.bool_] | None = None
+        if not members[:, pairs.present].all():
+            kinds, self.of_term = np.unique(members, axis=0, return_inverse=True)
+            self._sets = np.stack([pairs.spread(kind) for kind in kinds])
+
+    def sums(self, tile: Tensor) -> Tensor:
+        """Of each row of a tile, over each of the sets, `(S, n)`."""
+        if self._sets is None:
+            return tile.sum(1)[None]
+        return torch.stack([(tile * part).sum(1) for part in torch.from_numpy(self._sets)])
+
+    def by_set(self, values: NDArray[Any]) -> Tensor:
+        """What the terms have in `values (T, n)`, added up over those of each set, `(S, n)`."""
+        if self._sets is None:
+            return torch.from_numpy(values.sum(0, keepdims=True))
+        found = torch.zeros((len(self._sets), values.shape[1]), dtype=torch.from_numpy(values).dtype)
+        return found.index_add_(0, torch.from_numpy(self.of_term), torch.from_numpy(values))
+
+    def slopes(self, tile: Tensor, of_sums: Tensor) -> Tensor:
+        """The tile times what both rows of a pair have in `of_sums (S, n)`, over the sets."""
+        out, found = scratch("slopes", tuple(tile.shape), tile), None
+        for number, one in enumerate(of_sums):
+            if self._sets is None:
+                return torch.add(one[:, None], one, out=out).mul_(tile)
+            part = (one[:, None] + one) * torch.from_numpy(self._sets[number])
+            found = part if found is None else found.add_(part)
+        assert found is not None
+        return torch.mul(found, tile, out=out)
