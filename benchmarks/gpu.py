@@ -25,7 +25,7 @@ import torch
 from gpu_clock import Session, by_kernel, timed
 from harness import Results, Row, Size, choose, main
 from inputs import Batch, batch
-from labeltree.pairs.kernels import problem
+from labeltree.pairs.kernels import launch
 from labeltree.pairs.kernels.launch import Settings, settings
 from objectives import OBJECTIVES, both_ways, objective, relative_error
 
@@ -156,7 +156,7 @@ def tuning(session: Session, size: Size) -> None:
             def chosen(dtype: torch.dtype, d: int, side: int | None = None) -> Settings:
                 return replace(settings(dtype, d, side), tile=tile, num_warps=warps, num_stages=stages)
 
-            with patch.object(problem, "settings", chosen):
+            with patch.object(launch, "settings", chosen):
                 call = both_ways(objective("hwc", given), given.z, "triton")
                 took, _ = timed(call, 7)
                 spent = by_kernel(call, 3)

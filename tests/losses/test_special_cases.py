@@ -17,8 +17,8 @@ from labeltree.losses import (
     SupConLoss,
     WeightedSupConLoss,
 )
-from labeltree.pairs.terms import term_bounds
 from labeltree.pairs import implementation
+from labeltree.pairs.terms import term_bounds
 from labeltree.taxonomy import Taxonomy
 
 TAU = 0.2

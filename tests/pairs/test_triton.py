@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -19,9 +20,9 @@ from pair_batches import random_batch, random_tree
 from labeltree import losses
 from labeltree.geometry import Sphere
 from labeltree.pairs import PairRelation, implementation, pair_counts, pair_statistics, soft_target_contrast
-from labeltree.pairs.kernels import contrast as contrast_kernels
-from labeltree.pairs.kernels import statistics as kernels
+from labeltree.pairs.kernels import queue as queue_kernels
 from labeltree.pairs.kernels.layout import sides, tiles_between
+from labeltree.pairs.primitives import way_of
 from labeltree.taxonomy import Taxonomy
 
 pytest.importorskip("triton")
@@ -167,21 +168,24 @@ def test_differentiated_twice_is_an_error():
 @inside
 def test_what_the_kernels_leave_to_others():
     relation, z = relation_of(20), vectors(20, 4)
-    fits = {"temperature": 0.1, "similarity": "cosine", "scale": None, "want": WANT}
-    assert kernels.supports(z, z, relation, **fits)
+    fits = {"temperature": 0.1, "similarity": "cosine"}
     learned = torch.ones(relation.num_relations, requires_grad=True)
-    others = {
-        "temperature": torch.tensor(0.1),
-        "similarity": "distance",
-        "scale": learned,
-        "want": ("weighted",),
-    }
-    for name, other in others.items():
-        assert not kernels.supports(z, z, relation, **{**fits, name: other})
-    assert not kernels.supports(z.double(), z, relation, **fits)
-    assert not contrast_kernels.supports(z, z, z.double(), relation)
-    with implementation("triton"):  # and it works all the same
+    others = {"temperature": torch.tensor(0.1), "similarity": "distance", "scale": learned}
+    every = torch.ones(1, relation.num_relations, dtype=torch.bool)
+    queue = {"positive": None, "members": every, "temperature": 0.1, "target_temperature": 0.1}
+    with implementation("triton"):
+        assert way_of(z, z, relation, **fits) == "triton"
+        for name, other in others.items():
+            assert way_of(z, z, relation, **{**fits, name: other}) == "general"
+        assert way_of(z.double(), z, relation, **fits) == "general"
+        # and all works all the same
         assert pair_statistics(z.double(), z.double(), relation, Sphere(), 0.1).lse.dtype == torch.float64
+        weight = torch.ones(20, 20)
+        options = {"pair_weight": lambda rows, cols: weight[rows][:, cols], "want": ("weighted",)}
+        assert pair_statistics(z, z, relation, Sphere(), 0.1, **options).weight.tolist() == [19.0] * 20
+        with patch.object(queue_kernels, "soft_target_contrast") as called:
+            assert soft_target_contrast(z, z, z.double(), relation, **queue).own.isfinite().all()
+        assert not called.called
 
 
 @inside

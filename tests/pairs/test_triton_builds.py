@@ -14,10 +14,9 @@ triton = pytest.importorskip("triton")
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted", allow_module_level=True)
 
-from labeltree.pairs.kernels.attention import attention_kernel  # noqa: E402
-from labeltree.pairs.kernels.backward import gradient_kernel  # noqa: E402
-from labeltree.pairs.kernels.bounded_sums import bounded_gradient_kernel, bounded_sum_kernel  # noqa: E402
-from labeltree.pairs.kernels.forward import statistics_kernel  # noqa: E402
+from labeltree.pairs.kernels.bounded_kernels import bounded_gradient_kernel, bounded_sum_kernel  # noqa: E402
+from labeltree.pairs.kernels.queue_kernel import attention_kernel  # noqa: E402
+from labeltree.pairs.kernels.statistics_kernels import gradient_kernel, statistics_kernel  # noqa: E402
 
 INTEGERS = {
     "labels_x", "labels_y", "tile_code", "run_end", "index_of", "count_of", "member", "own_of", "held_of",

@@ -10,7 +10,7 @@ from pair_batches import random_batch, random_tree
 
 from labeltree import losses
 from labeltree.pairs import PairRelation, implementation
-from labeltree.pairs.kernels import problem
+from labeltree.pairs.kernels import launch
 
 pytest.importorskip("triton")
 
@@ -23,7 +23,7 @@ def test_a_step_leaves_no_relation_alive(build):
     nodes, instances = random_batch(tree, 2, 12)
     loss, z = build(tree), vectors(12, 4).requires_grad_()
     seen: list[weakref.ref[PairRelation]] = []
-    layout = problem._layout
+    layout = launch._layout
 
     def watched(relation, tile, shard):
         seen.append(weakref.ref(relation))
@@ -32,7 +32,7 @@ def test_a_step_leaves_no_relation_alive(build):
     gc.collect()
     gc.disable()
     try:
-        with patch.object(problem, "_layout", watched), implementation("triton", tile=16):
+        with patch.object(launch, "_layout", watched), implementation("triton", tile=16):
             loss(z, nodes, instances).backward()
         assert bool(z.grad.any())
         assert seen

@@ -103,6 +103,8 @@ class _Walk(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(g is None for g in grads):
+            return (None,) * len(ctx.needs_input_grad)
         (z,) = ctx.saved_tensors
         grid: Grid = ctx.grid
         loss: TileLoss = ctx.loss
