@@ -142,10 +142,10 @@ def first_batch(folder: Path) -> Callable[[], object]:
             pixels = rng.integers(0, 256, (32, 32, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / "photos" / name / f"{number}.png")
     words = ("train", "--data", folder / "photos", "--objective", "hwc", "--epochs", "1", "--batch_size", "8")
-    number: Iterator[int] = count()
+    turns = count()
 
     def until_it_is_there() -> None:
-        run, arrived = command(*words, "--out", folder / f"run {next(number)}"), False
+        run, arrived = command(*words, "--out", folder / f"run {next(turns)}"), False
 
         def stop(module: torch.nn.Module, given: tuple[Any, ...]) -> None:
             nonlocal arrived

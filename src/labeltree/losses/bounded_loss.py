@@ -42,6 +42,7 @@ def bounded_relation_loss(
         A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
 
     Example:
+        >>> import torch
         >>> from labeltree.losses import instance_table
         >>> relation = PairRelation.of_instances(torch.tensor([0, 0, 1]), 3)
         >>> table = instance_table(relation.space)  # one term: nothing finer to be bounded by
