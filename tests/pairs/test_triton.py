@@ -257,7 +257,7 @@ def test_losses_of_a_queue():
 def test_soft_targets_are_not_left_to_the_kernel(target, monkeypatch):
     """It finds two mean keys, whose difference is lost in tight clusters."""
     called = []
-    monkeypatch.setattr(contrast_kernels, "_attention", lambda *_: called.append(1) or 1 / 0)
+    monkeypatch.setattr(queue_kernels, "_attention", lambda *_: called.append(1) or 1 / 0)
     relation, z = relation_of(12), vectors(12, 8)
     every = torch.ones(1, relation.num_relations, dtype=torch.bool)
     options = {"members": every, "temperature": 0.1, "target_temperature": 0.1}
