@@ -16,16 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from labeltree.atomic import new_folder_in
 from labeltree.cache import data_home
 from labeltree.data.images.stores import ChainedStore, MappedStore, reshaped
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.datasets.fetching.atomic_download import Expected, check_files, download_with_torchvision
+from labeltree.datasets.fetching.atomic_download import (
+    Expected,
+    check_files,
+    download_with_torchvision,
+    downloading,
+)
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
-from labeltree.errors import DataError, WriteError
-from labeltree.lock import lock_folder
+from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -133,20 +136,11 @@ def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False
             return folder
         except DataError:
             pass
-    try:
-        with lock_folder(folder):
-            return _bring(folder, report)
-    except WriteError as error:
-        raise DataError(
-            f"cannot write to '{folder}' ({error.strerror}); choose another folder with LABELTREE_DATA"
-        ) from error
-
-
-def _bring(folder: Path, report: Progress) -> Path:
-    failures, work = [], folder / ".download"
-    for origin, bring in _origins():
-        try:
-            with new_folder_in(folder) as fresh:
+    otherwise = f"run the command again to continue, or put its four uncompressed IDX files into '{folder}'"
+    with downloading(folder, "Fashion-MNIST", otherwise) as (work, fresh):
+        failures = []
+        for origin, bring in _origins():
+            try:
                 bring(fresh, work, report)
                 report(f"checking Fashion-MNIST from {origin}", 0, 0)
                 try:
@@ -156,16 +150,12 @@ def _bring(folder: Path, report: Progress) -> Path:
                     raise
                 for name in FILES:
                     os.replace(fresh / name, folder / name)
-            shutil.rmtree(work, ignore_errors=True)
-            return folder
-        except (DataError, OSError, EOFError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise WriteError(error.errno, error.strerror, str(folder)) from error
-            failures.append(f"{origin}: {error}")
-    raise DataError(
-        f"could not get Fashion-MNIST ({'; '.join(failures)}); run the command again to continue, or put its "
-        f"four uncompressed IDX files into '{folder}'"
-    )
+                return folder
+            except (DataError, OSError, EOFError) as error:
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                failures.append(f"{origin}: {error}")
+        raise DataError("; ".join(failures))
 
 
 Bring = Callable[[Path, Path, Progress], None]

@@ -138,17 +138,13 @@ def _key(
     channels: int,
     boxes: np.ndarray[Any, Any] | None,
 ) -> str:
-    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{_digest(names, stamps)}".encode())
+    files = hashlib.sha256(stamps.tobytes())
+    for name in names:
+        files.update(os.fsencode(name) + b"\0")
+    digest = hashlib.sha256(f"{_VERSION} {size} {channels}\n{files.hexdigest()}".encode())
     if boxes is not None:
         digest.update(np.ascontiguousarray(boxes, dtype=np.float64).tobytes())
     return digest.hexdigest()[:32]
-
-
-def _digest(names: Sequence[str], stamps: np.ndarray[Any, Any]) -> str:
-    digest = hashlib.sha256(stamps.tobytes())
-    for name in names:
-        digest.update(os.fsencode(name) + b"\0")
-    return digest.hexdigest()
 
 
 def _with_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
