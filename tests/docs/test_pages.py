@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from labeltree.data import registry as datasets
-from labeltree.evaluation import protocol as protocols
+from labeltree.evaluation import registry as protocols
 from labeltree.models import registry as encoders
 from labeltree.training import registry as objectives
 
