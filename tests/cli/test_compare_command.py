@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from labeltree.cli.main import main
-from labeltree.decisions.choice import ClassifierChoice
+from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.evaluation import Comparison, EvaluationSettings, evaluate, save_outcomes
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy

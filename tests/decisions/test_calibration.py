@@ -15,8 +15,8 @@ from labeltree.decisions import (
     fit_calibrator,
     fit_rule,
 )
-from labeltree.decisions.calibration_check import check_calibration
-from labeltree.decisions.shown import calibration_text
+from labeltree.decisions.format_answers import calibration_text
+from labeltree.decisions.reliability import check_calibration
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy
 

@@ -10,7 +10,7 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.decisions import ClassNodes, fit_rule
-from labeltree.decisions.choice import ChosenClassifier, choose_classifier
+from labeltree.decisions.classifiers import ChosenClassifier, choose_classifier
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
 from labeltree.report.evaluated import headline

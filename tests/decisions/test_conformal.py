@@ -17,8 +17,7 @@ from labeltree.decisions import (
     samples_needed,
     threshold,
 )
-from labeltree.decisions.conformal import check_enough
-from labeltree.decisions.mondrian import bars_of, categories_of, thresholds_by_category
+from labeltree.decisions.conformal import bars_of, categories_of, check_enough, thresholds_by_category
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
 

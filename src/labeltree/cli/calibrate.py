@@ -46,7 +46,7 @@ def run(arguments: list[str]) -> None:
     if options.data_path is not None and options.data is None:
         parser.error("--data-path says where the data set of --data lies; name one")
 
-    from labeltree.decisions.shown import calibration_text
+    from labeltree.decisions.format_answers import calibration_text
     from labeltree.runs import RunFolder
     from labeltree.training.decide import calibrate_run
     from labeltree.training.embed import load_run

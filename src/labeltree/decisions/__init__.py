@@ -1,12 +1,10 @@
-"""What a user deploys: answers as fine as is sure, probabilities that mean what they say, costs."""
+"""Decisions from class scores: calibrated probabilities, answers as fine as is certain, expected costs."""
 
-from labeltree.decisions.answers import Answers, holds_truth, information
+from labeltree.decisions.answers import Answers, Paths, find_paths, holds_truth, information
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator
 from labeltree.decisions.class_nodes import ClassNodes, finest_classes, node_probabilities
 from labeltree.decisions.conformal import Promise, conformal_scores, samples_needed, threshold
-from labeltree.decisions.cost_files import read_costs
-from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs
-from labeltree.decisions.paths import Paths, find_paths
+from labeltree.decisions.costs import TreeCost, cheapest, cost_matrix, expected_costs, read_costs
 from labeltree.decisions.reliability import (
     DepthCalibration,
     Reliability,

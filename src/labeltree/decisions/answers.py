@@ -1,16 +1,145 @@
-"""Answers, and how much they say."""
+"""Answers: the path of nodes on which a sample is answered, where it is cut, and what the answer is worth."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Answers", "holds_truth", "information"]
+__all__ = ["Answers", "Descent", "Paths", "answer_scores", "find_paths", "holds_truth", "information"]
+
+Descent = Literal["child", "leaf"]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """For each sample a chain of nodes from the root down; an answer is one of them.
+
+    Attributes:
+        nodes: (n, D) int64, the root first, -1 after the end.
+        probabilities: (n, D) float64, never rising along a row, 0 after the end.
+    """
+
+    nodes: Tensor
+    probabilities: Tensor
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def ends(self) -> Tensor:
+        """(n,) the last node of each path."""
+        return self.nodes.gather(1, (self.nodes >= 0).sum(1, keepdim=True) - 1)[:, 0]
+
+    def cut(self, bars: Tensor) -> tuple[Tensor, Tensor]:
+        """Go down each path as long as the next node is more probable than its bar.
+
+        Args:
+            bars: (N,) float64, of each node.
+
+        Returns:
+            (n,) the nodes where it ends, and their probabilities.
+        """
+        step = self.nodes[:, 1:]
+        goes = (step >= 0) & (self.probabilities[:, 1:] > bars[step.clamp(min=0)])
+        count = goes.long().cumprod(1).sum(1, keepdim=True)
+        return self.nodes.gather(1, count)[:, 0], self.probabilities.gather(1, count)[:, 0]
+
+
+def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "child") -> Paths:
+    """The path of each sample.
+
+    - `child`: from the root on to the most probable child, until a class is reached that is more probable
+      by itself than any child. Every node on it that holds more than half of its parent is the best answer
+      of its depth, so it is the path on which answers that may be coarse lose least.
+    - `leaf`: to the most probable class, whose parents are followed up as Climbing does (Section 3 of Goren
+      et al., Hierarchical Selective Classification, 2024). The end of it is the usual answer.
+
+    Of equals the first. On a DAG, `leaf` follows the parent nearest the root.
+
+    Args:
+        probabilities: (n, C) of the classes.
+        classes: on a tree or a DAG.
+        descent: which path.
+
+    Raises:
+        ValueError: for an unknown descent, or probabilities that are none.
+    """
+    if descent not in get_args(Descent):
+        raise ValueError(f"descent is {descent!r}; expected {' or '.join(map(repr, get_args(Descent)))}")
+    found = [_paths_of(part, classes, descent) for part in classes.parts(probabilities)]
+    width = max(paths.nodes.shape[1] for paths in found)
+    return Paths(
+        torch.cat([_padded(paths.nodes, width, -1) for paths in found]),
+        torch.cat([_padded(paths.probabilities, width, 0) for paths in found]),
+    )
+
+
+def _padded(rows: Tensor, width: int, value: int) -> Tensor:
+    return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=value)
+
+
+def _paths_of(probabilities: Tensor, classes: ClassNodes, descent: Descent) -> Paths:
+    of_nodes = classes.node_probabilities(probabilities)
+    nodes = (
+        _down(probabilities.detach().double(), of_nodes, classes)
+        if descent == "child"
+        else _up(probabilities, classes)
+    )
+    found = of_nodes.gather(1, nodes.clamp(min=0)).masked_fill(nodes < 0, 0.0)
+    # sums of the same numbers in another order may differ in the last bit
+    return Paths(nodes, torch.cummin(found, dim=1).values)
+
+
+def _down(own: Tensor, of_nodes: Tensor, classes: ClassNodes) -> Tensor:
+    here = np.zeros(len(own), dtype=np.int64)
+    columns = [here]
+    active = np.arange(len(own))
+    mine, summed = own.numpy(), of_nodes.numpy()
+    while len(active):
+        following = np.full(len(own), -1, dtype=np.int64)
+        order = active[np.argsort(here[active], kind="stable")]
+        at, starts = np.unique(here[order], return_index=True)
+        for node, rows in zip(at.tolist(), np.split(order, starts[1:]), strict=True):
+            kids = classes.children(node)
+            if not len(kids):
+                continue
+            block = summed[np.ix_(rows, kids)]
+            best = block.argmax(1)
+            step = kids[best]
+            place = int(classes.place[node])
+            if place >= 0:
+                step = np.where(mine[rows, place] >= block.max(1), -1, step)
+            following[rows] = step
+        active = np.flatnonzero(following >= 0)
+        if len(active):
+            columns.append(following)
+        here = following
+    return torch.from_numpy(np.stack(columns, axis=1))
+
+
+def _up(probabilities: Tensor, classes: ClassNodes) -> Tensor:
+    paths = [_path_to(node, classes) for node in classes.nodes.tolist()]
+    width = max(map(len, paths))
+    table = torch.tensor([path + [-1] * (width - len(path)) for path in paths])
+    return table[probabilities.argmax(1)]
+
+
+def _path_to(node: int, classes: ClassNodes) -> list[int]:
+    """The nodes from the root to a node, on a DAG those that its path name goes through."""
+    path, names = [0], classes.taxonomy.path(node)
+    for end in range(1, len(names) + 1):
+        at = classes.taxonomy.follow(names[:end])
+        assert at is not None
+        path.append(at)
+    return path
 
 
 @dataclass(frozen=True)
@@ -54,3 +183,39 @@ def information(answers: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
     unique, inverse = torch.unique(answers, return_inverse=True)
     leaves = torch.tensor([len(taxonomy.descendant_leaves(node)) for node in unique.tolist()])
     return (1 - leaves.double().log() / math.log(taxonomy.num_leaves))[inverse]
+
+
+def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dict[str, float]:
+    """Scores of answers whose labels decide about them (`ClassNodes.judges`).
+
+    Args:
+        answers: (n,) nodes.
+        labels: (n,) nodes, none missing.
+        taxonomy: of the nodes.
+
+    Returns:
+        `coverage`, the share that holds the truth; `depth`, the mean depth of the answers, and
+        `true_depth`, that of the labels; `information`, see `information`; `right_leaf`, the share that is
+        the label itself; `root`, the share that says nothing; `accuracy_below_root`, the coverage of the
+        others.
+    """
+    if not len(answers):
+        return dict.fromkeys(
+            ("coverage", "depth", "true_depth", "information", "right_leaf", "root", "accuracy_below_root"),
+            math.nan,
+        )
+    holds = holds_truth(answers, labels, taxonomy)
+    below = answers > 0
+    return {
+        "coverage": _mean(holds),
+        "depth": _mean(taxonomy.depth[answers]),
+        "true_depth": _mean(taxonomy.depth[labels]),
+        "information": _mean(information(answers, taxonomy)),
+        "right_leaf": _mean(answers == labels),
+        "root": _mean(~below),
+        "accuracy_below_root": _mean(holds[below]) if bool(below.any()) else math.nan,
+    }
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.to(torch.float64).mean())

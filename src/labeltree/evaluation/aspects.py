@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.judging import titled

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.evaluation.compared_samples import common_samples, strata
 from labeltree.evaluation.comparison import (
     Comparison,

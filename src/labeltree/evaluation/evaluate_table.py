@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from labeltree.decisions.choice import ChosenClassifier, Classifiers
+from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.decisions.choice import Classifiers
+from labeltree.decisions.classifiers import Classifiers
 from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.columns import Column, Number, estimate
 from labeltree.evaluation.judging import answer_columns

@@ -11,8 +11,13 @@ from typing import NamedTuple, TypedDict
 import torch
 from torch import Tensor
 
-from labeltree.decisions.choice import ChosenClassifier, Classifiers, classify, fit_classifiers
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import (
+    ChosenClassifier,
+    ClassifierKind,
+    Classifiers,
+    classify,
+    fit_classifiers,
+)
 from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.error_tree import tree_errors

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from labeltree.decisions.choice import ChosenClassifier
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.error_tree import TreeErrors
 from labeltree.evaluation.json_numbers import Bounds, from_fields, without_nan

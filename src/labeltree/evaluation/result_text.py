@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import cast
 
-from labeltree.decisions.choice import CLASSIFIER_WORDS
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import CLASSIFIER_WORDS, ClassifierKind
 from labeltree.evaluation.comparison import (
     Comparison,
     Difference,

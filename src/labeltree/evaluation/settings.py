@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from labeltree.decisions.choice import CLASSIFIERS, ClassifierChoice
+from labeltree.decisions.classifiers import CLASSIFIERS, ClassifierChoice
 from labeltree.metrics.partners import LeaveGroupOut, check_leave_group_out
 from labeltree.safe_files import fits
 
@@ -37,7 +37,8 @@ class EvaluationSettings:
             `euclidean` by the distance of what the encoder gives. The linear probe reads the same for both.
         classifier: which one the headline numbers, the errors and the protocol ``decisions`` are of: ``own``,
             ``probe`` or ``prototypes``; ``auto`` takes the best on validation samples, see
-            `labeltree.decisions.choose_classifier`. Baselines without an own one take the best of theirs.
+            `labeltree.decisions.classifiers.choose_classifier`. Baselines without an own one take the best of
+            theirs.
         protocols: names of protocols to run beside the standard ones; ``all`` stands for every one. See
             `labeltree.evaluation.list_protocols`.
         options: protocol → option → value, where it shall not be the default.

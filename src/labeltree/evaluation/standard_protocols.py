@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifier import ClassifierKind
+from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.evaluation.classifiers import fit_and_predict, nearest_prototype
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.progress import Progress, silent
-from labeltree.decisions.choice import ChosenClassifier, ClassifierChoice, Classifiers
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, Classifiers
 from labeltree.errors import RunError
 from labeltree.evaluation import (
     EvaluationResult,

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
-from labeltree.decisions.choice import ClassifierChoice
-from labeltree.decisions.shown import Format, answer_rows, show_rows, skipped_row
-from labeltree.decisions.summary import answer_scores
+from labeltree.decisions.answers import answer_scores
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.decisions.format_answers import Format, answer_rows, show_rows, skipped_row
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.decide import Decider, open_decider
 from labeltree.training.named_samples import NamedSamples, open_images, open_texts

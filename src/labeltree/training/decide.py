@@ -18,9 +18,9 @@ from labeltree.decisions import (
     calibration_by_depth,
     fit_rule,
 )
-from labeltree.decisions.choice import ChosenClassifier, ClassifierChoice, ClassScores
-from labeltree.decisions.paths import Descent
-from labeltree.decisions.saving import rule_from_dict, rule_to_dict
+from labeltree.decisions.answers import Descent
+from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, ClassScores
+from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json

@@ -13,15 +13,17 @@ from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.data.stratified import thin_out
-from labeltree.decisions.choice import (
+from labeltree.decisions.classifiers import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
     ClassifierChoice,
     Classifiers,
+    LinearScores,
+    PrototypeScores,
+    choose_by_accuracy,
+    classifier_from,
     fit_classifiers,
-    pick,
 )
-from labeltree.decisions.classifier import LinearScores, PrototypeScores, classifier_from
 from labeltree.errors import DataError, RunError
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
@@ -125,7 +127,7 @@ def run_classifiers(
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             accuracies, samples = known.chosen.accuracies, known.chosen.samples
-            found = replace(known, chosen=pick(offered, accuracies, samples, asked or "auto"))
+            found = replace(known, chosen=choose_by_accuracy(offered, accuracies, samples, asked or "auto"))
         try:
             if known is None:  # before the choice, which says by its digest which classifiers it is of
                 with atomic_write(folder.classifier) as temporary:

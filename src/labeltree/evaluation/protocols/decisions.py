@@ -21,16 +21,15 @@ from labeltree.decisions import (
     fit_rule,
     holds_truth,
 )
-from labeltree.decisions.answers import information
-from labeltree.decisions.choice import (
+from labeltree.decisions.answers import Descent, information
+from labeltree.decisions.classifiers import (
     CLASSIFIER_WORDS,
     CLASSIFIERS,
     ClassifierChoice,
     ClassScores,
     fit_classifiers,
 )
-from labeltree.decisions.grouping import group_codes, share_of_groups
-from labeltree.decisions.paths import Descent
+from labeltree.decisions.conformal import group_codes, share_of_groups
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
@@ -164,7 +163,7 @@ def _at_point(worth: Mapping[str, Column], at: int) -> list[Column]:
 
 
 def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict[str, Column]:
-    """What `labeltree.decisions.summary.answer_scores` has the means of."""
+    """What `labeltree.decisions.answers.answer_scores` has the means of."""
     holds = holds_truth(answers, truth, tree).double()
     columns = (
         Column("coverage", holds, rows, by_node=True),

@@ -1,4 +1,4 @@
-"""Answers as rows: for people, for spreadsheets, for programs."""
+"""Answers as a table for people, as CSV for spreadsheets, and as JSON for programs."""
 
 from __future__ import annotations
 
