@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from slow_graphs import Graph, graphs
 from slow_trees import Rows, trees
 
@@ -117,6 +118,24 @@ def test_every_path_is_a_label(graph: Graph) -> None:
             assert dag.find(path) == node
         assert dag.find(dag.path_name(node)) == node
     assert dag.encode(dag.decode(torch.arange(-1, len(dag)))).tolist() == list(range(-1, len(dag)))
+
+
+@given(graphs(), st.integers(1, 2**10))
+@settings(max_examples=40, deadline=None)
+def test_subgraph(graph: Graph, mask: int) -> None:
+    dag = TaxonomyDAG(*graph.lists)
+    kept = {0}
+    for node in range(1, len(dag)):  # a node stays only if a parent does
+        if mask >> node & 1 and kept & set(dag.parents(node)):
+            kept.add(node)
+    if len(kept) == 1:
+        return
+    part, place = dag.subgraph(torch.tensor(sorted(kept)))
+    assert {node for node in range(len(dag)) if place[node] >= 0} == kept
+    for node in kept:
+        assert part.names[place[node]] == dag.names[node]
+        above = {int(place[parent]) for parent in dag.parents(node) if parent in kept}
+        assert set(part.parents(int(place[node]))) == above
 
 
 @given(graphs())
@@ -274,6 +293,8 @@ def test_render_and_check() -> None:
         for s in sentences
     )
     assert any("this is a tree" in s for s in TaxonomyDAG.from_edges(CART[:-1]).check())
+    alike = TaxonomyDAG.from_edges([*CART, ("go cart", "golf"), ("Go-Cart", "vehicle"), ("Go-Cart", "golf")])
+    assert any("only in case, spaces or hyphens: 'golf/go cart' and" in s for s in alike.check())
 
 
 def test_class_embeddings() -> None:

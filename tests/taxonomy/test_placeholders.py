@@ -27,7 +27,8 @@ def test_check_names_them_and_the_setting(name: str) -> None:
         sentence = next(line for line in said if "missing_labels" in line)
         assert f"'animal/{name}'" in sentence
         assert f"--missing_labels '[\"{name.lower().replace('_', ' ')}\"]'" in sentence
-    assert "(3 samples)" in next(line for line in tree.check(nodes) if "missing_labels" in line)
+    for taxonomy in (tree, TaxonomyDAG.from_tree(tree)):
+        assert "(3 samples)" in next(line for line in taxonomy.check(nodes) if "missing_labels" in line)
     assert not any("missing_labels" in line for line in tree.check(nodes[:2]))  # no sample has it
     assert not any("missing_labels" in line for line in Taxonomy.from_paths(["animal/dog"]).check())
 

@@ -1,4 +1,4 @@
-"""What the labels of samples, which may be any nodes, leave of a tree: its classes, and what is above."""
+"""Which nodes are the finest labels of some samples, and which lie at or above a label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["covered_nodes", "finest_labels"]
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Say which nodes are among the labels and have none of the labels below them: ``(num_nodes,)`` bool."""
+    """Which nodes are labels with no other label below them, ``(num_nodes,)`` bool."""
     used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
     following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
@@ -20,7 +20,7 @@ def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
 
 
 def covered_nodes(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Say which nodes are one of some labels, none missing, or above one: ``(num_nodes,)`` bool."""
+    """Which nodes are a label or lie above one, ``(num_nodes,)`` bool; no label may be missing."""
     covered = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     above = taxonomy.ancestors[torch.unique(nodes)]
     covered[above[above >= 0]] = True

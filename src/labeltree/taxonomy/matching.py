@@ -1,4 +1,4 @@
-"""The nodes of one taxonomy in another: by their paths, else by their names."""
+"""Find the nodes of one taxonomy in another: by path, or else by name."""
 
 from __future__ import annotations
 

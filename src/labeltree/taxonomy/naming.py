@@ -1,4 +1,4 @@
-"""Names of nodes: what a name may be, how a path of names is written, and which names are near to another."""
+"""Names of nodes: which are valid, how a path is written as one string, which are spelt like another."""
 
 import difflib
 import unicodedata
@@ -35,13 +35,16 @@ def is_missing(value: object) -> bool:
 
 
 def tidy(name: object) -> str:
-    """The name without surrounding white space if it is a good one, else empty: `clean_name` says why."""
+    """The name without surrounding white space; empty if it is not valid, as `clean_name` would explain.
+
+    `tidy(name) or clean_name(name, where)` puts the place of the error together only if there is one.
+    """
     text = name.strip() if isinstance(name, str) else ""
     return text if text.isprintable() else ""
 
 
 def clean_name(name: object, where: str) -> str:
-    """Return the name without surrounding white space; `where` opens the error if it is no name.
+    """Return the name without surrounding white space; an error begins with `where`.
 
     Raises:
         TaxonomyError: if the name is empty, or not one line of text.

@@ -1,4 +1,4 @@
-"""Names that stand for a missing label, such as ``unknown``: finding them, and taking them out of a tree."""
+"""Names that mean a missing label, such as ``unknown``: find them, and take them out of a tree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plain_name(name: str) -> str:
 
 
 def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
-    """The nodes with one of these names; ``n/a`` that was read as a path is the node ``n`` above ``a``.
+    """The nodes with one of these names; if ``n/a`` was read as a path, the node ``n``.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -66,19 +66,18 @@ def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list
 
 
 def _text(tree: Graph, node: int) -> str:
-    """The name of a node as it is compared; of one letter above another, both."""
+    """The name of a node as it is compared; ``n/a`` for a node ``n`` whose only child is ``a``."""
     name = plain_name(tree.names[node])
     children = tree.children(node) if len(name) == 1 else []
     return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
 
 
 def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]:
-    """What may be said of classes that are called as a missing label would be.
+    """Warnings about classes whose names suggest that their label is missing.
 
     Args:
         tree: The taxonomy.
-        nodes: Labels of samples ``(n,)``, -1 where missing, to count those of each class; None = there are
-            none.
+        nodes: Labels of samples ``(n,)``, -1 where missing, to count those of each class; None = no count.
     """
     sentences = []
     for known, text in (
@@ -111,7 +110,7 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
 
 
 class MissingNames:
-    """Names of classes that stand for missing labels: what is left of a label above them.
+    """Names of classes that mean a missing label: a label ends above the first of them.
 
     Args:
         names: Names of classes at any depth, in upper or lower case (``unknown``, ``n/a``), or paths
@@ -145,7 +144,7 @@ class MissingNames:
                 self._single[plain] = name
 
     def place(self, path: Sequence[str]) -> tuple[int, str | None]:
-        """How many names of a path are left, coarse to fine, and the missing name that follows them."""
+        """How many names of a path, coarse to fine, stand before a missing name, and which (None: none)."""
         plain = [plain_name(part) for part in path]
         for depth, part in enumerate(plain):
             name = self._single.get(part) or self._single.get("/".join(plain[depth : depth + 2]))
