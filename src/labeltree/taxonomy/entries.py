@@ -140,8 +140,9 @@ def entries_from_edges(
             raise TaxonomyError(f"the node {node!r} has no name: names has no entry for it")
         name = node if names is None else names[node]
         above = parents_of.get(node, [])
-        row = row_of[node, above[0]] if above else first_use[node]
-        cleaned.append(tidy(name) or clean_name(name, where(row)))
+        cleaned.append(
+            tidy(name) or clean_name(name, where(row_of[node, above[0]] if above else first_use[node]))
+        )
         for parent in above:
             if parent is not None:
                 children.append(index[node])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn, Self
@@ -488,28 +489,23 @@ class Graph:
 
     def _check_siblings(self) -> None:
         children, parents = (ends.tolist() for ends in self._numbering.edges)
-        seen: set[tuple[int, str]] = set()
-        for child, parent in zip(children, parents, strict=True):
-            key = (parent, self.names[child])
-            if key in seen:
-                above = repr(self.path_name(parent)) if parent else "the root"
-                raise TaxonomyError(
-                    f"{above} has two children named {key[1]!r}; names may repeat, but not under one parent"
-                )
-            seen.add(key)
+        named = [(parent, self.names[child]) for child, parent in zip(children, parents, strict=True)]
+        if len(set(named)) < len(named):
+            (parent, name), _ = Counter(named).most_common(1)[0]
+            above = repr(self.path_name(parent)) if parent else "the root"
+            raise TaxonomyError(
+                f"{above} has two children named {name!r}; names may repeat, but not under one parent"
+            )
 
 
 def _check_edges(names: Sequence[str], entries: Entries) -> None:
-    for child, parent in zip(entries.children, entries.parents, strict=True):
-        if not 0 <= parent < len(names):
-            raise TaxonomyError(
-                f"node {names[child]!r} has the unknown parent {parent}: there are {len(names)} nodes"
-            )
+    edges = zip(entries.children, entries.parents, strict=True)
+    if entries.parents and not 0 <= min(entries.parents) <= max(entries.parents) < len(names):
+        child, parent = next(edge for edge in edges if not 0 <= edge[1] < len(names))
+        raise TaxonomyError(
+            f"node {names[child]!r} has the unknown parent {parent}: there are {len(names)} nodes"
+        )
     if len(entries.parents) >= len(names):  # more edges than a tree has
-        seen: set[tuple[int, int]] = set()
-        for edge in zip(entries.children, entries.parents, strict=True):
-            if edge in seen:
-                raise TaxonomyError(
-                    f"node {names[edge[0]]!r} has the same parent twice; remove one of the edges"
-                )
-            seen.add(edge)
+        (child, _), times = Counter(edges).most_common(1)[0]
+        if times > 1:
+            raise TaxonomyError(f"node {names[child]!r} has the same parent twice; remove one of the edges")
