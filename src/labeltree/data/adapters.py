@@ -15,7 +15,7 @@ from labeltree.data.adapter_images import ForeignImages, open_foreign_images
 from labeltree.data.images.files import OnError
 from labeltree.data.progress import Progress, silent
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.data.table_labels import cut_label
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -127,7 +127,7 @@ def from_dataset(
         instances=torch.arange(n),
         store=store,
         rows=torch.arange(n),
-        groups=None if named is None else grouped(named),
+        groups=None if named is None else group_ids(named),
         group_names=None if named is None else np.array(list(map(str, named)), dtype=str),
         split=splits if any(split_of.values()) else None,
         texts=None if text_column is None else _texts(parts, text_column),

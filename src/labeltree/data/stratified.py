@@ -19,8 +19,8 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = [
     "draw_evenly",
+    "group_ids",
     "group_numbers",
-    "grouped",
     "make_folds",
     "rank_within",
     "ranked_in_label",
@@ -32,11 +32,11 @@ Array = np.ndarray[Any, Any]
 _SPLIT_STREAM, _FOLD_STREAM = 0x5417, 0xF01D
 
 
-def grouped(keys: Sequence[Hashable]) -> Tensor:
+def group_ids(keys: Sequence[Hashable]) -> Tensor:
     """Groups ``(n,)``: samples with equal keys share one; numbered as they first occur.
 
     Example:
-        >>> grouped(["patient 7", "patient 3", "patient 7"])
+        >>> group_ids(["patient 7", "patient 3", "patient 7"])
         tensor([0, 1, 0])
     """
     numbers: dict[Hashable, int] = {}

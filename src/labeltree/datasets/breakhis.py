@@ -12,7 +12,7 @@ import torch
 from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -92,7 +92,7 @@ def read_breakhis(path: Path, *, magnification: int | None = None) -> ListedImag
         files,
         torch.tensor(nodes, dtype=torch.int64),
         taxonomy,
-        groups=grouped(patients),
+        groups=group_ids(patients),
         instances=torch.tensor(instances, dtype=torch.int64),
     )
 

@@ -12,7 +12,7 @@ from labeltree.cache import data_home
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.datasets.fetching.debian import fetch_lists, has_apt
 from labeltree.datasets.formats.debian_packages import Package, read_lists, read_packages, write_packages
@@ -169,7 +169,7 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
         instances=torch.arange(len(packages)),
         store=None,
         rows=torch.arange(len(packages)),
-        groups=grouped(firsts),
+        groups=group_ids(firsts),
         split=hash_splits(firsts, VAL, TEST),
         aspect_taxonomies=tuple(trees.values()),
         aspects=torch.stack(aspects, 1) if aspects else None,

@@ -11,7 +11,7 @@ import torch
 
 from labeltree.data.listed import ListedImages, first_of, register_reader
 from labeltree.data.registry import Needed, Published
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.data.table_columns import filled, read_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -94,7 +94,7 @@ def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
         _files(path, images),
         torch.tensor([node[code] for code in codes]),
         taxonomy,
-        groups=grouped(lesions),
+        groups=group_ids(lesions),
     )
 
 

@@ -14,7 +14,7 @@ from labeltree.cache import data_home
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.datasets.fetching.atomic_download import Expected, downloading
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.datasets.formats.hash_splits import hash_splits
@@ -111,7 +111,7 @@ def read_icd10cm(path: Path) -> Source:
         instances=torch.arange(n),
         store=None,
         rows=torch.arange(n),
-        groups=grouped(keys),
+        groups=group_ids(keys),
         split=np.where(held_out, hash_splits(keys, VAL, 1 - VAL), "train"),
         texts=found.texts,
     )

@@ -11,7 +11,7 @@ import torch
 
 from labeltree.data.listed import ListedImages, first_of, labelled, register_reader
 from labeltree.data.registry import Needed, Published
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.listings import Listing, legible, read_listing
 from labeltree.errors import DataError
 
@@ -56,7 +56,7 @@ def read_inshop(path: Path, *, parts: Sequence[str] = _PARTS, depth: int = 3) ->
         nodes[rows],
         taxonomy,
         split=[split[row] for row in chosen],
-        groups=grouped(listed.texts("item"))[rows],
+        groups=group_ids(listed.texts("item"))[rows],
         instances=rows,
     )
 

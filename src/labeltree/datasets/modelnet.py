@@ -11,7 +11,7 @@ from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.errors import DataError
 
 __all__ = ["read_modelnet40"]
@@ -63,7 +63,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
                 f"the model '{label[1]}' has views in train and test, one of them '{root / file}'"
             )
     taxonomy, nodes = labelled([tuple(map(printable, label)) for label in labels], "object")
-    return ListedImages(root, files, nodes, taxonomy, split=split, groups=grouped(labels))
+    return ListedImages(root, files, nodes, taxonomy, split=split, groups=group_ids(labels))
 
 
 def _names(folder: Path, *, folders: bool) -> list[str]:

@@ -12,7 +12,7 @@ import torch
 
 from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.data.table_columns import filled, read_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -129,7 +129,7 @@ def read_odir(path: Path) -> ListedImages:
             nodes.append(taxonomy.find(diagnosis))
             split.append(part.split)
             patients.append(patient)
-    return ListedImages(path, files, torch.tensor(nodes), taxonomy, split=split, groups=grouped(patients))
+    return ListedImages(path, files, torch.tensor(nodes), taxonomy, split=split, groups=group_ids(patients))
 
 
 def _sets(path: Path) -> Iterator[_Part]:

@@ -15,7 +15,7 @@ import torch
 from labeltree.data.counter_rng import sample_keys
 from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
 from labeltree.data.registry import Needed, Published
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.listings import Listing, read_listing
 from labeltree.errors import DataError
 
@@ -96,7 +96,7 @@ def _listed(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImage
     # bicycle_final/111085122871_0.JPG: a bicycle
     categories = [file.partition("/")[0].removesuffix("_final").replace("_", " ") for file in files]
     taxonomy, nodes = labelled(list(zip(categories, products, strict=True)), "product")
-    return ListedImages(root, files, nodes, taxonomy, split=split, groups=grouped(products))
+    return ListedImages(root, files, nodes, taxonomy, split=split, groups=group_ids(products))
 
 
 def _drawn_split(kept: Listing) -> Strings:

@@ -13,7 +13,7 @@ from labeltree.cache import data_home
 from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset, register_download
 from labeltree.data.source import Source
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.data.wordnet import Synset, WordNetNouns
 from labeltree.data.wordnet_trees import synsets_below
 from labeltree.datasets.fetching.atomic_download import downloading
@@ -164,7 +164,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
         instances=torch.arange(len(texts)),
         store=None,
         rows=torch.arange(len(texts)),
-        groups=grouped(texts),
+        groups=group_ids(texts),
         split=stratified_hash_splits(texts, labels.tolist(), VAL, TEST),
         texts=texts,
     )

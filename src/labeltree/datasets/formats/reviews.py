@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from labeltree.data.source import Source
-from labeltree.data.stratified import grouped
+from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.hash_splits import hash_fraction, hash_number
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -158,7 +158,7 @@ def review_source(
         instances=torch.tensor([position for position, _, _ in chosen]),
         store=None,
         rows=torch.arange(len(chosen)),
-        groups=grouped([review.group for _, review, _ in chosen]),
+        groups=group_ids([review.group for _, review, _ in chosen]),
         split=np.array([side for _, _, side in chosen]),
         aspect_taxonomies=trees,
         aspects=node[ratings],
