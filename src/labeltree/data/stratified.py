@@ -186,8 +186,9 @@ def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
 
 def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """A random place of every row among the rows of its label, and how many those are."""
-    place = np.argsort(np.random.default_rng(seed).permutation(len(nodes)))
-    rank, size = rank_within(nodes.numpy(), place)
+    order = np.random.default_rng(seed).permutation(len(nodes))
+    kinds = nodes.numpy()
+    rank, size = _ranks(kinds, order[np.argsort(kinds[order], kind="stable")])
     return torch.from_numpy(rank), torch.from_numpy(size)
 
 
@@ -198,11 +199,18 @@ def rank_within(kinds: Array, *keys: Array) -> tuple[Array, Array]:
         kinds: Kind of each sample ``(n,)``, such as its label.
         keys: By which the samples of a kind are ordered ``(n,)``; of equal ones the next key decides.
     """
-    _, code, counts = np.unique(kinds, return_inverse=True, return_counts=True)
-    order = np.lexsort((*reversed(keys), code))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return rank, counts[code]
+    return _ranks(kinds, np.lexsort((*reversed(keys), kinds)))
+
+
+def _ranks(kinds: Array, order: Array) -> tuple[Array, Array]:
+    """`rank_within` for samples in the order of their kinds."""
+    ordered = kinds[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(order)])
+    counts = np.diff(starts, append=len(order))
+    rank, size = np.empty((2, len(order)), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(starts, counts)
+    size[order] = np.repeat(counts, counts)
+    return rank, size
 
 
 def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
