@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -14,30 +14,23 @@ from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.evaluation.compared_samples import common_samples, strata
 from labeltree.evaluation.comparison import (
     Comparison,
-    Difference,
-    Estimate,
     MetricComparison,
     StratumComparison,
 )
 from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
+from labeltree.evaluation.paired_estimates import PairedEstimates
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
 from labeltree.evaluation.statistics import (
-    Bootstrap,
-    GroupSums,
-    across_runs,
     holm,
-    mcnemar,
     number_groups,
-    sign_flip_test,
 )
-from labeltree.evaluation.statistics.group_sums import Floats
 
-__all__ = ["Found", "Measuring", "compare", "same_metrics"]
+__all__ = ["compare", "duplicate_metrics"]
 
 _BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
-
+_DIGITS = 9  # to which outcomes are the same
 
 Compared = TypeVar("Compared", MetricComparison, StratumComparison)
 
@@ -62,7 +55,7 @@ def compare(
     p-value: from the bootstrap and the sign-flip test over groups of samples (`Bootstrap`, `sign_flip_test`);
     where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
     all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
-    metrics that are the same on these samples (`same_metrics`) count once.
+    metrics that are the same on these samples (`duplicate_metrics`) count once.
 
     The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
     that each run answers with, which need not be the same in all runs: they compare runs as they are used.
@@ -117,8 +110,8 @@ def compare(
     keys, apart = _searched_alike(common, _keys(common, metrics))
     common = _without_unused(common, keys)
     first = common[baseline][0]
-    same = same_metrics(common, keys)
-    how = Measuring(baseline, confidence, resamples, permutations, seed)
+    same = duplicate_metrics(common, keys)
+    how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
     whole = [
         MetricComparison(
             role, metric, first.larger_is_better((role, metric)), samples, estimates, differences
@@ -278,10 +271,7 @@ def _numbers(count: int) -> list[str]:
     return [str(number) for number in range(1, count + 1)]
 
 
-_DIGITS = 9
-
-
-def same_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Key]:
+def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Key]:
     """The first metric that is the same as each, sample by sample and in all runs, or its complement.
 
     Where all leaves lie at one depth, hierarchical F1 is the tree accuracy, and the accuracy at the finest
@@ -311,112 +301,3 @@ def _column(run: Outcomes, key: Key) -> tuple[np.ndarray[tuple[int], np.dtype[np
     if weights is None or len(np.unique(weights[~np.isnan(values)])) < 2:
         return values, b""
     return values, weights.tobytes()
-
-
-Found = tuple[int, dict[str, Estimate], dict[str, Difference]]
-
-
-"""Samples that count, estimates by method, differences to the baseline by method."""
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """The choices of a comparison.
-
-    Attributes:
-        baseline: the method that the others are compared with.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        permutations: of the sign-flip test.
-        seed: of both.
-    """
-
-    baseline: str
-    confidence: float
-    resamples: int
-    permutations: int
-    seed: int
-
-    def measure(self, methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]) -> list[Found]:
-        """Samples, estimates and differences of every metric, for runs on the same samples."""
-        if not keys:
-            return []
-        place: dict[str, list[int]] = {}
-        for name, outcomes in methods.items():
-            place[name] = [sum(map(len, place.values())) + number for number in range(len(outcomes))]
-        values, sums = _stacked([run for outcomes in methods.values() for run in outcomes], keys)
-        bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
-        base = place[self.baseline]
-        estimates = {name: self._estimates(bootstrap, runs) for name, runs in place.items()}
-        grouped = methods[self.baseline][0].units is not None
-        differences = {
-            name: self._differences(bootstrap, values, runs, base, grouped)
-            for name, runs in place.items()
-            if name != self.baseline
-        }
-        samples = (~np.isnan(values[:, base[0]])).sum(axis=0)
-        return [
-            (
-                int(samples[k]),
-                {name: entries[k] for name, entries in estimates.items() if not np.isnan(entries[k].value)},
-                {name: entries[k] for name, entries in differences.items() if not np.isnan(entries[k].value)},
-            )
-            for k in range(len(keys))
-        ]
-
-    def _estimates(self, bootstrap: Bootstrap, runs: list[int]) -> list[Estimate]:
-        single = bootstrap.sums.ratios[runs]
-        found = bootstrap.interval(_contrast(bootstrap, runs), confidence=self.confidence)
-        low, high, error = found.low, found.high, found.error
-        sd = np.full_like(low, np.nan)
-        if len(runs) > 1:
-            parts = across_runs(found.value, [single], error, len(bootstrap.sums), confidence=self.confidence)
-            low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
-        rows = np.stack([found.value, low, high, error, sd], axis=1).tolist()
-        return [
-            Estimate(value, start, end, off, runs=single[:, k].tolist(), sd=deviation)
-            for k, (value, start, end, off, deviation) in enumerate(rows)
-        ]
-
-    def _differences(
-        self, bootstrap: Bootstrap, values: Floats, runs: list[int], base: list[int], grouped: bool
-    ) -> list[Difference]:
-        sums = bootstrap.sums
-        contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
-        found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
-        low, high = found.low, found.high
-        exact = np.full_like(low, np.nan)
-        if len(runs) == len(base) == 1:
-            test = "sign flips"
-            p = sign_flip_test(sums.runs(runs + base), permutations=self.permutations, seed=self.seed)
-            if not grouped:
-                a, b = values[:, runs[0]], values[:, base[0]]
-                exact = np.array([mcnemar(a[:, k], b[:, k]) for k in range(len(low))])
-        else:
-            test = "runs and samples"
-            spread = [sums.ratios[runs], sums.ratios[base]]
-            parts = across_runs(found.value, spread, found.error, len(sums), confidence=self.confidence)
-            low, high, p = parts.low, parts.high, parts.p
-        rows = np.stack([found.value, low, high, p, exact], axis=1).tolist()
-        return [
-            Difference(value, start, end, p=chance, mcnemar=precise, test=test)
-            for value, start, end, chance, precise in rows
-        ]
-
-
-def _stacked(runs: list[Outcomes], keys: list[Key]) -> tuple[Floats, GroupSums]:
-    """Values ``(n, r, m)`` of all runs, NaN where a run has no such metric, and their sums."""
-    n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
-    values, weights = np.full(shape, np.nan), np.ones(shape)
-    for place, run in enumerate(runs):
-        for column, key in enumerate(keys):
-            values[:, place, column] = run.values.get(key, np.full(n, np.nan))
-            if key in run.weights:
-                weights[:, place, column] = run.weights[key]
-    return values, GroupSums.of(values, runs[0].units, weights)
-
-
-def _contrast(bootstrap: Bootstrap, runs: list[int]) -> Floats:
-    weights = np.zeros(bootstrap.draws.shape[1])
-    weights[runs] = 1 / len(runs)
-    return weights

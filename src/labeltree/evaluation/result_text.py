@@ -20,6 +20,8 @@ from labeltree.evaluation.result import EvaluationResult
 
 __all__ = ["comparison_notes", "comparison_text", "protocol_table"]
 
+_ALPHA = 0.05
+
 # further looks at the same answers: metrics.json has them
 _LEFT_OUT = re.compile(
     r"(^|\.)(tree_accuracy|mistake_severity|mean_average_precision|training_loss|recall_at_(?!1$|1_)\d+"
@@ -74,9 +76,6 @@ def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
         + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
         for name, row in table
     ]
-
-
-_ALPHA = 0.05
 
 
 def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:

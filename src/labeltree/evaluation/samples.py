@@ -30,6 +30,9 @@ __all__ = [
     "thin_out",
 ]
 
+FEW = 10
+"""A share of fewer samples than this is shown with a warning."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -236,12 +239,6 @@ def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
     held &= samples.finest[table.nodes.clamp(min=0)]
     held[samples.train] = False
     return held.nonzero()[:, 0]
-
-
-FEW = 10
-
-
-"""A share of fewer samples than this is shown with a warning."""
 
 
 @dataclass(frozen=True)

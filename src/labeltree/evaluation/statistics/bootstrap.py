@@ -20,9 +20,12 @@ from labeltree.evaluation.statistics.interval_ends import (
 
 __all__ = ["Bootstrap", "Interval", "Method", "Resampling", "draw_counts"]
 
+_BATCH = 64
+_MOST_KEPT = 2**26
+_PATIENCE = 1.0  # seconds before progress is told
+Counts = NDArray[np.uint16]
+
 Method = Literal["bca", "percentile"]
-
-
 _CHUNK_ELEMENTS = 2**21
 
 
@@ -134,18 +137,6 @@ def _combined(values: Floats, weights: Floats) -> Floats:
     """``(…, r, m)`` values of runs as their weighted sum ``(…, m)``."""
     total: Floats = (values * weights[:, None]).sum(axis=-2)
     return total
-
-
-_BATCH = 64
-
-
-_MOST_KEPT = 2**26
-
-
-_PATIENCE = 1.0  # seconds before progress is told
-
-
-Counts = NDArray[np.uint16]
 
 
 class Resampling:

@@ -14,8 +14,6 @@ from labeltree.evaluation.statistics.group_sums import Floats, GroupSums, divide
 __all__ = ["Parts", "across_runs", "holm", "mcnemar", "sign_flip_test"]
 
 _CHUNK_ELEMENTS = 2**21
-
-
 _SAME = 1e-9
 
 

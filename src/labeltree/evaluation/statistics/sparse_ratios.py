@@ -17,8 +17,6 @@ from labeltree.evaluation.statistics.interval_ends import SAME, acceleration_of,
 __all__ = ["RatioColumns"]
 
 _ELEMENTS = 2**22
-
-
 Integers = NDArray[np.int64]
 
 
