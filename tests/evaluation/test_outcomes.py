@@ -129,6 +129,7 @@ def test_what_is_written_is_read_back(mixed: EmbeddingTable, taxonomy: Taxonomy,
     for name, outcomes in result.outcomes.items():
         read = again[name]
         assert read.taxonomy == taxonomy
+        assert (read.whole, read.smaller_is_better) == (outcomes.whole, outcomes.smaller_is_better)
         for column in ("instances", "nodes", "groups", "bands"):
             np.testing.assert_array_equal(getattr(read, column), getattr(outcomes, column))
         for entries in ("values", "weights", "predicted"):
@@ -138,6 +139,28 @@ def test_what_is_written_is_read_back(mixed: EmbeddingTable, taxonomy: Taxonomy,
                 np.testing.assert_array_equal(mine[key], theirs[key])
     assert again["mine"].bands is not None
     assert set(again["mine"].bands.tolist()) >= {0, 2}
+
+
+def test_outcomes_of_the_format_before_are_read(
+    mixed: EmbeddingTable, taxonomy: Taxonomy, tmp_path: Path
+) -> None:
+    outcomes = evaluate(mixed, taxonomy, name="mine", settings=_QUICK).outcomes
+    save_outcomes(tmp_path / "outcomes.npz", outcomes)
+    with np.load(tmp_path / "outcomes.npz") as file:
+        columns = dict(file)
+    head = json.loads(str(columns["head"]))
+    assert head["format"] == 2
+    for entry in head["methods"]:
+        del entry["protocols"], entry["smaller_is_better"]
+    columns["head"] = np.array(json.dumps({**head, "format": 1}))
+    np.savez(tmp_path / "old.npz", **columns)
+    old, new = load_outcomes(tmp_path / "old.npz")["mine"], outcomes["mine"]
+    assert old.protocols == ()
+    assert list(old.values) == list(new.values)
+    assert [old.larger_is_better(key) for key in old.values] == [
+        new.larger_is_better(key) for key in new.values
+    ]
+    assert old.scores() == pytest.approx(new.scores(), nan_ok=True)
 
 
 def test_files_that_are_no_outcomes_are_named(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from torch import Tensor
 from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.result import AspectResult
-from labeltree.evaluation.samples import choose_samples
+from labeltree.evaluation.samples import choose_samples, labelled_rows
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.standard_protocols import answers_of, probe_answers, search
 from labeltree.metrics.ranking import Progress
@@ -72,15 +71,14 @@ def evaluate_aspects(
     for number, (name, taxonomy) in enumerate(zip(table.aspect_names, table.aspect_taxonomies, strict=True)):
         _log.info("aspect %s", name)
         try:
-            results[name] = _measure(
-                table.aspect(number), taxonomy, split, settings, titled(progress, f"retrieval by {name}")
-            )
+            results[name] = _measure(name, table.aspect(number), taxonomy, split, settings, progress)
         except DataError as error:
             notes.append(f"The aspect '{name}' could not be measured and is in no mean: {error}.")
     return results, notes
 
 
 def _measure(
+    name: str,
     table: EmbeddingTable,
     taxonomy: Taxonomy,
     split: str,
@@ -88,10 +86,9 @@ def _measure(
     progress: Progress | None,
 ) -> AspectResult:
     judging = JudgingTaxonomy.of(taxonomy)
-    if table.split is not None and split != "train" and bool((table.split == "train").any()):
-        learned = table.nodes[torch.from_numpy(table.split == "train")]
-        if not bool((learned > 0).any()):
-            raise DataError("no training sample has a label in it")
+    there = table.split is not None and split != "train" and bool((table.split == "train").any())
+    if there and not len(labelled_rows(table, "train")):
+        raise DataError("no training sample has a label in it")
     samples = choose_samples(table, taxonomy, split, settings)
     if samples.one_class is not None:
         raise DataError(f"all its samples are of one class, '{samples.one_class}'")
@@ -100,16 +97,15 @@ def _measure(
     plain = replace(settings, resamples=0)  # aspects have no intervals
     inputs = Inputs(table, judging, samples, plain, split, progress=progress)
     reading = inputs.reading("features")
-    answers = table.predictions
     with torch.no_grad():
         predicted: dict[ClassifierKind, Tensor] = {"probe": probe_answers(inputs, reading)}
-        if answers is not None and bool((answers[samples.test] >= 0).any()):
-            predicted["own"] = answers[samples.test]
-        columns, _ = search(inputs, reading, progress)
+        if inputs.own_answers is not None:
+            predicted["own"] = inputs.own_answers
+        columns, _ = search(inputs, reading, name)
     found = inputs.summarise([*answers_of(inputs, predicted, "features"), *columns], by_frequency=False)
     names = {"probe": "features.accuracy", "own": "predictions.own_accuracy"}
     return AspectResult(
-        scores={name.rpartition(".")[2]: value for name, value in found.scores.items()},
-        by_depth={name: found.by_depth[names[name]] for name in predicted},
+        scores={key.rpartition(".")[2]: value for key, value in found.scores.items()},
+        by_depth={key: found.by_depth[names[key]] for key in predicted},
         counts=samples.counts,
     )

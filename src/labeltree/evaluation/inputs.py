@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.classifiers import Classifiers
+from labeltree.evaluation.answer_outcomes import answer_columns
 from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.columns import Column, Number, estimate
-from labeltree.evaluation.judging import answer_columns
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
@@ -88,6 +88,18 @@ class Inputs:
     def tested(self) -> Tensor:
         """Test rows with a finest label."""
         return self.samples.test[self.samples.finest[self.nodes[self.samples.test]]]
+
+    @property
+    def own_answers(self) -> Tensor | None:
+        """``(t,)`` the model's own answers to the test rows, −1 where there is none; None without any."""
+        answers = self.table.predictions
+        found = None if answers is None else answers[self.samples.test]
+        return found if found is not None and bool((found >= 0).any()) else None
+
+    def titled(self, title: str) -> Progress | None:
+        """Tells the news of a part of the work under its own title."""
+        progress = self.progress
+        return None if progress is None else lambda _, done, total: progress(title, done, total)
 
     @cached_property
     def frequency(self) -> ClassFrequency:

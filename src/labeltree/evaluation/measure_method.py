@@ -23,7 +23,6 @@ from labeltree.evaluation.columns import Column
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.json_numbers import Bounds
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.reading import Reading, read
@@ -118,15 +117,13 @@ def measure(
 def _answers(inputs: Inputs) -> dict[ClassifierKind, Tensor]:
     """What each classifier names the test samples: ``(m,)`` nodes, −1 where it gives no answer."""
     assert inputs.classifiers is not None
-    rows = inputs.samples.test
-    test = inputs.table.rows(rows)
+    test = inputs.table.rows(inputs.samples.test)
     predicted: dict[ClassifierKind, Tensor] = {
         "probe": classify(inputs.classifiers.probe, test),
         "prototypes": classify(inputs.classifiers.prototypes, test),
     }
-    own = inputs.table.predictions
-    if own is not None and bool((own[rows] >= 0).any()):
-        predicted["own"] = own[rows]
+    if inputs.own_answers is not None:
+        predicted["own"] = inputs.own_answers
     return predicted
 
 
@@ -143,7 +140,7 @@ def _standard_columns(
     for role, reading in readings.items():
         if not curves or reading.representation != first:
             _say(inputs, f"retrieval by {role}")
-            ranked, curve = search(inputs, reading, titled(inputs.progress, f"retrieval by {role}"))
+            ranked, curve = search(inputs, reading, role)
         columns += [replace(column, name=f"{role}.{column.name}") for column in ranked]
         curves[role] = curve
     return columns, curves, under_root

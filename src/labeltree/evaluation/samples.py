@@ -26,6 +26,7 @@ __all__ = [
     "few_note",
     "has_unseen",
     "held_rows",
+    "labelled_rows",
     "plan_search",
     "thin_out",
 ]
@@ -231,14 +232,18 @@ def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Te
     return mask
 
 
-def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
-    """Rows of validation samples with a finest label, none of which classifiers learn from."""
+def labelled_rows(table: EmbeddingTable, split: str) -> Tensor:
+    """``(k,)`` rows of a split with a label below the root; none where the table has no such split."""
     if table.split is None:
         return torch.empty(0, dtype=torch.int64)
-    held = torch.from_numpy(np.asarray(table.split == "val")) & (table.nodes > 0)
-    held &= samples.finest[table.nodes.clamp(min=0)]
-    held[samples.train] = False
-    return held.nonzero()[:, 0]
+    return (torch.from_numpy(np.asarray(table.split == split)) & (table.nodes > 0)).nonzero()[:, 0]
+
+
+def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
+    """Rows of validation samples with a finest label, none of which classifiers learn from."""
+    rows = labelled_rows(table, "val")
+    rows = rows[samples.finest[table.nodes[rows]]]
+    return rows[~torch.isin(rows, samples.train)]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.evaluation.answer_outcomes import answer_columns, micro_f1_column
 from labeltree.evaluation.classifiers import fit_and_predict, nearest_prototype
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.judging import answer_columns, micro_f1_column
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.result import PREFIX
 from labeltree.metrics.functional import class_prototypes, pair_violations, parent_violations
-from labeltree.metrics.ranking import Progress
 
 __all__ = ["answers_of", "probe_answers", "prototype_answers", "search", "violations"]
 
@@ -82,11 +81,10 @@ def violations(inputs: Inputs, reading: Reading) -> tuple[list[Column], int]:
     return columns, int((judging.tree.parent[nodes[tested]] <= 0).sum())
 
 
-def search(
-    inputs: Inputs, reading: Reading, progress: Progress | None = None
-) -> tuple[list[Column], list[float]]:
+def search(inputs: Inputs, reading: Reading, name: str) -> tuple[list[Column], list[float]]:
     """Retrieval, every query in turn, as the samples' plan has it; and the means of HP@1 … HP@K."""
     plan = inputs.samples.plan
+    progress = inputs.titled(f"retrieval by {name}")
     columns, curve = inputs.rankings(reading, plan.queries, plan.gallery, by_depth=False, progress=progress)
     return [column.alone(column.name) for column in columns], curve
 

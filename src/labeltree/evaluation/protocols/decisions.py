@@ -34,7 +34,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.registry import ProtocolResult, register
-from labeltree.evaluation.samples import held_rows
+from labeltree.evaluation.samples import held_rows, labelled_rows
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.shared_depths import shared_depth
 
@@ -271,11 +271,10 @@ def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:
 
 def _samples(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
     """Rows to calibrate on, rows to test on, and what to say about them."""
-    table, labelled = inputs.table, inputs.nodes > 0
-    if table.split is not None and inputs.samples.split != "val":
-        held = torch.from_numpy(table.split == "val") & labelled
-        if bool(held.any()) and not bool(held[inputs.samples.train].any()):
-            return held.nonzero()[:, 0], inputs.samples.test, []
+    table, held = inputs.table, labelled_rows(inputs.table, "val")
+    learned = bool(torch.isin(held, inputs.samples.train).any())
+    if len(held) and inputs.samples.split != "val" and not learned:
+        return held, inputs.samples.test, []
     test = inputs.samples.test
     codes = table.groups if table.groups is not None else table.instances
     half = share_of_groups(

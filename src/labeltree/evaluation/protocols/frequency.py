@@ -9,7 +9,6 @@ import torch
 
 from labeltree.errors import DataError
 from labeltree.evaluation.class_frequency import GROUPS
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.standard_protocols import probe_answers, prototype_answers
 
@@ -56,14 +55,12 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
         parts["probe"] = inputs.judge(probe_answers(inputs, next(iter(readings.values()))))
     if "prototypes" in options.of:
         parts["prototypes"] = inputs.judge(prototype_answers(inputs, readings["embeddings"]))
-    answers = inputs.table.predictions
-    if "own" in options.of and answers is not None and bool((answers[inputs.samples.test] >= 0).any()):
-        parts["own"] = inputs.judge(
-            answers[inputs.samples.test].clamp(min=0), classes=inputs.judging.tree.leaves
-        )
+    if "own" in options.of and inputs.own_answers is not None:
+        answers = inputs.own_answers.clamp(min=0)
+        parts["own"] = inputs.judge(answers, classes=inputs.judging.tree.leaves)
     if "retrieval" in options.of:
         for role, reading in readings.items():
-            progress = titled(inputs.progress, f"retrieval by {role}")
+            progress = inputs.titled(f"retrieval by {role}")
             parts[f"retrieval.{role}"] = inputs.judge_retrieval(
                 reading, inputs.samples.plan.queries, inputs.samples.plan.gallery, progress=progress
             )

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import MeanDraws, mean_auroc
+from labeltree.evaluation.samples import labelled_rows
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
@@ -58,17 +58,16 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
         DataError: if there are fewer groups than folds, or a fold's others have no finest label to learn.
     """
     table = inputs.table
-    labelled = table.nodes > 0
-    if table.split is not None:
-        labelled &= torch.from_numpy(np.asarray(table.split == inputs.split))
-    rows = inputs.thinned(labelled.nonzero().squeeze(1), inputs.settings.max_probe_samples)
+    whole = table.split is None
+    labelled = (table.nodes > 0).nonzero()[:, 0] if whole else labelled_rows(table, inputs.split)
+    rows = inputs.thinned(labelled, inputs.settings.max_probe_samples)
     fold = table_folds(table, rows, inputs.judging, options.folds, inputs.settings.seed)
     _check_learnable(inputs, rows, fold, options.folds)
     parts = {
         role: _of_reading(reading, inputs, rows, fold, options.folds)
         for role, reading in inputs.chosen(options.roles).items()
     }
-    where = "the table" if table.split is None else f"split '{inputs.split}'"
+    where = "the table" if whole else f"split '{inputs.split}'"
     notes = [
         f"The probe learned from {options.folds - 1} of {options.folds} folds of {where} and was tested on "
         "the other, in turn. The folds share most of what is learned from, so that the sd over them is "
@@ -80,7 +79,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
             "what other training samples would change: one cross-validation cannot tell that without bias "
             "(Bengio & Grandvalet 2004)."
         )
-    if table.split is None:
+    if whole:
         notes.append("Whether the encoder has seen these samples in training, the table does not say.")
     sizes = fold.bincount(minlength=options.folds)
     counts = {"samples": len(rows), "folds": options.folds}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeltree.evaluation.columns import Column
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.geometry import Geometry
 from labeltree.metrics.functional import nearest_neighbour_labels
@@ -67,7 +66,7 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
             geometry=reading.geometry,
             query_groups=inputs.left_out(inputs.samples.test),
             key_groups=inputs.left_out(inputs.learned),
-            progress=titled(inputs.progress, f"k-NN on {role}"),
+            progress=inputs.titled(f"k-NN on {role}"),
         )
         silent = int((answers[options.main_k] < 0).sum())
         answers = {k: found.clamp(min=0) for k, found in answers.items()}

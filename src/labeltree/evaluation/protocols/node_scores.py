@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from labeltree.evaluation.reported_nodes import (
     node_result,
     with_prefix,
 )
+from labeltree.evaluation.samples import labelled_rows
 from labeltree.evaluation.subsampling import leak_notes, table_folds
 from labeltree.metrics.functional import (
     node_decision_metrics,
@@ -88,10 +88,9 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
         for role, reading in inputs.chosen(options.roles).items()
     }
     notes += leak_notes(inputs.table, learn, inputs.samples.test)
-    own = inputs.table.predictions
     target = inputs.nodes[inputs.samples.test]
-    if own is not None and bool((own[inputs.samples.test] >= 0).any()):
-        answers = own[inputs.samples.test].clamp_min(0)  # no answer says nothing, as the root does
+    if inputs.own_answers is not None:
+        answers = inputs.own_answers.clamp_min(0)  # no answer says nothing, as the root does
         judge = inputs.judging.in_judge
         rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
         found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
@@ -111,11 +110,9 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
     """Rows to learn from, and rows to choose operating points on."""
     table, learned = inputs.table, inputs.learned
-    if table.split is not None and inputs.split not in ("val", "train"):
-        rows = torch.from_numpy(np.flatnonzero(table.split == "val"))
-        rows = rows[table.nodes[rows] > 0]
-        if len(rows):
-            return learned, rows
+    rows = labelled_rows(table, "val")
+    if len(rows) and inputs.split not in ("val", "train"):
+        return learned, rows
     fold = table_folds(table, inputs.samples.train, inputs.judging, _HELD_OUT, inputs.settings.seed)
     held_out = inputs.samples.train[fold == 0]
     notes.append(

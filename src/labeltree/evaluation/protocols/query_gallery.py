@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.samples import FEW, few_note
 from labeltree.evaluation.subsampling import share_of_labels, thin_out
@@ -91,7 +90,7 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
             queries,
             gallery,
             ks=options.ks or inputs.settings.recall_ks,
-            progress=titled(inputs.progress, f"query to gallery by {role}"),
+            progress=inputs.titled(f"query to gallery by {role}"),
         )
         for role, reading in inputs.chosen(options.roles).items()
     }

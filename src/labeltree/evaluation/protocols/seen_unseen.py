@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.evaluation.answer_outcomes import answer_columns
 from labeltree.evaluation.classifiers import fit_and_predict
-from labeltree.evaluation.judging import answer_columns, titled
 from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster_scores
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.samples import SearchPlan
+from labeltree.evaluation.samples import SearchPlan, labelled_rows
 from labeltree.evaluation.subsampling import half_split
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.taxonomy.finest import covered_nodes, finest_labels
@@ -66,7 +65,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
     them). If they have none, it learns from one half of each class's samples in the evaluated split, which
     parts no group, and is tested on the other half.
     """
-    hidden = _hidden_rows(inputs)
+    hidden = labelled_rows(inputs.table, UNSEEN)
     unseen = _unseen(inputs, options, hidden)
     nodes, tested = inputs.nodes, inputs.tested
     notes: list[str] = []
@@ -130,7 +129,7 @@ def _measure(
 ) -> ProtocolResult:
     """Probe, retrieval and clusters of one kind of classes."""
     nodes, judging = inputs.nodes, inputs.judging
-    progress = titled(inputs.progress, f"retrieval: {name}")
+    progress = inputs.titled(f"retrieval: {name}")
     found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
     choices = ClusteringOptions(starts=options.starts)
     clusters = cluster_scores(reading, inputs.thinned(test, choices.max_samples), inputs, choices, name)
@@ -151,14 +150,6 @@ def _measure(
             if isinstance(value := getattr(part, column), dict) and column != "counts":
                 getattr(whole, column).update(value)
     return whole
-
-
-def _hidden_rows(inputs: Inputs) -> Tensor:
-    """Rows with a label whose classes a run hid from its training."""
-    if inputs.table.split is None:
-        return torch.zeros(0, dtype=torch.int64)
-    of_split = torch.from_numpy(np.asarray(inputs.table.split == UNSEEN))
-    return (of_split & (inputs.nodes > 0)).nonzero().squeeze(1)
 
 
 def _finest_of(hidden: Tensor, test: Tensor, inputs: Inputs) -> Tensor:
@@ -188,8 +179,7 @@ def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tenso
             return unseen
     if inputs.table.split is None or inputs.samples.split == "half":
         raise DataError("the table has no training split to tell seen classes by; use the option unseen")
-    trained = np.asarray(inputs.table.split == "train") & (inputs.nodes > 0).numpy()
-    present = covered_nodes(inputs.nodes[torch.from_numpy(trained)], tree)
+    present = covered_nodes(inputs.nodes[labelled_rows(inputs.table, "train")], tree)
     if not len(hidden):
         return ~present
     known = present | covered_nodes(inputs.nodes[hidden], tree)

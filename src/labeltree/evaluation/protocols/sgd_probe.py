@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from labeltree.evaluation.classifiers import standardized
-from labeltree.evaluation.judging import titled
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.metrics.ranking import Progress
 from labeltree.metrics.sgd_probe import Schedule, SGDProbe
@@ -68,7 +67,7 @@ def sgd_probe(inputs: Inputs, options: SGDProbeOptions) -> ProtocolResult:
     parts = {}
     for role, reading in inputs.chosen(options.roles).items():
         probe = options.probe(inputs.settings.seed)
-        progress = titled(inputs.progress, f"SGD probe on {role}")
+        progress = inputs.titled(f"SGD probe on {role}")
         predicted = _predict(probe, reading.vectors, inputs, progress)
         parts[role] = inputs.judge(predicted)
         parts[role].scores["training_loss"] = probe.loss

@@ -14,10 +14,9 @@ from labeltree.metrics.functional import (
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.metrics.ranking import Progress
 from labeltree.taxonomy.shared_depths import shared_depth
 
-__all__ = ["answer_columns", "micro_f1_column", "titled"]
+__all__ = ["answer_columns", "micro_f1_column"]
 
 
 def answer_columns(
@@ -73,10 +72,3 @@ def micro_f1_column(f1: Column, predicted: Tensor, judging: JudgingTaxonomy) -> 
     count = judging.judge.ancestor_count
     sizes = count[judging.in_judge(predicted)] + count[judging.in_judge(f1.labels)] - 2
     return Column("hierarchical_f1_micro", f1.values, f1.rows, f1.labels, sizes.double(), kind=None)
-
-
-def titled(progress: Progress | None, title: str) -> Progress | None:
-    """Tell the same news under another title."""
-    if progress is None:
-        return None
-    return lambda _, done, total: progress(title, done, total)
