@@ -40,6 +40,7 @@ Protocol = TypeVar("Protocol", bound=Callable[..., Any])
 Returned = ProtocolResult | Column | Sequence[Column]
 """What a protocol gives: columns of outcomes, from which its numbers follow, or finished numbers."""
 
+_RESERVED = ("all", "answers", "aspects", "embeddings", "features", "predictions")
 _entries: dict[str, ProtocolEntry] = {}
 _log = logging.getLogger(__name__)
 
@@ -131,9 +132,10 @@ def register(
     Raises:
         ValueError: if the name is taken or holds other characters.
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name == "all":
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _RESERVED:
         raise ValueError(
-            f"cannot register protocol '{name}': use a-z, 0-9 and -, and another name than 'all'"
+            f"cannot register protocol '{name}': use a-z, 0-9 and -, and another name than "
+            f"{', '.join(map(repr, _RESERVED))}"
         )
     if name in _entries:
         raise ValueError(f"cannot register protocol '{name}': taken")

@@ -17,6 +17,7 @@ from labeltree.evaluation.statistics.interval_ends import SAME, acceleration_of,
 __all__ = ["RatioColumns"]
 
 _ELEMENTS = 2**22
+_FULL = 8  # a metric that more than one group in so many counts in is multiplied as a dense row
 Integers = NDArray[np.int64]
 
 
@@ -78,9 +79,12 @@ class RatioColumns:
         """``(k, resamples)`` some of the metrics in each draw."""
         count, groups = rows.stop - rows.start, self.numerators.shape[1]
         stacked = vstack([self.numerators[rows], self.denominators[rows]], format="csr")
+        full = np.diff(stacked.indptr) > groups / _FULL
+        dense, sparse = stacked[full].toarray(), stacked[~full]
         found = np.empty((count, resampling.resamples))
         for part, counts in resampling.batches(groups):
-            sums = stacked @ counts
+            sums = np.empty((2 * count, counts.shape[1]))
+            sums[full], sums[~full] = dense @ counts, sparse @ counts
             found[:, part] = divided(sums[:count], sums[count:])
         return found
 
