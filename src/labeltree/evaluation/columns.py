@@ -140,7 +140,8 @@ def estimate(
             scores.setdefault(place, []).append(
                 ratios.add(torch.zeros_like(labels), *samples, 1, column.share)
             )
-        samples, labels = tuple(part[labels >= 0] for part in samples), labels[labels >= 0]
+        known = labels >= 0
+        samples, labels = (samples[0][known], samples[1][known], samples[2][known]), labels[known]
         if column.by_node:
             lines = tree.ancestors[labels]
             there = lines >= 0
