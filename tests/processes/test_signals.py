@@ -255,7 +255,7 @@ def test_a_child_ends_with_its_parent(kernel: bool) -> None:
 
 
 def test_a_run_of_a_study_ends_when_the_study_is_dead_already(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "labeltree.studies.alone", str(tmp_path / "none.yaml"), "run", "a", "0"]
+    words = [sys.executable, "-m", "labeltree.studies.worker", str(tmp_path / "none.yaml"), "run", "a", "0"]
     environment = {**os.environ, "LABELTREE_STUDY": str(os.getppid())}  # not its parent, which we are
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (143, "stopped\n")

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from labeltree.evaluation import ProtocolResult, compare, evaluate
 from labeltree.report import comparison_page, render_report
-from labeltree.studies.blocks import Cell, Heading, Notes, Table, Text
-from labeltree.studies.html_page import to_html
+from labeltree.report.document import Cell, Heading, Notes, Table, Text, to_html
 from labeltree.taxonomy import Taxonomy
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

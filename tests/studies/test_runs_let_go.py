@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from labeltree.studies import execute as studies
-from labeltree.studies import perform
+from labeltree.studies import run
 from labeltree.training import fit
 from labeltree.training.trainee import Trainee, prepare
 
@@ -27,15 +27,15 @@ def test_a_run_is_gone_when_the_next_begins(
         held.append(weakref.ref(trainee.module))
         return trainee
 
-    train = perform.train
+    train = run.train
 
     def begins(*args: Any, **kwargs: Any) -> Any:
         alive.append(sum(module() is not None for module in held))
         return train(*args, **kwargs)
 
     monkeypatch.setattr(fit, "prepare", watched)
-    monkeypatch.setattr(perform, "train", begins)
-    monkeypatch.setattr(studies, "baselines", lambda *_: [])
+    monkeypatch.setattr(run, "train", begins)
+    monkeypatch.setattr(studies, "measure_baselines", lambda *_: [])
     shared = {
         "data": str(image_folder),
         "epochs": 1,

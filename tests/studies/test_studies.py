@@ -9,15 +9,20 @@ import pytest
 import yaml
 
 from labeltree.evaluation import EvaluationResult
+from labeltree.report.document import to_markdown
 from labeltree.runs import RunFolder
-from labeltree.studies.beside import baselines
-from labeltree.studies.book import Book
+from labeltree.studies.baselines import measure_baselines
+from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute
-from labeltree.studies.listing import list_study
-from labeltree.studies.output import study_table
-from labeltree.studies.plan import StudyError, read_study
-from labeltree.studies.task import is_measured, measured_as
+from labeltree.studies.page import study_blocks
+from labeltree.studies.plan import Study, StudyError
+from labeltree.studies.run import is_measured, measured_as
+from labeltree.studies.study_file import read_study
 from labeltree.training.reading import RecipeError
+
+
+def page_of(file: Path, study: Study, results: list[dict[str, Any]]) -> str:
+    return to_markdown(study_blocks(file, study, results, {}))
 
 
 def write(path: Path, data: Path, **changes: Any) -> Path:
@@ -75,8 +80,8 @@ def test_a_study_from_end_to_end(
     assert not list((tmp_path / "runs").glob("*trial*/metrics.json"))
     assert not list((tmp_path / "runs").glob("*/checkpoints"))  # of trials neither: they would fill a disk
     # Again: everything is there already, and the page comes out the same.
-    monkeypatch.setattr("labeltree.studies.perform.embed_source", None)
-    monkeypatch.setattr("labeltree.studies.perform.evaluate", None)
+    monkeypatch.setattr("labeltree.studies.run.embed_source", None)
+    monkeypatch.setattr("labeltree.studies.run.evaluate", None)
     assert execute(file, jobs=1).tables.read_text("utf-8") == page
 
 
@@ -120,7 +125,7 @@ def test_the_table_marks_the_best_and_keeps_every_row(image_folder: Path, tmp_pa
         }
         for number, (method, top1, violations) in enumerate(values)
     ]
-    page = study_table(file, read_study(file), results, {})
+    page = page_of(file, read_study(file), results)
     rows = [line for line in page.splitlines() if line.startswith(("| SupCon", "| HWC"))]
     assert rows == [
         "| SupCon | **0.6000 ± 0.1414** |",
@@ -136,11 +141,15 @@ def test_the_page_shows_no_folders_above_the_one_that_somebody_works_in(
     file = write(tmp_path, image_folder).resolve()
     study = read_study(file)
     monkeypatch.chdir(tmp_path)
-    assert "Made by `labeltree study study.yaml`;" in study_table(file, study, [], {})
+    assert "Made by `labeltree study study.yaml`;" in page_of(file, study, [])
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert f"Made by `labeltree study {tmp_path.name}/study.yaml`;" in study_table(file, study, [], {})
-    assert "Made by `labeltree study ../study.yaml`;" in study_table(Path("../study.yaml"), study, [], {})
+    assert f"Made by `labeltree study {tmp_path.name}/study.yaml`;" in to_markdown(
+        study_blocks(file, study, [], {})
+    )
+    assert "Made by `labeltree study ../study.yaml`;" in to_markdown(
+        study_blocks(Path("../study.yaml"), study, [], {})
+    )
 
 
 def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path: Path) -> None:
@@ -158,7 +167,7 @@ def test_a_trial_with_the_seed_of_a_run_is_that_run(image_folder: Path, tmp_path
 def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) -> None:
     study = read_study(write(tmp_path, image_folder, evaluation={"max_probe_samples": 12}))
     assert study.evaluation_settings.max_probe_samples == 12
-    assert "`max_probe_samples=12`" in study_table(tmp_path / "study.yaml", study, [], {})
+    assert "`max_probe_samples=12`" in page_of(tmp_path / "study.yaml", study, [])
     for wrong, sentence in (
         ({"hp_ks": 1}, r"evaluation has 'hp_ks', .* did you mean 'hp_k'"),
         ({"hp_k": 0}, "hp_k must be at least 1"),
@@ -170,18 +179,18 @@ def test_how_a_study_measures_is_a_choice(image_folder: Path, tmp_path: Path) ->
 def test_baselines_that_are_alike_for_all_seeds_are_measured_once(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import labeltree.studies.perform as module
+    import labeltree.studies.run as module
 
     asked: list[int] = []
     evaluate = module.evaluate
     monkeypatch.setattr(module, "evaluate", lambda *a, **k: asked.append(1) or evaluate(*a, **k))
     file = write(tmp_path, image_folder, baselines=["raw"])
     study = dataclasses.replace(read_study(file), seeds=[0, 0])
-    rows = baselines(study, tmp_path / "runs", Book(file, study))
+    rows = measure_baselines(study, tmp_path / "runs", Book(file, study))
     assert [row["method"] for row in rows] == ["raw pixels", "raw pixels"]
     assert len(asked) == 1
     study = read_study(write(tmp_path, image_folder, seeds=[0, 1]))
-    rows = baselines(study, tmp_path / "more", Book(file, study))
+    rows = measure_baselines(study, tmp_path / "more", Book(file, study))
     assert len(rows) == 4
     with pytest.raises(StudyError, match="there is no 'pixels'"):
         read_study(write(tmp_path, image_folder, baselines=["pixels"]))

@@ -11,13 +11,13 @@ import yaml
 
 from labeltree.cli.main import main
 from labeltree.studies import execute as execute_module
-from labeltree.studies import jobs as jobs_module
-from labeltree.studies.beside import baseline_digests, baselines
-from labeltree.studies.book import Book
+from labeltree.studies import worker as worker_module
+from labeltree.studies.baselines import baseline_digests, measure_baselines
+from labeltree.studies.book import Book, list_study
 from labeltree.studies.execute import execute, rewrite
-from labeltree.studies.listing import list_study
-from labeltree.studies.plan import StudyError, read_study
-from labeltree.studies.task import Task, run_tasks_of
+from labeltree.studies.plan import StudyError
+from labeltree.studies.run import Task, run_tasks_of
+from labeltree.studies.study_file import read_study
 from labeltree.training.checkpoints import TrainingInterrupted
 
 
@@ -56,7 +56,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         scores = {"features/top1": 0.5 + 0.1 * task.seed}
         return {"settings": task.digest(study), "scores": scores, "train_seconds": 2.0, "train_loss": [1.0]}
 
-    monkeypatch.setattr(jobs_module, "perform", perform)
+    monkeypatch.setattr(worker_module, "perform", perform)
     monkeypatch.setattr(execute_module, "collect", collect)
     return record
 
@@ -113,7 +113,7 @@ def test_baselines_that_the_study_has_no_more_leave_the_tables(
             if not book.settled(digest, {})
         ]
 
-    monkeypatch.setattr(execute_module, "baselines", measured)
+    monkeypatch.setattr(execute_module, "measure_baselines", measured)
     page = execute(write(tmp_path, baselines=["raw", "start"]), jobs=1).tables.read_text("utf-8")
     assert "| raw of nowhere |" in page
     assert "| start of nowhere |" in page
@@ -189,7 +189,7 @@ def test_processes_are_bounded_and_their_ends_are_told(
         "b-seed1": "import os, sys; sys.exit(0 if os.environ['OMP_NUM_THREADS'] == '3' else 'threads')",
     }
     alive: list[int] = []
-    popen = jobs_module.subprocess.Popen
+    popen = worker_module.subprocess.Popen
     started: list[Any] = []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -197,13 +197,13 @@ def test_processes_are_bounded_and_their_ends_are_told(
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    monkeypatch.setattr(jobs_module.subprocess, "Popen", watched)
-    monkeypatch.setattr(jobs_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
-    monkeypatch.setattr(jobs_module, "_cores", lambda: 6)
-    assert jobs_module.default_jobs() == 1
+    monkeypatch.setattr(worker_module.subprocess, "Popen", watched)
+    monkeypatch.setattr(worker_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
+    monkeypatch.setattr(worker_module, "_cores", lambda: 6)
+    assert worker_module.default_jobs() == 1
     tasks = tasks_of(file, 4)
     study, runs = read_study(file), tmp_path / "runs"
-    ends = {task.name: error for task, error in jobs_module.do_tasks(file, study, tasks, runs, 2)}
+    ends = {task.name: error for task, error in worker_module.do_tasks(file, study, tasks, runs, 2)}
     assert ends == {
         "a-seed0": None,
         "a-seed1": "ValueError: two",
@@ -232,9 +232,9 @@ while not pathlib.Path({str(ready)!r}).exists():
 sys.exit(130)
 """
     scripts = {"a-seed0": waits, "a-seed1": stops}
-    monkeypatch.setattr(jobs_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
+    monkeypatch.setattr(worker_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
     with pytest.raises(TrainingInterrupted):
-        list(jobs_module.do_tasks(file, read_study(file), tasks_of(file, 2), tmp_path / "runs", 2))
+        list(worker_module.do_tasks(file, read_study(file), tasks_of(file, 2), tmp_path / "runs", 2))
     assert saved.exists()
 
 
@@ -252,11 +252,11 @@ def test_a_baseline_is_complete_once_it_has_metrics(
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.runs.RunFolder.write_json", killed)
         with pytest.raises(KeyboardInterrupt):
-            baselines(study, runs, Book(tmp_path / "study.yaml", study))
+            measure_baselines(study, runs, Book(tmp_path / "study.yaml", study))
     assert recipe.is_file()
-    assert len(baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
+    assert len(measure_baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
     recipe.unlink()  # as an earlier version could leave it
-    assert len(baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
+    assert len(measure_baselines(study, runs, Book(tmp_path / "study.yaml", study))) == 1
     assert recipe.is_file()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.studies.plan import read_study
+from labeltree.studies.study_file import read_study
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "studies").rglob("study.yaml"))

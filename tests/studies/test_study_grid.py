@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
+from labeltree.report.document import to_html, to_markdown
 from labeltree.studies.book import Book
-from labeltree.studies.csv_table import to_csv
 from labeltree.studies.figures import study_figures
-from labeltree.studies.html_page import to_html
-from labeltree.studies.markdown import to_markdown
+from labeltree.studies.output import to_csv
 from labeltree.studies.page import study_blocks
-from labeltree.studies.pivot import at_point
-from labeltree.studies.plan import Study, StudyError, read_study
+from labeltree.studies.plan import Study, StudyError
+from labeltree.studies.run import trial_tasks_of
+from labeltree.studies.study_file import read_study
 from labeltree.studies.summary import Summary
-from labeltree.studies.task import trial_tasks_of
 
 METHODS = {
     "SupCon": {"settings": {"objective": "supcon"}},
@@ -74,8 +73,8 @@ def test_points_of_one_axis(tmp_path: Path) -> None:
     assert supcon.seed == 3
     hwc = study.recipe(study.methods[2], {}, 3)
     assert (hwc.options["hwc"]["temperature"], hwc.options["hwc"]["alpha"]) == (0.1, 0.0)
-    assert at_point(study, "SimCLR", {"τ": "0.5"}) is study.methods[4]
-    assert at_point(study, "HWC", {"τ": "0.5"}) is study.methods[3]
+    assert study.method_at("SimCLR", {"τ": "0.5"}) is study.methods[4]
+    assert study.method_at("HWC", {"τ": "0.5"}) is study.methods[3]
     assert [m.name for m in study.only(["HWC", "*0.1"])] == [names[0], names[2], names[3]]
     with pytest.raises(StudyError, match="no method is called 'HWX'; there are SupCon, HWC, SimCLR"):
         study.only(["HWX"])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from labeltree.studies.blocks import cell_of
-from labeltree.studies.significance import p_against_best, welch
-from labeltree.studies.summary import Summary
+from labeltree.studies.page import _cell
+from labeltree.studies.summary import Summary, p_against_best, welch
 
 
 def slow_welch(a: list[float], b: list[float]) -> float:
@@ -87,7 +86,7 @@ def test_nothing_undefined_is_best(lower: bool) -> None:
         assert {name: entry.best for name, entry in entries.items()} == {"y": False, "z": True}
         assert entries["z"].n == 1
         assert summary.mean("x", column) is None
-        assert cell_of(entries.get("x")).text == "–"
+        assert _cell(entries.get("x")).text == "–"
 
 
 def test_nobody_is_best_where_all_are_equal() -> None:

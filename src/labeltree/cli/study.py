@@ -35,10 +35,10 @@ def run(arguments: list[str]) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     options = parser.parse_args(arguments)
 
+    from labeltree.studies.book import list_study
     from labeltree.studies.execute import execute, rewrite
-    from labeltree.studies.jobs import default_jobs
-    from labeltree.studies.listing import list_study
     from labeltree.studies.plan import StudyError
+    from labeltree.studies.worker import default_jobs
 
     jobs = default_jobs() if options.jobs is None else options.jobs
     if jobs < 1:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -14,8 +16,13 @@ from labeltree.report.wording import percent
 __all__ = ["policy", "read_script", "template"]
 
 
-def template(name: str) -> Template:
-    """A template of the report; everything that is filled in is escaped, and nothing may be missing."""
+def template(name: str, **filters: Callable[..., Any]) -> Template:
+    """A template of a page; everything that is filled in is escaped, and nothing may be missing.
+
+    Args:
+        name: of its file.
+        filters: that it uses besides ``percent``.
+    """
     environment = Environment(
         loader=PackageLoader("labeltree.report"),
         autoescape=True,
@@ -23,7 +30,7 @@ def template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = percent
+    environment.filters |= {"percent": percent, **filters}
     return environment.get_template(name)
 
 

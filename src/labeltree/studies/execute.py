@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.lock import lock_folder
-from labeltree.studies.beside import baseline_digests, baselines
+from labeltree.studies.baselines import baseline_digests, measure_baselines
 from labeltree.studies.book import Book
-from labeltree.studies.jobs import default_jobs, do_tasks
 from labeltree.studies.output import write_tables
-from labeltree.studies.perform import collect
-from labeltree.studies.plan import Method, Study, read_study
-from labeltree.studies.task import Task, run_tasks_of, trial_tasks_of
+from labeltree.studies.plan import Method, Study
+from labeltree.studies.run import Task, collect, run_tasks_of, trial_tasks_of
+from labeltree.studies.study_file import read_study
+from labeltree.studies.worker import default_jobs, do_tasks
 
 __all__ = ["Executed", "execute", "rewrite"]
 
@@ -88,7 +88,7 @@ def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, pro
         if best is not None:
             tasks += run_tasks_of(study, method, best)
     do(tasks)
-    for row in baselines(study, runs, book):
+    for row in measure_baselines(study, runs, book):
         book.add(
             row["method"], row["seed"], {k: row[k] for k in ("settings", "scores", "defaults") if k in row}
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from labeltree.report.charts import METHOD_SHAPES
 from labeltree.report.svg import Drawing, marker
-from labeltree.studies.grid import Axis
-from labeltree.studies.pivot import at_point, families
-from labeltree.studies.plan import Study, slug
+from labeltree.studies.plan import Axis, Study, slug
 from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title
 
 __all__ = ["study_figures"]
@@ -32,7 +32,7 @@ _WIDTH, _HEIGHT = 820.0, 360.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
 
 
-def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[tuple[str, str, str]]:
+def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[tuple[str, str, Markup]]:
     """A figure a column, or a column and method where the grid has two axes.
 
     Returns:
@@ -44,7 +44,7 @@ def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> lis
         if len(study.grid) == 1:
             figures.append((slug(column), title, _curves(study, summary, column, title)))
         elif len(study.grid) == 2:
-            for family in families(study):
+            for family in study.families:
                 if any(method.family == family and len(method.point) == 2 for method in study.methods):
                     name = f"{slug(column)}-{slug(family)}"
                     full = f"{family}, {title}"
@@ -52,12 +52,12 @@ def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> lis
     return figures
 
 
-def _curves(study: Study, summary: Summary, column: str, title: str) -> str:
+def _curves(study: Study, summary: Summary, column: str, title: str) -> Markup:
     (axis,) = study.grid
     entries = summary.entries(column, summary.methods)
     lines: list[tuple[str, list[Entry | None]]] = []
-    for family in families(study):
-        methods = [at_point(study, family, {axis.name: label}) for label in axis.points]
+    for family in study.families:
+        methods = [study.method_at(family, {axis.name: label}) for label in axis.points]
         lines.append((family, [entries.get(method.name) if method else None for method in methods]))
     planned = {method.name for method in study.methods}
     lines += [
@@ -96,13 +96,13 @@ def _curves(study: Study, summary: Summary, column: str, title: str) -> str:
     return _svg(drawing)
 
 
-def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> str:
+def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> Markup:
     down, across = study.grid
     drawing = _drawing(title)
     known = {}
     for row in down.points:
         for label in across.points:
-            method = at_point(study, family, {down.name: row, across.name: label})
+            method = study.method_at(family, {down.name: row, across.name: label})
             mean = summary.mean(method.name, column) if method else None
             if mean is not None:
                 known[row, label] = mean
@@ -184,11 +184,8 @@ def _on(share: float) -> str:
     return "#fff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000"
 
 
-def _svg(drawing: Drawing) -> str:
+def _svg(drawing: Drawing) -> Markup:
     """As a file of its own."""
-    text = str(drawing.markup())
-    head, rest = text.split(">", 1)
-    return (
-        head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
-        + f"><style>{_STYLE}</style>{rest}\n"
-    )
+    head, rest = str(drawing.markup()).split(">", 1)
+    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+    return Markup(f"{head}><style>{_STYLE}</style>{rest}\n")

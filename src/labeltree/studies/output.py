@@ -1,27 +1,20 @@
-"""The files that a study's tables and figures go to."""
+"""The files of a study's findings: the page as Markdown and HTML, its figures, and a CSV table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import math
 from pathlib import Path
-from typing import Any
 
 from labeltree.atomic import atomic_write
-from labeltree.studies.blocks import Figure
+from labeltree.report.document import Figure, to_html, to_markdown
 from labeltree.studies.book import Book
-from labeltree.studies.csv_table import to_csv
-from labeltree.studies.html_page import to_html
-from labeltree.studies.markdown import to_markdown
 from labeltree.studies.page import study_blocks
 from labeltree.studies.plan import Study
-from labeltree.studies.summary import Summary
+from labeltree.studies.summary import Entry, Summary
 
-__all__ = ["study_table", "write_tables"]
-
-
-def study_table(path: Path, study: Study, results: Sequence[dict[str, Any]], choices: dict[str, Any]) -> str:
-    """The study as a Markdown page; see `study_blocks`."""
-    return to_markdown(study_blocks(path, study, results, choices))
+__all__ = ["to_csv", "write_tables"]
 
 
 def write_tables(path: Path, study: Study, book: Book) -> Path:
@@ -44,3 +37,39 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
         with atomic_write(target) as temporary:
             temporary.write_text(text, "utf-8")
     return path.parent / "README.md"
+
+
+def to_csv(study: Study, summary: Summary) -> str:
+    """The table as CSV.
+
+    Columns: ``method``, ``family``, one for each axis of the grid, ``metric`` (``role/name``), ``seeds``,
+    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (of a difference
+    from the best, by Welch and Holm) and ``paper``, the figure that a paper has for this method and metric.
+    """
+    methods = {method.name: method for method in study.methods}
+    axes = [axis.name for axis in study.grid]
+    papers = {(name, table.column): value for table in study.paper for name, value in table.rows.items()}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "family", *axes, "metric", "seeds", "mean", "sd", "best", "p", "paper"])
+    for column in summary.columns:
+        for name, entry in summary.entries(column, summary.methods).items():
+            method = methods.get(name)
+            point = dict(method.point) if method else {}
+            writer.writerow(
+                [
+                    name,
+                    method.family if method else name,
+                    *(point.get(axis, "") for axis in axes),
+                    column,
+                    *_numbers(entry),
+                    papers.get((name, column), ""),
+                ]
+            )
+    return text.getvalue()
+
+
+def _numbers(entry: Entry) -> list[str]:
+    spread = "" if entry.sd is None else f"{entry.sd:.6g}"
+    p = "" if math.isnan(entry.p) else f"{entry.p:.4g}"
+    return [str(entry.n), f"{entry.mean:.4f}", spread, str(int(entry.best)), p]

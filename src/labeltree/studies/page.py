@@ -1,4 +1,4 @@
-"""The page of a study: what was tested, the figures and tables, the paper's numbers, trials and failures."""
+"""The page of a study: what was tested, figures and tables, a paper's numbers, trials and failures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from labeltree.studies.blocks import Block, Cell, Figure, Heading, Notes, Table, Text, cell_of
+from labeltree.report.document import Block, Cell, Figure, Heading, Notes, Table, Text
 from labeltree.studies.figures import study_figures
-from labeltree.studies.paper_table import paper_blocks
-from labeltree.studies.pivot import is_map, pivot_blocks
-from labeltree.studies.plan import Study
-from labeltree.studies.significance import WORDS
-from labeltree.studies.summary import Summary, metric_title
+from labeltree.studies.plan import Axis, PaperTable, Study
+from labeltree.studies.summary import SIGNIFICANCE, Entry, Summary, lower_is_better, metric_title
 
-__all__ = ["study_blocks", "study_columns"]
+__all__ = ["study_blocks"]
 
 _DEFAULT_COLUMNS = (
     "features/top1",
@@ -53,7 +50,7 @@ def study_blocks(
     if study.grid:
         columns = study_columns(study, summary)
         blocks += [Figure(name, title, svg) for name, title, svg in study_figures(study, summary, columns)]
-        blocks += pivot_blocks(study, summary, columns)
+        blocks += _grid_blocks(study, summary, columns)
     else:
         if study.columns:
             blocks += [Heading("Main scores"), _main(summary, study_columns(study, summary))]
@@ -64,7 +61,7 @@ def study_blocks(
                 blocks += [Heading(role.capitalize()), _flat(summary, own)]
         if elsewhere:
             blocks.append(Text(f"All numbers of {', '.join(elsewhere)}: `table.csv`."))
-    blocks += paper_blocks(study, summary)
+    blocks += _paper_blocks(study, summary)
     if not study.grid:
         blocks += _losses(results)
     blocks += [*_trials(study, choices), *_failures(failures), *_time(results)]
@@ -101,10 +98,10 @@ def _made(path: Path, study: Study) -> str:
     )
     best = "of each column"
     if study.grid:
-        best = "of each table" if is_map(study) else "within each point of the grid"
+        best = "of each table" if study.is_map else "within each point of the grid"
     return (
         f"Made by `labeltree study {_as_typed(path)}`; {seeds}, mean ± standard deviation (n − 1). {choice} "
-        f"The best mean {best} is bold; {WORDS}."
+        f"The best mean {best} is bold; {SIGNIFICANCE}."
     )
 
 
@@ -143,7 +140,7 @@ def _main(summary: Summary, columns: Sequence[str]) -> Table:
 def _flat(summary: Summary, columns: Sequence[str]) -> Table:
     entries = {column: summary.entries(column, summary.methods) for column in columns}
     rows = [
-        [Cell(method), *(cell_of(entries[column].get(method)) for column in columns)]
+        [Cell(method), *(_cell(entries[column].get(method)) for column in columns)]
         for method in summary.methods
     ]
     return Table(["method", *map(metric_title, columns)], rows)
@@ -192,3 +189,125 @@ def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
     if not seconds:
         return []
     return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock).")]
+
+
+def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
+    """For every column a heading and its tables.
+
+    At each point methods are compared with its best; in a map, all cells with the best of them.
+    """
+    blocks: list[Block] = []
+    for column in columns:
+        blocks.append(Heading(f"{column.split('/')[0].capitalize()}: {metric_title(column)}"))
+        blocks += [_map(study, summary, column)] if study.is_map else _grid_tables(study, summary, column)
+    return blocks
+
+
+def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
+    """A table a point of all axes but the last."""
+    outer, last = study.grid[:-1], study.grid[-1]
+    baselines = _measured_baselines(study, summary)
+    blocks: list[Block] = []
+    for before in _points(outer):
+        rows: dict[str, list[Cell]] = {name: [Cell(name)] for name in [*study.families, *baselines]}
+        for label in last.points:
+            point = {**before, last.name: label}
+            names = {family: study.method_at(family, point) for family in study.families}
+            here = {family: method.name for family, method in names.items() if method}
+            entries = summary.entries(column, [*here.values(), *baselines])
+            for name, row in rows.items():
+                row.append(_cell(entries.get(here.get(name, name))))
+        if before:
+            blocks.append(Heading(", ".join(f"{axis} = {label}" for axis, label in before.items()), 3))
+        blocks.append(Table(_header(last), list(rows.values())))
+    return blocks
+
+
+def _map(study: Study, summary: Summary, column: str) -> Table:
+    """A row a point of the first axis, for methods that vary along it; a column a point of the other."""
+    first, last = study.grid
+    entries = summary.entries(column, summary.methods)
+    rows: list[list[Cell]] = []
+    for family in study.families:
+        varies = any(first.name in dict(m.point) for m in study.methods if m.family == family)
+        for label in first.points if varies else list(first.points)[:1]:
+            row = [Cell(f"{family}, {first.name} = {label}" if varies else family)]
+            for other in last.points:
+                method = study.method_at(family, {first.name: label, last.name: other})
+                row.append(_cell(entries.get(method.name) if method else None))
+            rows.append(row)
+    for name in _measured_baselines(study, summary):
+        rows.append([Cell(name), *[_cell(entries.get(name))] * len(last.points)])
+    return Table(_header(last), rows)
+
+
+def _header(axis: Axis) -> list[str]:
+    return ["method", *(f"{axis.name} = {label}" for label in axis.points)]
+
+
+def _measured_baselines(study: Study, summary: Summary) -> list[str]:
+    """The baselines that were measured."""
+    own = {method.name for method in study.methods}
+    return [name for name in summary.methods if name not in own]
+
+
+def _points(axes: Sequence[Axis]) -> list[dict[str, str]]:
+    points: list[dict[str, str]] = [{}]
+    for axis in axes:
+        points = [{**point, axis.name: label} for point in points for label in axis.points]
+    return points
+
+
+def _paper_blocks(study: Study, summary: Summary) -> list[Block]:
+    """A heading, a sentence and a table for each table of a paper that the study is modelled on."""
+    blocks: list[Block] = []
+    for table in study.paper:
+        ours = summary.entries(table.column, table.rows)
+        blocks += [
+            Heading(f"Beside the paper: {table.source}"),
+            Text(
+                f"The paper's figures are of {table.data}; ours are of this study's data and budget. So the "
+                f"values do not compare; which method is ahead may.{_agreement(table, ours)}"
+            ),
+            _side_by_side(table, ours),
+        ]
+    return blocks
+
+
+def _side_by_side(table: PaperTable, ours: dict[str, Entry]) -> Table:
+    best = (min if table.lower else max)(table.rows.values())
+    rows = []
+    for name, value in table.rows.items():
+        entry = ours.get(name)
+        spread = f" ± {entry.sd:.4f}" if entry and entry.sd is not None else ""
+        cell = Cell(f"{entry.mean:.4f}{spread}", entry.best) if entry else Cell("not run")
+        rows.append([Cell(name), Cell(f"{value:g}", value == best), cell])
+    return Table(
+        ["method", "paper", f"ours: {table.column.split('/')[0]} {metric_title(table.column)}"], rows
+    )
+
+
+def _agreement(table: PaperTable, ours: dict[str, Entry]) -> str:
+    """Kendall's τ-b of the two orders, where there are three methods or more."""
+    names = [name for name in table.rows if name in ours]
+    if len(names) < 3:
+        return ""
+    from scipy.stats import kendalltau
+
+    sign = 1 if table.lower == lower_is_better(table.column) else -1
+    tau = sign * float(kendalltau([table.rows[n] for n in names], [ours[n].mean for n in names]).statistic)
+    if tau != tau:
+        return ""
+    pairs = len(names) * (len(names) - 1) // 2
+    return (
+        f" Of the {pairs} pairs of methods, Kendall's τ of the two orders is {tau:.2f} (1 = the same order)."
+    )
+
+
+def _cell(entry: Entry | None) -> Cell:
+    """The cell of a table for what was found; a dash for nothing."""
+    if entry is None:
+        return Cell("–")
+    spread = f" ± {entry.sd:.4f}" if entry.sd is not None else ""
+    mark = "≈" if entry.close else "(one seed)" if not spread else ""
+    return Cell(f"{entry.mean:.4f}{spread}", entry.best, mark)

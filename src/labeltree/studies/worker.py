@@ -1,8 +1,12 @@
-"""Many runs, some at a time: in this process one after the other, or a process each."""
+"""Do many runs, one after the other here or each in a process of its own.
+
+Such a process is ``python -m labeltree.studies.worker FILE run|trial NAME TRIAL``.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,19 +14,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labeltree.atomic import writing
-from labeltree.studies.perform import perform
+from labeltree.processes import end_with_parent, stop_signals
 from labeltree.studies.plan import Study
-from labeltree.studies.task import Task
+from labeltree.studies.run import Task, find_task, perform
+from labeltree.studies.study_file import read_study
 from labeltree.training.checkpoints import TrainingInterrupted
 
-__all__ = ["PARENT", "default_jobs", "do_tasks"]
+__all__ = ["default_jobs", "do_tasks"]
 
-PARENT = "LABELTREE_STUDY"
+_PARENT = "LABELTREE_STUDY"
 """The environment variable by which a run in a process of its own knows the study's process."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _INTERRUPTED = 130
-_PATIENCE = 120.0  # seconds to save a training state in
+_SAVING_TIME = 120.0  # seconds to save a training state in
 
 
 def default_jobs() -> int:
@@ -60,7 +65,7 @@ def _in_processes(
 ) -> Iterator[tuple[Task, str | None]]:
     waiting = list(tasks)
     threads = str(max(1, _cores() // jobs))
-    environment = {**os.environ, **dict.fromkeys(_THREADS, threads), PARENT: str(os.getpid())}
+    environment = {**os.environ, **dict.fromkeys(_THREADS, threads), _PARENT: str(os.getpid())}
     running: dict[subprocess.Popen[bytes], tuple[Task, Path]] = {}
     runs.mkdir(exist_ok=True)
     try:
@@ -86,7 +91,7 @@ def _in_processes(
             process.terminate()  # it saves the training state
         for process in running:
             try:
-                process.wait(_PATIENCE)
+                process.wait(_SAVING_TIME)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -94,7 +99,7 @@ def _in_processes(
 
 def _command(path: Path, task: Task) -> list[str]:
     kind = "run" if task.measured else "trial"
-    return [sys.executable, "-m", "labeltree.studies.alone", str(path), kind, task.name, str(task.trial)]
+    return [sys.executable, "-m", "labeltree.studies.worker", str(path), kind, task.name, str(task.trial)]
 
 
 def _why(code: int, errors: str) -> str | None:
@@ -107,3 +112,29 @@ def _why(code: int, errors: str) -> str | None:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def main(arguments: list[str]) -> int:
+    """Do the run; returns the exit code: 0 done, 1 an error, 130 interrupted, 143 ended by SIGTERM.
+
+    If the study's process dies, the run stops as by SIGTERM: its training state is saved.
+    """
+    file, kind, name, trial = arguments
+    with stop_signals() as stop:
+        try:
+            if _PARENT in os.environ:
+                end_with_parent(int(os.environ[_PARENT]), signal.SIGTERM)
+            study = read_study(file)
+            task = find_task(study, name, int(trial), measured=kind == "run")
+            perform(study, task, Path(file).parent / "runs")
+        except (KeyboardInterrupt, TrainingInterrupted) as error:
+            print(str(error) or "stopped", file=sys.stderr)
+            return 128 + (getattr(error, "signal", stop.signal) or signal.SIGINT)
+        except Exception as error:
+            print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What stands beside a study's methods: the raw samples, and the encoder before training."""
+"""A study's baselines: the raw samples, and the encoder before training."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
-from labeltree.studies.perform import measure, scores_of
 from labeltree.studies.plan import Study, slug
-from labeltree.studies.task import METRICS, is_measured
+from labeltree.studies.run import METRICS, is_measured, measure, scores_of
 from labeltree.training.baselines import RAW_NAMES, raw_table, start_name
 from labeltree.training.embed import embed_source
 from labeltree.training.settled import settle
 from labeltree.training.trainee import open_recipe_source, prepare
 
-__all__ = ["baseline_digests", "baselines"]
+__all__ = ["baseline_digests", "measure_baselines"]
 
 
 def baseline_digests(study: Study, seed: int) -> dict[str, str]:
@@ -30,7 +29,7 @@ def baseline_digests(study: Study, seed: int) -> dict[str, str]:
     return {kind: f"{digest}-{kind}" for kind in study.baselines}
 
 
-def baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
+def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
     """The raw samples (the seed is the split's alone) and the encoder before training, for every seed.
 
     What the book knows is not measured again, and what is the same for several seeds, as with fixed splits
