@@ -9,8 +9,8 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, evaluate
-from labeltree.report.aspect_table import aspect_table
 from labeltree.report.evaluated import headline
+from labeltree.report.metric_table import aspect_table
 from labeltree.report.page import render_report
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

@@ -14,10 +14,8 @@ from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import Reading, read
 from labeltree.geometry import PoincareBall
-from labeltree.report.disk import draw_disk, geodesic
-from labeltree.report.disk_layout import Disk, lay_out
-from labeltree.report.names import NodeNames
-from labeltree.report.palette import TreeColours
+from labeltree.report.disk import Disk, draw_disk, geodesic, lay_out
+from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

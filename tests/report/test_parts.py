@@ -13,12 +13,11 @@ from report_inputs import SMALL, large_ragged_tree, random_table
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
 from labeltree.report.charts import Line, _spread, line_chart
 from labeltree.report.error_tree import ErrorRow, ErrorTree
-from labeltree.report.names import NodeNames
-from labeltree.report.palette import BRANCH_LIMIT, TreeColours, nearness_colour, oklch
+from labeltree.report.nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
 from labeltree.report.projection import project
 from labeltree.report.protocol_tables import protocol_blocks
-from labeltree.report.retrieval_rows import choose_searches
+from labeltree.report.searches import choose_searches
 from labeltree.taxonomy import Taxonomy
 
 

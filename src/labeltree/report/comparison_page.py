@@ -11,8 +11,14 @@ from typing import Any
 from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationResult
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison
-from labeltree.report.charts import METHOD_SHAPES, DotRow, dot_chart, for_screens
-from labeltree.report.comparison_curves import curve_chart, depth_chart
+from labeltree.report.charts import (
+    DifferenceRow,
+    DotRow,
+    difference_chart,
+    dot_chart,
+    for_screens,
+    method_mark,
+)
 from labeltree.report.comparison_words import (
     better_by,
     difference_text,
@@ -22,9 +28,8 @@ from labeltree.report.comparison_words import (
     summary,
     verdict,
 )
-from labeltree.report.difference_chart import DifferenceRow, difference_chart
 from labeltree.report.difference_tree import difference_tree
-from labeltree.report.svg import legend_mark
+from labeltree.report.figures import curve_chart, depth_chart
 from labeltree.report.template import policy, read_script, template
 from labeltree.runs.versions import versions
 
@@ -77,7 +82,7 @@ def comparison_page(
         comparison=comparison,
         methods=order,
         others=others,
-        marks=[legend_mark(METHOD_SHAPES[i % 6], css=f"dot m{i % 6}") for i in range(len(order))],
+        marks=[method_mark(i) for i in range(len(order))],
         summary=summary(comparison),
         sentences=sentences(comparison),
         dots=_dots(charted, order),

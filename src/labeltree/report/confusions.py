@@ -12,8 +12,7 @@ from torch import Tensor
 
 from labeltree.evaluation import Reading, TreeErrors
 from labeltree.evaluation.outcomes import Outcomes
-from labeltree.report.names import NodeNames
-from labeltree.report.palette import nearness_colour
+from labeltree.report.nodes import NodeNames, nearness_colour
 from labeltree.report.pictures import fetch, picture
 from labeltree.taxonomy import Taxonomy
 

@@ -113,16 +113,20 @@ def inline(text: str) -> Markup:
     return Markup(_markdown().renderInline(text))
 
 
+_TABLE = {
+    "table_open": '<div class="scroll"><table class="words">\n',
+    "table_close": "</table></div>\n",
+    "th_open": '<th scope="col">',
+    "td_open": "<td>",
+}
+
+
 @cache
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     markdown.core.ruler.push("links_within", _keep_links_within)
-    markdown.renderer.rules |= {
-        "table_open": lambda *_: '<div class="scroll"><table class="words">\n',
-        "table_close": lambda *_: "</table></div>\n",
-        "th_open": lambda *_: '<th scope="col">',
-        "td_open": lambda *_: "<td>",
-    }
+    for part, html in _TABLE.items():
+        markdown.add_render_rule(part, lambda *_, html=html: html)
     return markdown
 
 

@@ -1,9 +1,9 @@
-"""The figures of the report that show one result over depths and list lengths."""
+"""Accuracy by depth and HP@k as charts, of one result or of the runs of several methods."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,11 +12,13 @@ from torch import Tensor
 
 from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.charts import DotRow, Line, clip, dot_chart, for_screens, line_chart
-from labeltree.report.names import NodeNames
+from labeltree.report.nodes import NodeNames
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["curve_figure", "depth_figure", "hp_chart"]
+__all__ = ["curve_chart", "curve_figure", "depth_chart", "depth_figure"]
+
+_UNKNOWN = (math.nan, math.nan)
 
 
 def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) -> dict[str, Any]:
@@ -28,17 +30,16 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         groups = labels[:, depth - 1]
         found = torch.unique(groups[groups > 0]).tolist()
         last = depth == taxonomy.max_depth
-        what = ", the exact class" if last else ", the coarsest" if depth == 1 else ""
         detail = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
         values = [method.answer_by_depth[depth - 1] for method in result.methods.values()]
         rows.append(
             DotRow(
-                f"Depth {depth}{what}",
+                _depth_name(depth, taxonomy.max_depth),
                 plural(len(found), "group") + f": {detail}"
                 if not last
                 else plural(len(found), "class", "classes") + f": {detail}",
                 values,
-                [_bounds(method, depth) for method in result.methods.values()],
+                [_bounds(m, m.classifier.name, depth) for m in result.methods.values()],
             )
         )
     classifiers = {
@@ -51,14 +52,26 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         for method in result.methods.values()
         for protocol, values in method.by_depth.items()
     ]
-    title = "Accuracy of every method at every depth of the tree"
-    chart = for_screens(lambda narrow: dot_chart(rows, list(result.methods), title=title, narrow=narrow))
-    return {"chart": chart, "rows": table_rows, "depths": list(range(1, taxonomy.max_depth + 1))}
+    return {
+        "chart": _depth_chart(rows, list(result.methods)),
+        "rows": table_rows,
+        "depths": list(range(1, taxonomy.max_depth + 1)),
+    }
 
 
-def _bounds(method: MethodResult, depth: int) -> tuple[float, float]:
-    given = method.depth_intervals.get(method.classifier.name, [])
+def _depth_name(depth: int, depths: int) -> str:
+    what = ", the exact class" if depth == depths else ", the coarsest" if depth == 1 else ""
+    return f"Depth {depth}{what}"
+
+
+def _bounds(method: MethodResult, classifier: str, depth: int) -> tuple[float, float]:
+    given = method.depth_intervals.get(classifier, [])
     return given[depth - 1] if depth <= len(given) else (math.nan, math.nan)
+
+
+def _depth_chart(rows: Sequence[DotRow], methods: Sequence[str]) -> Markup:
+    title = "Accuracy of every method at every depth of the tree"
+    return for_screens(lambda narrow: dot_chart(rows, methods, title=title, narrow=narrow))
 
 
 def _as_many_as_fit(names: list[str], limit: int) -> str:
@@ -81,10 +94,10 @@ def curve_figure(result: EvaluationResult) -> Markup:
             both = key == result.name and len(method.hp_curve) > 1
             name = f"{method.name}, {role}" if both else method.name
             lines.append(Line(name, values, style, dashed=both and role == "embeddings"))
-    return hp_chart(lines)
+    return _hp_chart(lines)
 
 
-def hp_chart(lines: Sequence[Line]) -> Markup:
+def _hp_chart(lines: Sequence[Line]) -> Markup:
     """HP@k as lines, for wide screens and narrow ones."""
     return for_screens(
         lambda narrow: line_chart(
@@ -95,3 +108,51 @@ def hp_chart(lines: Sequence[Line]) -> Markup:
             narrow=narrow,
         )
     )
+
+
+def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
+    """The linear probe's accuracy at every depth; None without any.
+
+    Args:
+        results: method → the results of its runs; several are averaged, and then have no intervals.
+        order: all methods, each with the style of its place.
+    """
+    values = {
+        name: _mean([run.main.by_depth.get("probe", []) for run in results.get(name, [])]) for name in order
+    }
+    depths = max(map(len, values.values()), default=0)
+    if not depths:
+        return None
+    rows = []
+    for depth in range(1, depths + 1):
+        runs = [results.get(name, []) for name in order]
+        rows.append(
+            DotRow(
+                _depth_name(depth, depths),
+                "",
+                [values[name][depth - 1] if depth <= len(values[name]) else math.nan for name in order],
+                [_bounds(own[0].main, "probe", depth) if len(own) == 1 else _UNKNOWN for own in runs],
+            )
+        )
+    return _depth_chart(rows, order)
+
+
+def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
+    """HP@k by the representation that is read first, the features where there are some; None without any.
+
+    Args:
+        results: as for `depth_chart`.
+        order: as for `depth_chart`.
+    """
+    lines = []
+    for style, name in enumerate(order):
+        curves = [next(iter(run.main.hp_curve.values()), []) for run in results.get(name, [])]
+        if any(curves):
+            lines.append(Line(name, _mean(curves), style))
+    return _hp_chart(lines) if lines else None
+
+
+def _mean(curves: Sequence[Sequence[float]]) -> list[float]:
+    """Place by place, as far as all curves reach."""
+    shortest = min(map(len, curves), default=0)
+    return [sum(curve[i] for curve in curves) / len(curves) for i in range(shortest)]

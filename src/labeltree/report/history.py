@@ -1,4 +1,4 @@
-"""How training went: a small chart for every quantity of the history, by what it tells."""
+"""How training went: a chart for every quantity of the history, and the versions that trained the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from labeltree.report.charts import sparkline
 from labeltree.report.wording import GROUPS, plural
 
-__all__ = ["history_groups"]
+__all__ = ["history_groups", "trained_with"]
 
 _NOT_CHARTED = ("epoch", "step", "seconds")
 _MEASURES = {measure.metric: measure for group in GROUPS for measure in group.measures}
@@ -62,3 +62,32 @@ def _in_words(column: str) -> tuple[str, str, str, bool]:
     read = "embeddings" if "embeddings_" in column else "features"
     kind = "search" if measure.larger_is_better else "violations"
     return kind, measure.title, f"{measure.term}, {read}", measure.share
+
+
+_WORDS = {"samples": "fingerprint of the samples", "threads": "threads of the CPU"}
+_WHERE = ("began", "epoch", "step")
+
+
+def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """A heading and pairs of name and value for the beginning of training and each time that it went on.
+
+    What goes on tells only what was different from the time before.
+
+    Args:
+        entries: as `labeltree.runs.RunFolder.read_versions` gives them.
+    """
+    found = []
+    before: Mapping[str, Any] = {}
+    for number, entry in enumerate(entries):
+        what = {key: value for key, value in entry.items() if key not in _WHERE}
+        new = {key: value for key, value in what.items() if before.get(key) != value}
+        pairs = [(_WORDS.get(key, key), str(value)) for key, value in new.items()]
+        pairs += [(_WORDS.get(key, key), "not said any more") for key in before if key not in what]
+        when = f", {entry['began']}" if entry.get("began") else ""
+        title = f"From the start{when}"
+        if number:
+            same = "" if pairs else ", with the same versions"
+            title = f"Continued after {int(entry.get('step', 0)):,} steps{when}{same}"
+        found.append((title, pairs))
+        before = what
+    return found

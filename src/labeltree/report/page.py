@@ -7,33 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from markupsafe import Markup
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
-from labeltree.report.aspect_table import aspect_table
-from labeltree.report.charts import METHOD_SHAPES
+from labeltree.report.charts import method_mark
 from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
-from labeltree.report.disk import draw_disk
-from labeltree.report.disk_layout import lay_out
-from labeltree.report.error_tree import ErrorTree
+from labeltree.report.disk import draw_disk, lay_out
+from labeltree.report.error_tree import ErrorTree, json_in_page, tree_data
 from labeltree.report.figures import curve_figure, depth_figure
-from labeltree.report.gallery import search_legend, search_rows
 from labeltree.report.headline import headline, opening, tiles
-from labeltree.report.history import history_groups
-from labeltree.report.metric_table import metric_table
-from labeltree.report.names import NodeNames
-from labeltree.report.palette import TreeColours
+from labeltree.report.history import history_groups, trained_with
+from labeltree.report.metric_table import aspect_table, metric_table
+from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.report.projection import draw_plane, project
 from labeltree.report.protocol_tables import protocol_blocks
-from labeltree.report.retrieval_rows import choose_searches
+from labeltree.report.searches import choose_searches, search_legend, search_rows
 from labeltree.report.svg import legend_mark
 from labeltree.report.template import policy, read_script, template
-from labeltree.report.trained import trained_with
-from labeltree.report.tree_data import json_in_page, tree_data
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
@@ -184,7 +177,7 @@ def render_report(
         plane_reads=embeddings.representation,
         branches=colours.branches,
         branch_marks=[legend_mark(b.shape, colour=b.colour) for b in colours.branches],
-        method_marks=[_method_mark(style) for style in range(len(result.methods))],
+        method_marks=[method_mark(style) for style in range(len(result.methods))],
         other_branches=colours.others,
         searches=search_rows(searches, table, taxonomy, names, images, texts),
         cautions=result.cautions,
@@ -199,20 +192,12 @@ def render_report(
         epochs=len(history or []),
         notes=result.notes,
         counts=result.counts,
-        settings=list(_flat(_plain_settings(result))),
+        settings=list(_flat(result.to_dict()["settings"])),
         recipe=list(_flat(recipe or {})),
         trained=trained_with(trained or []),
         versions=versions(),
         split="half of each class, the table has no splits" if result.split == "half" else result.split,
     )
-
-
-def _method_mark(style: int) -> Markup:
-    return legend_mark(METHOD_SHAPES[style % len(METHOD_SHAPES)], css=f"dot m{style % 6}")
-
-
-def _plain_settings(result: EvaluationResult) -> dict[str, Any]:
-    return dict(result.to_dict()["settings"])
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from labeltree.evaluation import Reading
 from labeltree.report.charts import clip
-from labeltree.report.palette import TreeColours
+from labeltree.report.nodes import TreeColours
 from labeltree.report.svg import Drawing, marker, text_width
 from labeltree.taxonomy import Taxonomy
 

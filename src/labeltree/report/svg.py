@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["Drawing", "legend_mark", "marker", "text_width"]
+__all__ = ["SHAPES", "Drawing", "legend_mark", "marker", "text_width"]
+
+SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
+"""What `marker` draws."""
 
 
 class Drawing:

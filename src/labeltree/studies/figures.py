@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from labeltree.report.charts import METHOD_SHAPES
-from labeltree.report.svg import Drawing, marker
+from labeltree.report.svg import SHAPES, Drawing, marker
 from labeltree.studies.plan import Axis, Study, slug
 from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title
 
@@ -87,7 +86,7 @@ def _curves(study: Study, summary: Summary, column: str, title: str) -> Markup:
             drawing.add("path", d="M" + "L".join([*upper, *lower]) + "z", css=f"band {css}")
             path = "M" + "L".join(f"{x:.1f} {y_of(entry.mean):.1f}" for x, entry in points)
             drawing.add("path", d=path, css=f"line {css}{' dashed' if constant else ''}")
-        shape = METHOD_SHAPES[number % len(METHOD_SHAPES)]
+        shape = SHAPES[number % len(SHAPES)]
         for x, entry in [] if constant else points:
             drawing.add("path", d=marker(shape, x, y_of(entry.mean), 4.5), css=f"dot {css}")
         y = _TOP + 10 + 21 * number

@@ -1,18 +1,45 @@
-"""Colours that follow the tree: a hue for every main branch, a shade for everything finer."""
+"""What nodes are called on the page, and their colours: a hue a main branch, a shade for everything finer."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from labeltree.report.svg import SHAPES
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["BRANCH_LIMIT", "SHAPES", "TreeColours", "nearness_colour", "oklch"]
+__all__ = ["BRANCH_LIMIT", "NodeNames", "TreeColours", "nearness_colour", "oklch"]
+
+
+class NodeNames:
+    """Short and full names of nodes; a short name that several nodes share gets its parent's in front.
+
+    Args:
+        taxonomy: the tree.
+        root: what to call the root.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, root: str = "the whole tree") -> None:
+        self._taxonomy = taxonomy
+        self._root = root
+        self._count = Counter(taxonomy.names)
+
+    def short(self, node: int) -> str:
+        """The name of a node, with its parent's where another node has the same name."""
+        if node <= 0:
+            return self._root
+        path = self._taxonomy.path(node)
+        return " › ".join(path[-2:]) if self._count[path[-1]] > 1 else path[-1]
+
+    def full(self, node: int) -> str:
+        """All names from depth 1 to the node."""
+        return " › ".join(self._taxonomy.path(node)) if node > 0 else self._root
+
 
 BRANCH_LIMIT = 10
-SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 _GREY = ("#8b8f98",)
 # Okabe and Ito's colours for all kinds of colour vision as (lightness, chroma, hue) of OKLCH, most different
 # first; the lighter ones are darkened until they show on white
