@@ -36,7 +36,7 @@ from labeltree.evaluation.statistics import (
     sign_flip_test,
 )
 from labeltree.metrics.functional import node_ranking_metrics
-from labeltree.metrics.functional.node_counted import RATES, decided_nodes, nodes_at
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
 from labeltree.taxonomy import Taxonomy
 from peak import forget_peak, resident
 

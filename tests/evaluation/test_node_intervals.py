@@ -16,7 +16,7 @@ from labeltree.evaluation.reported_nodes import MeanDraws, NodeIntervals, mean_a
 from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals, draw_counts
 from labeltree.metrics.functional import node_auroc
-from labeltree.metrics.functional.node_counted import RATES, decided_nodes
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])

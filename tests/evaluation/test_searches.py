@@ -26,7 +26,7 @@ from labeltree.evaluation import (
 from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.metrics import functional
-from labeltree.metrics.partners import have_partner, leaves_group_out
+from labeltree.metrics.search.left_out import have_partner, leaves_group_out
 from labeltree.report.charts import DotRow, dot_chart
 from labeltree.report.evaluated import headline
 from labeltree.report.headline import headline as page_headline

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
-from labeltree.metrics import functional, ranking, reading
-from labeltree.metrics.left_out import LeftOut
-from labeltree.metrics.ordering import falling_order
-from labeltree.metrics.placing import Placing
-from labeltree.metrics.ranking import ranked_chunks
-from labeltree.metrics.similarities import Similarities
+from labeltree.metrics import functional
+from labeltree.metrics.search import ranking, score_rankings
+from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.ranking import Similarities, ranked_chunks
+from labeltree.metrics.search.relevant_ranks import RelevantRanks
+from labeltree.metrics.search.topk_candidates import falling_order
 from labeltree.taxonomy import Taxonomy
 
 GEOMETRIES = [Sphere(), Euclidean(), PoincareBall()]
@@ -131,11 +131,11 @@ def test_few_relevant_items_are_placed_as_by_sorting(
     keys = () if leave_one_out else (database, key_labels)
     placed = []
 
-    def watched(*arguments: Any) -> Placing:
-        placed.append(Placing(*arguments))
+    def watched(*arguments: Any) -> RelevantRanks:
+        placed.append(RelevantRanks(*arguments))
         return placed[-1]
 
-    monkeypatch.setattr(reading, "Placing", watched)
+    monkeypatch.setattr(score_rankings, "RelevantRanks", watched)
     taxonomy = Taxonomy.from_paths([(f"class {number}",) for number in range(40)])
     ours = functional.mean_average_precision(queries, labels, *keys, geometry=Euclidean(), reduction="none")
     at_r = functional.retrieval_metrics(

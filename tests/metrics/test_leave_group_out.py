@@ -12,7 +12,8 @@ from metric_loops import Tree, average_precision, hierarchical_precision, mean, 
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, get_geometry
-from labeltree.metrics import functional, ranking
+from labeltree.metrics import functional
+from labeltree.metrics.search import ranking
 from labeltree.taxonomy import Taxonomy
 
 TAXONOMY = ragged_tree()
@@ -283,7 +284,7 @@ def test_bad_groups_are_named(change: dict[str, Any], message: str) -> None:
 
 def test_large_groups_stay_linear_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of all samples are one group: what is left out is never held for all queries at once."""
-    from labeltree.metrics.left_out import LeftOut
+    from labeltree.metrics.search.left_out import LeftOut
 
     most = Counter[str]()
     pairs = LeftOut.pairs

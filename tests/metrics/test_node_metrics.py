@@ -194,7 +194,7 @@ def test_a_tree_seen_as_a_dag_gives_the_same(seed: int) -> None:
 def test_blocks_of_nodes_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES["dag 0"]
     whole = functional.node_ranking_metrics(case.probabilities, case.target, DAG)
-    monkeypatch.setattr(sys.modules["labeltree.metrics.functional.node_scores"], "_BLOCK", 150)
+    monkeypatch.setattr(sys.modules["labeltree.metrics.functional.node_labels"], "_BLOCK", 150)
     parts = functional.node_ranking_metrics(case.probabilities, case.target, DAG)
     for key in whole:
         torch.testing.assert_close(parts[key], whole[key], rtol=0, atol=0, equal_nan=True)

@@ -8,10 +8,14 @@ import torch
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score
 
 from labeltree.metrics.functional import node_decision_metrics, node_metrics_at
-from labeltree.metrics.functional.node_counted import RATES, CountedNodes, decided_nodes, nodes_at
-from labeltree.metrics.functional.node_labels import NodeLabels
-from labeltree.metrics.functional.node_scores import node_scores
-from labeltree.metrics.functional.node_steps import ranked_nodes
+from labeltree.metrics.functional.node_labels import NodeLabels, node_scores
+from labeltree.metrics.functional.node_resampling import (
+    RATES,
+    CountedNodes,
+    decided_nodes,
+    nodes_at,
+    ranked_nodes,
+)
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
 TREE = Taxonomy.from_paths([("a", "x", "1"), ("a", "x", "2"), ("a", "y"), ("b", "z"), ("b", "w"), ("c",)])
@@ -152,7 +156,7 @@ def test_blocks_of_nodes_do_not_matter(entries: int, monkeypatch: pytest.MonkeyP
         }
 
     whole = found()
-    monkeypatch.setattr("labeltree.metrics.functional.node_steps._ENTRIES", entries)
+    monkeypatch.setattr("labeltree.metrics.functional.node_resampling._ENTRIES", entries)
     parts = found()
     assert parts.keys() == whole.keys()
     assert all(parts[node] == pytest.approx(whole[node], abs=1e-15) for node in whole)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics import functional
-from labeltree.metrics import ranking as ranking_module
-from labeltree.metrics.ranking import ranked_chunks
+from labeltree.metrics.search import ranking as ranking_module
+from labeltree.metrics.search.ranking import ranked_chunks
 from labeltree.taxonomy import Taxonomy
 
 

@@ -11,7 +11,8 @@ from metric_loops import ragged_tree
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, PoincareBall
-from labeltree.metrics import functional, modular, reading, sharing
+from labeltree.metrics import functional, modular
+from labeltree.metrics.search import score_rankings
 
 TAXONOMY = ragged_tree()
 
@@ -48,13 +49,13 @@ def work(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     shares: list[int] = []
-    own_share = sharing.own_share
+    own_share = score_rankings.own_share
 
     def watched(rows: Any) -> Any:
         shares.append(len(own_share(rows)))
         return own_share(rows)
 
-    reading.own_share = watched
+    score_rankings.own_share = watched
     found = results(shard=True)
     metric = modular.RetrievalMetrics(TAXONOMY, ahp_k=9, depths=(1,))
     points, nodes = sample(43, 3, -1)

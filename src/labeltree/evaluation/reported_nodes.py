@@ -16,8 +16,7 @@ from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics.group_sums import Floats, divided
 from labeltree.evaluation.statistics.interval_ends import acceleration_of
-from labeltree.metrics.functional.node_counted import CountedNodes
-from labeltree.metrics.functional.node_steps import ranked_nodes
+from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
 

@@ -12,7 +12,7 @@ from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.subsampling import half_split, thin_out
-from labeltree.metrics.partners import LeaveGroupOut, have_partner, leaves_group_out
+from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.finest import finest_labels
@@ -348,7 +348,7 @@ def plan_search(
         finest: ``(num_nodes,)`` bool, which labels are classes.
         queries: ``(q,)`` rows, all with a class.
         gallery: ``(g,)`` training rows with a class; may be empty.
-        choice: see `labeltree.metrics.partners.leaves_group_out`; ``auto`` looks at all rows of the table.
+        choice: see `leaves_group_out`; ``auto`` looks at all rows of the table.
     """
     known = (table.nodes > 0) & finest[table.nodes.clamp_min(0)]
     classes = torch.where(known, table.nodes, -1)

@@ -1,4 +1,7 @@
-"""Argument checks that every metric shares; a message names the argument, its value and what was expected."""
+"""What every metric shares: checks of its arguments, and the reduction of its values per sample.
+
+A message names the argument, its value and what was expected.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,11 @@ __all__ = [
     "check_labels",
     "check_nodes",
     "check_positive",
+    "check_reduction",
     "check_same_length",
     "check_tree",
+    "mean_of_counted",
+    "spread",
 ]
 
 
@@ -87,3 +93,24 @@ def check_tree(what: str, taxonomy: AnyTaxonomy) -> Taxonomy:
             "depth; project the DAG, and give labels as nodes of the tree"
         )
     return taxonomy
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise ``ValueError`` unless `reduction` is "mean" or "none"."""
+    if reduction not in ("mean", "none"):
+        raise ValueError(f"reduction is {reduction!r}; expected 'mean' or 'none'")
+
+
+def mean_of_counted(values: Tensor) -> Tensor:
+    """Mean of the entries that are not NaN, float64; NaN if there is none."""
+    return torch.nanmean(values.double())
+
+
+def spread(values: Tensor, takes_part: Tensor) -> Tensor:
+    """(n,) float64: `values` at the rows that `takes_part` (n,) marks, in their order; NaN at all others.
+
+    It is where `takes_part` is.
+    """
+    everywhere = torch.full(takes_part.shape, torch.nan, dtype=torch.float64, device=takes_part.device)
+    everywhere[takes_part] = values.double().to(takes_part.device)
+    return everywhere

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.counter_rng import sample_keys
-from labeltree.metrics.partners import LeaveGroupOut, have_partner, leaves_group_out
+from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.taxonomy.finest import finest_labels
 
 __all__ = ["ValidationSamples", "validation_samples"]
@@ -40,7 +40,7 @@ def validation_samples(
     """The validation samples of a source with splits.
 
     Of a source with groups, the samples of a query's own group are no results of it, except where every group
-    is a label of its own; see `labeltree.metrics.partners.leaves_group_out`.
+    is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
 
     Where hardly any shares its label with another, as when one drawing style of everything is held out, there
     is nothing to be found among them. Then one training sample of each of their labels, drawn by the seed, is

@@ -26,8 +26,8 @@ from labeltree.metrics.functional import (
     node_ranking_metrics,
     node_thresholds,
 )
-from labeltree.metrics.functional.node_counted import RATES, decided_nodes, nodes_at
-from labeltree.metrics.functional.node_scores import Below
+from labeltree.metrics.functional.node_labels import Below
+from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, nodes_at
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 

@@ -13,7 +13,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.samples import FEW, few_note
 from labeltree.evaluation.subsampling import share_of_labels, thin_out
-from labeltree.metrics.partners import have_partner
+from labeltree.metrics.search.left_out import have_partner
 from labeltree.safe_files import Reader, read_text
 
 __all__ = ["QueryGalleryOptions", "query_gallery"]

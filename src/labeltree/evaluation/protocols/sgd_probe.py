@@ -8,7 +8,7 @@ from torch import Tensor
 
 from labeltree.evaluation.classifiers import standardized
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.metrics.ranking import Progress
+from labeltree.metrics.search.ranking import Progress
 from labeltree.metrics.sgd_probe import Schedule, SGDProbe
 
 __all__ = ["SGDProbeOptions", "sgd_probe"]

@@ -4,8 +4,8 @@ Throughout, labels are nodes of a taxonomy, -1 where a label is missing; samples
 get NaN with `reduction="none"`, so that they can be counted, and the metric of no sample at all is NaN.
 """
 
-from labeltree.metrics.functional.accuracy_by_depth import accuracy_by_depth
 from labeltree.metrics.functional.classification import (
+    accuracy_by_depth,
     classification_metrics,
     hierarchical_f1,
     mistake_severity,
@@ -18,20 +18,26 @@ from labeltree.metrics.functional.hierarchical_retrieval import (
     retrieval_metrics,
 )
 from labeltree.metrics.functional.nearest_neighbours import nearest_neighbour_labels
-from labeltree.metrics.functional.node_decisions import node_decision_metrics
+from labeltree.metrics.functional.node_decisions import (
+    node_decision_metrics,
+    node_metrics_at,
+    node_rates,
+    node_thresholds,
+)
 from labeltree.metrics.functional.node_groups import group_labels, group_probabilities
+from labeltree.metrics.functional.node_labels import node_scores
 from labeltree.metrics.functional.node_ranking import (
     node_auroc,
     node_average_precision,
     node_ranking_metrics,
 )
-from labeltree.metrics.functional.node_rates import node_rates
-from labeltree.metrics.functional.node_scores import node_scores
-from labeltree.metrics.functional.node_thresholds import node_metrics_at, node_thresholds
-from labeltree.metrics.functional.pair_violations import pair_violations
-from labeltree.metrics.functional.parent_order import parent_metrics, parent_order_accuracy
-from labeltree.metrics.functional.parents import parent_violations
-from labeltree.metrics.functional.prototypes import class_prototypes
+from labeltree.metrics.functional.pair_order import pair_violations
+from labeltree.metrics.functional.parent_prototypes import (
+    class_prototypes,
+    parent_metrics,
+    parent_order_accuracy,
+    parent_violations,
+)
 from labeltree.metrics.functional.retrieval import (
     map_at_r,
     mean_average_precision,

@@ -1,25 +1,65 @@
 """Predicted nodes against true nodes: how often and how far they differ in the taxonomy.
 
-Which samples count, and how far an inner-node label judges its prediction, is that of
-`labeltree.metrics.judging`; `undecided` chooses.
+All functions treat labels alike. A sample without a label (-1), or labelled at the root, says nothing and is
+left out. A leaf label judges a prediction as a whole. An inner-node label judges it only as deep as the label
+goes: a prediction below that depth is cut to its ancestor there (`undecided="ignore"`), or compared as it is,
+so that every finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both are the
+published formulas. On a DAG, a prediction below an inner-node label is cut to the label, any other along its
+shortest path from the root. A prediction may be an inner node; the root says nothing; -1 is no prediction and
+an error where there is a label.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from labeltree.metrics.functional.accuracy_by_depth import scores_by_depth
-from labeltree.metrics.judging import Undecided, judged
-from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
+from labeltree.metrics.checks import (
+    check_nodes,
+    check_reduction,
+    check_same_length,
+    check_tree,
+    mean_of_counted,
+    spread,
+)
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
+    "Undecided",
+    "accuracy_by_depth",
     "classification_metrics",
+    "correct_by_depth",
     "hierarchical_f1",
     "mistake_severity",
     "tree_accuracy",
+    "truncate_predictions",
 ]
+
+Undecided = Literal["ignore", "negative"]
+
+
+def truncate_predictions(
+    predicted: Tensor, target: Tensor, taxonomy: AnyTaxonomy, undecided: Undecided
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Which samples count (n,), and for those the prediction, cut as `undecided` asks, and the label."""
+    check_nodes("predicted_nodes", predicted, taxonomy)
+    check_nodes("target_nodes", target, taxonomy)
+    check_same_length("predicted_nodes", predicted, "target_nodes", target)
+    if undecided not in ("ignore", "negative"):
+        raise ValueError(f"undecided is {undecided!r}; expected 'ignore' or 'negative'")
+    counted = target > 0
+    without = counted & (predicted < 0)
+    if bool(without.any()):
+        raise ValueError(
+            f"predicted_nodes holds -1 in row {int(without.nonzero()[0])}, whose label is known; "
+            "expected a node: predict the root (0) to say nothing"
+        )
+    predicted, target = predicted[counted].long(), target[counted].long()
+    if undecided == "ignore":
+        predicted = taxonomy.cut_to_labels(predicted, target)
+    return counted, predicted, target
 
 
 def hierarchical_f1(
@@ -44,7 +84,7 @@ def hierarchical_f1(
         taxonomy: a tree or a DAG.
         include_root: whether the root is in the sets; the paper does not say, and it only adds a constant
             credit.
-        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
+        undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
 
     Returns:
@@ -63,7 +103,7 @@ def hierarchical_f1(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    counted, predicted, target = truncate_predictions(predicted_nodes, target_nodes, taxonomy, undecided)
     left_out = 0 if include_root else 1
     sizes = taxonomy.ancestor_count.to(target.device) - left_out
     common = taxonomy.common_ancestor_count(predicted, target) - left_out
@@ -85,7 +125,7 @@ def tree_accuracy(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG; L is its maximal depth.
-        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
+        undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
 
     Returns:
@@ -104,7 +144,7 @@ def tree_accuracy(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    counted, predicted, target = truncate_predictions(predicted_nodes, target_nodes, taxonomy, undecided)
     credit = 1.0 - taxonomy.path_length(predicted, target).double() / (2 * max(taxonomy.max_depth, 1))
     return _reduced(credit, counted, reduction)
 
@@ -123,7 +163,7 @@ def mistake_severity(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
+        undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
         reduction: "mean", or "none" for one value per sample, NaN where it is left out or right.
 
     Returns:
@@ -142,7 +182,7 @@ def mistake_severity(
 
     """
     check_reduction(reduction)
-    counted, predicted, target = judged(predicted_nodes, target_nodes, taxonomy, undecided)
+    counted, predicted, target = truncate_predictions(predicted_nodes, target_nodes, taxonomy, undecided)
     height = taxonomy.lca_height(predicted, target).double()
     return _reduced(torch.where(predicted == target, torch.nan, height), counted, reduction)
 
@@ -156,7 +196,7 @@ def classification_metrics(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        undecided: "ignore" or "negative", see `labeltree.metrics.judging`.
+        undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
 
     Returns:
         float64 scalars "accuracy" (at the leaves), "accuracy/depth{l}" for every depth of a tree,
@@ -180,7 +220,13 @@ def classification_metrics(
     pair = (predicted_nodes, target_nodes, taxonomy)
     severity = mistake_severity(*pair, undecided=undecided, reduction="none")
     f1 = hierarchical_f1(*pair, undecided=undecided, reduction="none")
-    results = scores_by_depth(*pair) if isinstance(taxonomy, Taxonomy) else {}
+    results: dict[str, Tensor] = {}
+    if isinstance(taxonomy, Taxonomy):
+        correct, decided = correct_by_depth(*pair)
+        for depth, value in enumerate(correct.double() / decided.double(), start=1):
+            results[f"accuracy/depth{depth}"] = value
+        for depth, value in enumerate(decided, start=1):
+            results[f"samples/depth{depth}"] = value
     leaves = taxonomy.is_leaf.to(target_nodes.device)[target_nodes.clamp(min=0)] & (target_nodes > 0)
     results["accuracy"] = (predicted_nodes == target_nodes)[leaves].double().mean()
     results["hierarchical_f1"] = mean_of_counted(f1)
@@ -191,6 +237,49 @@ def classification_metrics(
     results["samples"] = (~f1.isnan()).sum()
     results["samples_left_out"] = f1.isnan().sum()
     return results
+
+
+def accuracy_by_depth(predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
+    """Accuracy after cutting prediction and label to each depth.
+
+    A leaf shallower than a depth continues itself there, so the last entry is the accuracy at the leaves. At
+    each depth, samples whose label is too coarse to decide it are left out; a prediction too coarse for it is
+    wrong.
+
+    Args:
+        predicted_nodes: (n,) nodes.
+        target_nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: a tree; on a DAG the accuracy by depth is not defined.
+
+    Returns:
+        (L,) float64, coarse to fine; NaN at a depth that no label decides.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
+            prediction.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> target = taxonomy.encode(["dog", "dog", "mammal"])
+        >>> accuracy_by_depth(taxonomy.encode(["dog", "cat", "cat"]), target, taxonomy)
+        tensor([1.0000, 0.5000], dtype=torch.float64)
+
+    """
+    correct, decided = correct_by_depth(predicted_nodes, target_nodes, taxonomy)
+    return correct.double() / decided.double()
+
+
+def correct_by_depth(
+    predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy
+) -> tuple[Tensor, Tensor]:
+    """(L,) int64 number of samples right at each depth, and of samples whose label decides it."""
+    tree = check_tree("accuracies by depth", taxonomy)
+    _, predicted, target = truncate_predictions(predicted_nodes, target_nodes, tree, "negative")
+    paths = tree.paths.to(target.device)
+    decided = paths[target] >= 0
+    correct = decided & (paths[predicted] == paths[target])
+    return correct.sum(dim=0), decided.sum(dim=0)
 
 
 def _reduced(values: Tensor, counted: Tensor, reduction: str) -> Tensor:

@@ -9,13 +9,11 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.metrics.checks import check_nodes, check_positive
+from labeltree.metrics.checks import check_nodes, check_positive, check_reduction, mean_of_counted, spread
 from labeltree.metrics.functional.retrieval import nodes_at_depth
-from labeltree.metrics.hierarchical_precision import HierarchicalPrecisionScores
-from labeltree.metrics.ranking import Progress
-from labeltree.metrics.reading import read_rankings
-from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
-from labeltree.metrics.search import Search
+from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
+from labeltree.metrics.search.ranking import Progress
+from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k", "retrieval_metrics"]
@@ -84,7 +82,7 @@ def hierarchical_precision_at_k(
         query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
     )
     scores = _scores(search, taxonomy, 1, ks)
-    read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
+    score_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = {k: spread(scores.at[k], search.takes_part) for k in ks}
     return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
 
@@ -148,7 +146,7 @@ def average_hierarchical_precision(
         query_embeddings, query_nodes, taxonomy, key_embeddings, key_nodes, query_groups, key_groups
     )
     scores = _scores(search, taxonomy, k, ())
-    read_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
+    score_rankings(search, (), scores, geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.mean if rule == "mean" else scores.trapezoid, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
 
@@ -226,7 +224,7 @@ def retrieval_metrics(
     flat = {"": search.relevance()}
     for depth in depths:
         flat[f"/depth{depth}"] = search.relevance(partial(nodes_at_depth, taxonomy=taxonomy, depth=depth))
-    read_rankings(
+    score_rankings(
         search, list(flat.values()), hierarchical, geometry=geometry, shard=shard, progress=progress
     )
 

@@ -1,4 +1,4 @@
-"""Predicted nodes as a yes or no for every node, against the labels."""
+"""A yes or no for every node, said by predictions or thresholds: sensitivity, specificity and their like."""
 
 from __future__ import annotations
 
@@ -7,11 +7,59 @@ import torch
 from torch import Tensor
 
 from labeltree.metrics.checks import check_nodes, check_same_length
-from labeltree.metrics.functional.node_labels import NodeLabels, lines
-from labeltree.metrics.functional.node_rates import node_rates
+from labeltree.metrics.functional.node_labels import NodeLabels, lines, one_against_rest
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["node_decision_counts", "node_decision_metrics"]
+__all__ = [
+    "node_decision_counts",
+    "node_decision_metrics",
+    "node_metrics_at",
+    "node_rates",
+    "node_thresholds",
+]
+
+
+def node_rates(
+    true_positives: Tensor, false_positives: Tensor, positives: Tensor, negatives: Tensor
+) -> dict[str, Tensor]:
+    """The rates that a test is described by, elementwise.
+
+    - sensitivity (recall) = TP / P, specificity = TN / N;
+    - PPV, the positive predictive value (precision) = TP / (TP + FP), NPV = TN / (TN + FN). They hold for the
+      share of positives among these samples: where a disease is rarer, the PPV is lower;
+    - balanced accuracy = (sensitivity + specificity) / 2.
+
+    Args:
+        true_positives: positive samples that were said to be positive, of any shape.
+        false_positives: negative samples that were.
+        positives: P, all positive samples.
+        negatives: N, all negative samples.
+
+    Returns:
+        float64 "sensitivity", "specificity", "ppv", "npv", "balanced_accuracy", NaN where the denominator is
+        0; and the int64 counts "true_positives", "false_positives", "false_negatives", "true_negatives".
+
+    Example:
+        >>> import torch
+        >>> rates = node_rates(torch.tensor(8), torch.tensor(5), torch.tensor(10), torch.tensor(90))
+        >>> rates["sensitivity"].item(), round(rates["ppv"].item(), 4)
+        (0.8, 0.6154)
+
+    """
+    false_negatives, true_negatives = positives - true_positives, negatives - false_positives
+    sensitivity = true_positives.double() / positives
+    specificity = true_negatives.double() / negatives
+    return {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "ppv": true_positives.double() / (true_positives + false_positives),
+        "npv": true_negatives.double() / (true_negatives + false_negatives),
+        "balanced_accuracy": (sensitivity + specificity) / 2,
+        "true_positives": true_positives,
+        "false_positives": false_positives,
+        "false_negatives": false_negatives,
+        "true_negatives": true_negatives,
+    }
 
 
 def node_decision_metrics(
@@ -83,3 +131,113 @@ def node_decision_counts(
     found = (torch.from_numpy(x).to(target_nodes.device) for x in (true, false, *labels.totals()))
     true_positives, false_positives, positives, negatives = found
     return true_positives, false_positives, positives, negatives
+
+
+def node_thresholds(
+    probabilities: Tensor,
+    target_nodes: Tensor,
+    taxonomy: AnyTaxonomy,
+    *,
+    classes: Tensor | None = None,
+    sensitivity: float | None = None,
+) -> Tensor:
+    """Choose the operating point of every node; a sample is called positive if its score is at least that.
+
+    Choose on validation samples and report on others (`node_metrics_at`): on the samples that it was chosen
+    on, an operating point looks better than it is.
+
+    Args:
+        probabilities: (n, c) of the classes, each 0 or more.
+        target_nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: a tree or a DAG.
+        classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
+        sensitivity: the sensitivity to reach on these samples, above 0 and at most 1: of all thresholds that
+            do, the greatest, which has the best specificity. None for Youden's index: the threshold with the
+            greatest sensitivity + specificity - 1 (Youden 1950), of several the greatest.
+
+    Returns:
+        (N,) float64, each the score of one of the samples; NaN where a node has no positive or no negative
+        sample, or no class at or below it.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none, or
+            a sensitivity that is no share.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths(["benign", "malignant"])
+        >>> risk = torch.tensor([0.9, 0.75, 0.25, 0.5, 0.125, 0.0])
+        >>> target = taxonomy.encode(["malignant"] * 3 + ["benign"] * 3)
+        >>> probabilities, malignant = torch.stack([1 - risk, risk], dim=1), taxonomy.find("malignant")
+        >>> node_thresholds(probabilities, target, taxonomy)[malignant].item()
+        0.75
+        >>> node_thresholds(probabilities, target, taxonomy, sensitivity=0.95)[malignant].item()
+        0.25
+
+    """
+    if sensitivity is not None and not 0 < sensitivity <= 1:
+        raise ValueError(f"sensitivity is {sensitivity!r}; expected a share above 0 and at most 1, or None")
+    chosen = np.full(taxonomy.num_nodes, np.nan)
+    for node, positive, negative in one_against_rest(probabilities, target_nodes, taxonomy, classes):
+        # Both lie at the score of a positive sample: between two of them, only specificity is lost.
+        candidates = np.sort(positive)[::-1]
+        reached = np.searchsorted(-candidates, -candidates, "right")  # true positives at each
+        if sensitivity is None:
+            false = len(negative) - np.searchsorted(np.sort(negative), candidates, "left")
+            best = int((reached * len(negative) - false * len(positive)).argmax())  # whole numbers: exact
+        else:
+            best = int((reached / len(positive) >= sensitivity).argmax())
+        chosen[node] = candidates[best]
+    return torch.from_numpy(chosen).to(target_nodes.device)
+
+
+def node_metrics_at(
+    thresholds: Tensor,
+    probabilities: Tensor,
+    target_nodes: Tensor,
+    taxonomy: AnyTaxonomy,
+    *,
+    classes: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Sensitivity, specificity, PPV, NPV and balanced accuracy of every node at its operating point.
+
+    Each node is asked by itself: a sample may be called a dog and no mammal.
+
+    Args:
+        thresholds: (N,) the score from which a sample is called positive; NaN where there is none.
+        probabilities: (n, c) of the classes, each 0 or more.
+        target_nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: a tree or a DAG.
+        classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
+
+    Returns:
+        (N,) rates and counts by name, as `labeltree.metrics.functional.node_rates` has them; NaN, and counts
+        of 0, for nodes without a threshold, or without positive or negative samples.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths(["benign", "malignant"])
+        >>> risk = torch.tensor([0.9, 0.75, 0.25, 0.5, 0.125, 0.0])
+        >>> target = taxonomy.encode(["malignant"] * 3 + ["benign"] * 3)
+        >>> probabilities, malignant = torch.stack([1 - risk, risk], dim=1), taxonomy.find("malignant")
+        >>> found = node_metrics_at(torch.full((3,), 0.25), probabilities, target, taxonomy)
+        >>> found["sensitivity"][malignant].item(), found["ppv"][malignant].item()
+        (1.0, 0.75)
+
+    """
+    if thresholds.shape != (taxonomy.num_nodes,) or not thresholds.is_floating_point():
+        raise ValueError(
+            f"thresholds has shape {tuple(thresholds.shape)} and dtype {thresholds.dtype}; expected a "
+            f"floating-point number for each of the {taxonomy.num_nodes} nodes"
+        )
+    limits = thresholds.detach().cpu().double().numpy()
+    counts = np.zeros((4, taxonomy.num_nodes), dtype=np.int64)
+    for node, positive, negative in one_against_rest(probabilities, target_nodes, taxonomy, classes):
+        if not np.isnan(limits[node]):
+            said = (positive >= limits[node]).sum(), (negative >= limits[node]).sum()
+            counts[:, node] = (*said, len(positive), len(negative))
+    true, false, positives, negatives = (torch.from_numpy(x).to(target_nodes.device) for x in counts)
+    return node_rates(true, false, positives, negatives)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.metrics.functional.node_scores import one_against_rest
+from labeltree.metrics.functional.node_labels import one_against_rest
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["node_auroc", "node_average_precision", "node_ranking_metrics"]

@@ -14,11 +14,16 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.metrics.checks import check_nodes, check_positive, check_tree
-from labeltree.metrics.ranking import Progress
-from labeltree.metrics.reading import read_rankings
-from labeltree.metrics.reduction import check_reduction, mean_of_counted, spread
-from labeltree.metrics.search import Search
+from labeltree.metrics.checks import (
+    check_nodes,
+    check_positive,
+    check_reduction,
+    check_tree,
+    mean_of_counted,
+    spread,
+)
+from labeltree.metrics.search.ranking import Progress
+from labeltree.metrics.search.score_rankings import Search, score_rankings
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["map_at_r", "mean_average_precision", "nodes_at_depth", "recall_at_k"]
@@ -118,7 +123,7 @@ def recall_at_k(
     )
     scores = search.relevance()
     reach = max(ks, default=1)
-    read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
+    score_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
     values = {k: spread(scores.recall(k), search.takes_part) for k in ks}
     return values if reduction == "none" else {k: mean_of_counted(value) for k, value in values.items()}
 
@@ -178,7 +183,7 @@ def map_at_r(
     )
     scores = search.relevance()
     reach = int(scores.relevant.max()) if len(scores.relevant) else 0
-    read_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
+    score_rankings(search, [scores], geometry=geometry, reach=reach, shard=shard, progress=progress)
     values = spread(scores.precision_at_r, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
 
@@ -237,7 +242,7 @@ def mean_average_precision(
         query_embeddings, query_nodes, key_embeddings, key_nodes, taxonomy, depth, query_groups, key_groups
     )
     scores = search.relevance()
-    read_rankings(search, [scores], geometry=geometry, shard=shard, progress=progress)
+    score_rankings(search, [scores], geometry=geometry, shard=shard, progress=progress)
     values = spread(scores.average_precision, search.takes_part)
     return values if reduction == "none" else mean_of_counted(values)
 

@@ -12,7 +12,6 @@ from labeltree.metrics.modular.node_scores import (
     NodeDecisionMetrics,
     NodeMetricsAt,
 )
-from labeltree.metrics.modular.parents import ParentOrderAccuracy, ParentViolations
 from labeltree.metrics.modular.retrieval import (
     AverageHierarchicalPrecision,
     HierarchicalPrecisionAtK,
@@ -21,7 +20,12 @@ from labeltree.metrics.modular.retrieval import (
     RecallAtK,
     RetrievalMetrics,
 )
-from labeltree.metrics.modular.structure import NormalizedMutualInformation, PairViolations
+from labeltree.metrics.modular.structure import (
+    NormalizedMutualInformation,
+    PairViolations,
+    ParentOrderAccuracy,
+    ParentViolations,
+)
 
 __all__ = [
     "AccuracyByDepth",

@@ -9,14 +9,14 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from labeltree.metrics.checks import check_tree
-from labeltree.metrics.functional.accuracy_by_depth import correct_by_depth
 from labeltree.metrics.functional.classification import (
+    Undecided,
+    correct_by_depth,
     hierarchical_f1,
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.metrics.judging import Undecided
-from labeltree.metrics.modular.mean import SampleMean
+from labeltree.metrics.modular.state import SampleMean
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "TreeAccuracy"]

@@ -11,10 +11,9 @@ from torchmetrics import Metric
 
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_nodes, check_same_length
-from labeltree.metrics.functional.node_decisions import node_decision_counts
-from labeltree.metrics.functional.node_rates import node_rates
-from labeltree.metrics.functional.node_scores import Below, check_probabilities
-from labeltree.metrics.modular.collected import Collected
+from labeltree.metrics.functional.node_decisions import node_decision_counts, node_rates
+from labeltree.metrics.functional.node_labels import Below, check_probabilities
+from labeltree.metrics.modular.state import Collected
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["NodeAUROC", "NodeAveragePrecision", "NodeDecisionMetrics", "NodeMetricsAt"]
@@ -119,7 +118,7 @@ class NodeMetricsAt(_CollectedProbabilities):
 
     Args:
         taxonomy: a tree or a DAG.
-        thresholds: (N,) from `labeltree.metrics.functional.node_thresholds` of validation samples.
+        thresholds: (N,) from `labeltree.metrics.functional.node_decisions` of validation samples.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
         **kwargs: of `torchmetrics.Metric`.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
-from labeltree.metrics.modular.collected import CollectedSamples
+from labeltree.metrics.modular.state import CollectedSamples
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Metrics that need all samples at once: their rows are collected over batches and ranks.
+"""The state of metrics: sums over samples, or the rows of all samples, collected over batches and ranks.
 
 Rows are kept in the order of rank, then of arrival. A sample counts once: where one may arrive several times
 (`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and of
@@ -19,7 +19,42 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
 
-__all__ = ["Collected", "CollectedSamples"]
+__all__ = ["Collected", "CollectedSamples", "SampleMean"]
+
+
+class SampleMean(Metric):
+    """Mean of values per sample, NaN where a sample is left out.
+
+    State: `total` and `count` of the counted samples, and how many were `left_out`.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    total: Tensor
+    count: Tensor
+    left_out: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("left_out", torch.tensor(0), dist_reduce_fx="sum")
+
+    def add(self, values: Tensor) -> None:
+        """Add values (b,)."""
+        left_out = values.isnan()
+        self.total += values.nansum()
+        self.count += (~left_out).sum()
+        self.left_out += left_out.sum()
+
+    def try_out(self) -> None:
+        """Add no sample at all, so that arguments that make no sense are refused at once."""
+        nothing = torch.empty(0, dtype=torch.int64)
+        type(self).update(self, nothing, nothing)
+
+    def compute(self) -> Tensor:
+        """Float64 scalar; NaN if no sample counts."""
+        return self.total / self.count
 
 
 class Collected(Metric):

@@ -6,8 +6,14 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.metrics.checks import check_embeddings, check_nodes, check_positive, check_same_length
-from labeltree.metrics.reduction import check_reduction, spread
+from labeltree.metrics.checks import (
+    check_embeddings,
+    check_nodes,
+    check_positive,
+    check_reduction,
+    check_same_length,
+    spread,
+)
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["pair_violations"]

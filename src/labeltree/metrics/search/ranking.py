@@ -13,17 +13,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.geometry import Geometry
-from labeltree.metrics.left_out import LeftOut
-from labeltree.metrics.ordering import falling_order
-from labeltree.metrics.similarities import Similarities
-from labeltree.metrics.survivors import Survivors
+from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
+from labeltree.metrics.search.left_out import LeftOut
+from labeltree.metrics.search.topk_candidates import TopkCandidates, falling_order
 
-__all__ = ["Progress", "RankedChunk", "chunk_slices", "ranked_chunks"]
+__all__ = ["Progress", "RankedChunk", "Similarities", "chunk_slices", "ranked_chunks"]
 
+_KNOWN = (Sphere, Euclidean, PoincareBall)
+_COLUMNS = 2**10
+_HASHED_ROWS = 2**10
+# an odd number without pattern: products with it, modulo 2^64, tell rows apart
+_MIX = 0x9E3779B97F4A7C15 - 2**64
 Progress = Callable[[str, int, int], None]
 """``progress(message, done, total)``."""
-
 _CHUNK_ELEMENTS = 2**22
 _FEWEST_ROWS = 256
 # one column in so many is sampled for the bound on the best
@@ -35,6 +37,78 @@ _CROWD = 8
 _TILE = 1024
 # candidates of tiles that wait for the rest of their rows: some 400 MB
 _WAITING = 2**25
+
+
+class Similarities:
+    """What a geometry's `pairwise_similarity` gives, for tiles of all pairs.
+
+    On the sphere the points are normalised once and not with every tile. Items that are equal, number by
+    number, get the same similarity to every query: a product of matrices alone may round it differently from
+    place to place, and break the tie.
+
+    Args:
+        queries: (n, d) embeddings.
+        keys: (m, d) embeddings of the database.
+        geometry: its `pairwise_similarity` is the score.
+
+    Attributes:
+        size: m.
+        tiled: whether part of the columns may be asked for, and gives the same numbers; then the similarity
+            of two points is the same both ways.
+        dtype: of the similarities.
+
+    """
+
+    def __init__(self, queries: Tensor, keys: Tensor, geometry: Geometry) -> None:
+        self.size = keys.shape[0]
+        self._known = type(geometry) in _KNOWN
+        self._repetitions = _repetitions(keys) if self._known else None
+        self.tiled = self._known and self._repetitions is None
+        self._geometry = geometry
+        self._queries, self._keys = queries, keys
+        self._product = type(geometry) is Sphere
+        self.dtype = torch.promote_types(torch.promote_types(queries.dtype, keys.dtype), torch.float32)
+        if self._product:
+            self._queries = geometry.project(queries.to(self.dtype))
+            self._keys = self._queries if keys is queries else geometry.project(keys.to(self.dtype))
+        self._space = self._keys.new_empty(0)
+
+    def tile(self, rows: slice | Tensor, columns: slice | Tensor = slice(None)) -> Tensor:
+        """(r, c) similarities of the queries `rows` and the items `columns`, until the next call."""
+        queries, keys = self._queries[rows], self._keys[columns]
+        if not self._known:
+            return self._geometry.pairwise_similarity(queries, keys)
+        # fresh memory for every tile would cost as much time as the product
+        if self._space.numel() < len(queries) * len(keys):
+            self._space = queries.new_empty(len(queries) * len(keys), dtype=self.dtype)
+        tile = self._space[: len(queries) * len(keys)].view(len(queries), len(keys))
+        if self._product:
+            with torch.autocast(queries.device.type, enabled=False):
+                torch.mm(queries, keys.T, out=tile)
+        else:
+            # a distance works rows by blocks of pairs, which wide rows would make too short for a product
+            for start in range(0, len(keys), _COLUMNS):
+                part = keys[start : start + _COLUMNS]
+                tile[:, start : start + len(part)] = self._geometry.pairwise_similarity(queries, part)
+        if self._repetitions is not None:
+            repeated, first = self._repetitions
+            tile[:, repeated] = tile[:, first]
+        return tile
+
+
+def _repetitions(points: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Rows of `points` that are equal to an earlier one, and the first such; None if there are none."""
+    bits = points.contiguous().view({8: torch.int64, 4: torch.int32, 2: torch.int16}[points.element_size()])
+    odd = 2 * torch.arange(points.shape[1], device=points.device) + 1
+    marks = torch.empty(len(points), dtype=torch.int64, device=points.device)
+    for start in range(0, len(points), _HASHED_ROWS):
+        marks[start : start + _HASHED_ROWS] = (bits[start : start + _HASHED_ROWS] * (odd * _MIX)).sum(dim=1)
+    _, groups = torch.unique(marks, return_inverse=True)
+    everyone = torch.arange(len(points), device=points.device)
+    first = torch.full_like(everyone, len(points)).scatter_reduce(0, groups, everyone, "amin")[groups]
+    candidates = (first != everyone).nonzero()[:, 0]
+    repeated = candidates[(points[candidates] == points[first[candidates]]).all(dim=1)]
+    return (repeated, first[repeated]) if len(repeated) else None
 
 
 class RankedChunk(NamedTuple):
@@ -156,16 +230,16 @@ class _BestFew:
             scores = self.similarities.tile(rows).numpy()
             if watch is not None:
                 watch(rows, scores)
-            survivors = self._survivors(rows, [scores.take(self.columns, axis=1)])
-            survivors.add(scores, 0)
-            yield rows.start, self._finish(rows, survivors)
+            candidates = self._candidates(rows, [scores.take(self.columns, axis=1)])
+            candidates.add(scores, 0)
+            yield rows.start, self._finish(rows, candidates)
             self.report("ranking", min(rows.stop, self.count), self.count)
 
     def by_tiles(self, *, both_ways: bool) -> Iterator[tuple[int, NDArray[np.int64]]]:
         """Tiles that stay in the cache; `both_ways` reads each for its rows and for its columns."""
         blocks = [slice(start, start + _TILE) for start in range(0, self.count, _TILE)]
         others = [slice(start, start + _TILE) for start in range(0, self.similarities.size, _TILE)]
-        waiting: dict[int, Survivors] = {}
+        waiting: dict[int, TopkCandidates] = {}
         starts = range(0, len(self.columns), _TILE)
         sampled = [torch.from_numpy(self.columns[start : start + _TILE]) for start in starts]
         done, total = 0, len(blocks) * (len(blocks) + 1) // 2 if both_ways else len(blocks) * len(others)
@@ -176,7 +250,7 @@ class _BestFew:
                 for block in {i, j} if both_ways else {i}:
                     if block not in waiting:
                         samples = (self.similarities.tile(blocks[block], part).numpy() for part in sampled)
-                        waiting[block] = self._survivors(blocks[block], samples)
+                        waiting[block] = self._candidates(blocks[block], samples)
                 scores = self.similarities.tile(rows, columns).numpy()
                 waiting[i].add(scores, columns.start)
                 if both_ways and j > i:
@@ -185,7 +259,7 @@ class _BestFew:
             yield rows.start, self._finish(rows, waiting.pop(i))
             self.report("ranking", done, total)
 
-    def _survivors(self, rows: slice, samples: Iterable[NDArray[np.float32]]) -> Survivors:
+    def _candidates(self, rows: slice, samples: Iterable[NDArray[np.float32]]) -> TopkCandidates:
         """What will hold the best of the `rows`, whose sampled scores come in parts (b, s)."""
         left_out = _part(self.left_out, rows)
         columns = self.columns if left_out is None or left_out.single else left_out.items[self.columns]
@@ -200,7 +274,7 @@ class _BestFew:
         place = sample.shape[1] - min(self.place, sample.shape[1])
         sample.partition(place, axis=1)
         limit = len(sample) * (_CROWD * self.wanted + self.similarities.size // _SAMPLING)
-        return Survivors(sample[:, place].copy(), self.wanted, limit, left_out)
+        return TopkCandidates(sample[:, place].copy(), self.wanted, limit, left_out)
 
     def _best_of_groups(self, sample: NDArray[np.float32]) -> NDArray[np.float32]:
         """The best of every few columns: of the best of all, hardly two fall into one group."""
@@ -212,9 +286,9 @@ class _BestFew:
         )
         return best
 
-    def _finish(self, rows: slice, survivors: Survivors) -> NDArray[np.int64]:
+    def _finish(self, rows: slice, candidates: TopkCandidates) -> NDArray[np.int64]:
         """(b, wanted) columns, best first; rows that the bound misled are sorted as a whole."""
-        order, missed = survivors.order()
+        order, missed = candidates.order()
         again = rows.start + np.flatnonzero(missed)
         for part in chunk_slices(len(again), self.similarities.size):
             some = again[part]

@@ -1,0 +1,434 @@
+"""Metrics of nodes whose samples count several times, for many such counts at once.
+
+For AUROC and average precision, each node's samples are ranked once for any counts of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, vstack
+from torch import Tensor
+
+from labeltree.metrics.functional.node_decisions import node_rates
+from labeltree.metrics.functional.node_labels import NodeLabels, lines, scored_rows
+from labeltree.taxonomy import AnyTaxonomy
+
+__all__ = ["RATES", "CountedNodes", "Influence", "RankedNodes", "decided_nodes", "nodes_at", "ranked_nodes"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+RATES = ("sensitivity", "specificity", "ppv", "npv", "balanced_accuracy")
+_ELEMENTS = 2**20
+# entries of the matrices of a block of nodes, which then stay in the cache
+_ENTRIES = 2**17
+# float32 adds up whole numbers exactly below this
+_EXACT = 2**24
+
+
+class Influence(NamedTuple):
+    """How a rate of some nodes depends on single groups.
+
+    Attributes:
+        change: (b, G) derivative with respect to the count of each group.
+        groups: (b,) how many groups count in it.
+    """
+
+    change: FloatArray
+    groups: FloatArray
+
+
+@dataclass(frozen=True)
+class CountedNodes:
+    """A yes or no for every node, as counts of groups.
+
+    Attributes:
+        true: (N, G) positive samples that were said to be positive.
+        false: (N, G) negative samples that were.
+        positive: (N, G) positive samples.
+        other: (N, G) those and the samples that leave the node open: all that are not negative.
+        known: (G,) samples whose label says anything.
+    """
+
+    true: csr_array
+    false: csr_array
+    positive: csr_array
+    other: csr_array
+    known: FloatArray
+
+    def blocks(self) -> Iterator[tuple[slice, CountedNodes]]:
+        """Some nodes at a time, few enough for matrices (b, G)."""
+        step = max(1, _ELEMENTS // max(len(self.known), 1))
+        count = self.true.shape[0]
+        for start in range(0, count, step):
+            rows = slice(start, min(start + step, count))
+            yield (
+                rows,
+                CountedNodes(
+                    self.true[rows], self.false[rows], self.positive[rows], self.other[rows], self.known
+                ),
+            )
+
+    def prepared(self) -> csr_array:
+        """The four matrices above each other, for `weighted`."""
+        return csr_array(vstack([self.true, self.false, self.positive, self.other]))
+
+    def weighted(self, counts: FloatArray, prepared: csr_array) -> dict[str, FloatArray]:
+        """(N, d) rates where group g counts `counts[g, j]` times in draw j, as `node_rates` has them."""
+        true, false, positive, other = np.split(prepared @ counts, 4)
+        given = (torch.from_numpy(part) for part in (true, false, positive, self.known @ counts - other))
+        rates = node_rates(*given)
+        return {name: rates[name].numpy() for name in RATES}
+
+    def influence(self) -> dict[str, Influence]:
+        """By rate, of matrices (b, G): use `blocks`."""
+        true, false, positive, other = (
+            part.toarray() for part in (self.true, self.false, self.positive, self.other)
+        )
+        negative = self.known - other
+        found = {
+            "sensitivity": _ratio(true, positive),
+            "specificity": _ratio(negative - false, negative),
+            "ppv": _ratio(true, true + false),
+            "npv": _ratio(negative - false, negative - false + positive - true),
+        }
+        both = found["sensitivity"], found["specificity"]
+        fewest = np.minimum(both[0].groups, both[1].groups)
+        found["balanced_accuracy"] = Influence((both[0].change + both[1].change) / 2, fewest)
+        return found
+
+
+def decided_nodes(
+    predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, groups: IntArray, count: int
+) -> CountedNodes:
+    """What `labeltree.metrics.functional.node_decision_metrics` counts.
+
+    Args:
+        predicted_nodes: (n,) nodes.
+        target_nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: a tree or a DAG.
+        groups: (n,) number of each sample's group.
+        count: G, how many groups there are.
+    """
+    labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
+    predicted = predicted_nodes.cpu().numpy().astype(np.int64)[labels.known]
+    answers, answer = np.unique(predicted, return_inverse=True)
+    place, node = lines(answers, taxonomy)
+    yes = coo_array((np.ones(len(place)), (place, node)), shape=(len(answers), taxonomy.num_nodes)).tocsr()
+    said = yes[answer.reshape(-1)].tocoo()
+    sample, named = said.coords
+    return _counted(labels, sample.astype(np.int64), named.astype(np.int64), groups, count)
+
+
+def nodes_at(
+    thresholds: Tensor,
+    probabilities: Tensor,
+    target_nodes: Tensor,
+    taxonomy: AnyTaxonomy,
+    groups: IntArray,
+    count: int,
+    *,
+    classes: Tensor | None = None,
+) -> CountedNodes:
+    """What `labeltree.metrics.functional.node_metrics_at` counts; its arguments, and those of
+    `decided_nodes`.
+    """
+    labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
+    place = np.full(len(target_nodes), -1)
+    place[labels.known] = np.arange(len(labels.known))
+    limits = thresholds.detach().cpu().double().numpy()
+    samples, named = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for node, scores, positive, negative in scored_rows(probabilities, target_nodes, taxonomy, classes):
+        rows = np.concatenate([positive, negative])
+        rows = rows[scores[rows] >= limits[node]]
+        samples.append(place[rows])
+        named.append(np.full(len(rows), node))
+    return _counted(labels, np.concatenate(samples), np.concatenate(named), groups, count)
+
+
+def _counted(
+    labels: NodeLabels, sample: IntArray, node: IntArray, groups: IntArray, count: int
+) -> CountedNodes:
+    """From pairs of a known sample and a node that is said of it."""
+    shape, m = (labels.num_nodes, count), max(len(labels.labels), 1)
+    groups = groups[labels.known]
+
+    def matrix(sample: IntArray, node: IntArray) -> csr_array:
+        return coo_array((np.ones(len(sample)), (node, groups[sample])), shape=shape).tocsr()
+
+    def every(keys: IntArray) -> csr_array:
+        """All samples of the labels in ``node * m + label``."""
+        nodes, label = np.divmod(keys, m)
+        by_label = coo_array((np.ones(len(keys)), (nodes, label)), shape=(labels.num_nodes, m)).tocsr()
+        of_label = coo_array((np.ones(len(groups)), (labels.label, groups)), shape=(m, count)).tocsr()
+        return by_label @ of_label
+
+    key = node * m + labels.label[sample]
+    right = np.isin(key, labels.positive)
+    wrong = ~right & ~np.isin(key, labels.open)
+    positive = every(labels.positive)
+    return CountedNodes(
+        matrix(sample[right], node[right]),
+        matrix(sample[wrong], node[wrong]),
+        positive,
+        positive + every(labels.open),
+        np.bincount(groups, minlength=count).astype(np.float64),
+    )
+
+
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Influence:
+    """Of the sums of ``part`` over those of ``whole``."""
+    total = whole.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = (part - part.sum(axis=1, keepdims=True) / total * whole) / total
+    return Influence(change, (whole > 0).sum(axis=1).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class RankedNodes:
+    """The ranking of the samples of some nodes, found once, and what it is worth for any counts of groups.
+
+    A *step* is a distinct score of a positive sample, a node's steps coming from the highest down. Negative
+    samples matter only by the step that they lie above or at; those below the lowest step take no part.
+
+    Attributes:
+        nodes: (b,) nodes.
+        first: (b,) place of each one's first step.
+        positive: (s, G) how many positive samples of each group have the score of a step.
+        between: (s, G) how many negative ones lie above it and below the step before.
+        tied: (s, G) how many negative ones have just this score; None where none of the nodes has any.
+        positives: (b, G) all positive samples.
+        other: (b, G) those and the samples that leave the node open: all that are not negative.
+        known: (G,) samples whose label says anything.
+    """
+
+    nodes: IntArray
+    first: IntArray
+    positive: csr_array
+    between: csr_array
+    tied: csr_array | None
+    positives: csr_array
+    other: csr_array
+    known: NDArray[np.floating[Any]]
+
+    @property
+    def dtype(self) -> type[np.floating[Any]]:
+        """Of the counts: float32 where their sums are exact in it."""
+        return self.known.dtype.type
+
+    def weighted(self, counts: NDArray[np.floating[Any]]) -> tuple[FloatArray, FloatArray]:
+        """(b, d) AUROC and average precision where group g counts `counts[g, j]` times in draw j.
+
+        They equal those of the samples written down as often; NaN where a node has no positive or no negative
+        sample among them.
+        """
+        one = self._product(self.positives, counts)
+        rest = (self.known @ counts).astype(np.float64) - self._product(self.other, counts)
+        positive, true, above, tied = self._steps(counts)
+        false = above if tied is None else above + tied
+        middle = above if tied is None else above + tied / 2
+        node = np.repeat(np.arange(len(self.nodes)), self._sizes)
+        pairs = self._summed(positive * (rest[node] - middle))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision = np.where(positive > 0, positive * true / (true + false), 0.0)
+            auroc = np.where((one > 0) & (rest > 0), pairs / (one * rest), np.nan)
+            average = np.where((one > 0) & (rest > 0), self._summed(precision) / one, np.nan)
+        return auroc, average
+
+    def influence(self) -> tuple[FloatArray, FloatArray]:
+        """(b, G) by how much AUROC and average precision would change with the count of each group, by its
+        derivative where every group counts once.
+        """
+        once = np.ones((len(self.known), 1))
+        one = self._product(self.positives, once)[:, 0]
+        rest = self.known.sum(dtype=np.float64) - self._product(self.other, once)[:, 0]
+        steps = self._steps(once)
+        positive, true, above = (part[:, 0] for part in steps[:3])
+        level = np.zeros_like(above) if steps[3] is None else steps[3][:, 0]
+        node = np.repeat(np.arange(len(self.nodes)), self._sizes)
+        auroc, average = (found[:, 0] for found in self.weighted(once))
+        ends = np.append(self.first[1:], len(node))
+
+        def upward(values: FloatArray) -> FloatArray:
+            """Sums of a step and of all below it, within each node."""
+            total = np.append(np.cumsum(values[::-1])[::-1], 0.0)
+            found: FloatArray = total[:-1] - total[ends][node]
+            return found
+
+        won = rest[node] - above - level / 2  # of the negatives, by each positive sample of a step
+        pair = one[node] * rest[node]
+        all_said = true + above + level
+        lower = upward(positive)  # positives at or below a step
+        false_there = upward(positive * (above + level) / all_said**2)
+        true_there = upward(positive * true / all_said**2)
+        share = one[node]
+        of_auroc = [won / pair, -lower / pair, -(lower - positive / 2) / pair]
+        of_average = [true / all_said / share + false_there / share, -true_there / share, -true_there / share]
+        found = []
+        for parts, value in ((of_auroc, auroc), (of_average, average)):
+            sums = _spread(self.positive, node, parts[0], len(self.nodes))
+            sums += _spread(self.between, node, parts[1], len(self.nodes))
+            if self.tied is not None:
+                sums += _spread(self.tied, node, parts[2], len(self.nodes))
+            found.append((sums, value))
+        # every negative sample is won by all positives but those at or below it
+        every = self.known - self.other.toarray().astype(np.float64)
+        (wins, area), (precision, mean) = found
+        wins += every / rest[:, None]
+        wins -= area[:, None] * (self.positives.toarray() / one[:, None] + every / rest[:, None])
+        precision -= mean[:, None] * self.positives.toarray() / one[:, None]
+        return wins, precision
+
+    def groups(self) -> FloatArray:
+        """(b,) groups with a positive sample or groups with a negative one, whichever are fewer."""
+        positive = np.diff(self.positives.indptr)
+        negative = (self.known - self.other.toarray() > 0).sum(axis=1)
+        found: FloatArray = np.minimum(positive, negative).astype(np.float64)
+        return found
+
+    @property
+    def _sizes(self) -> IntArray:
+        return np.diff(np.append(self.first, self.positive.shape[0]))
+
+    def _steps(
+        self, counts: NDArray[np.floating[Any]]
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+        """(s, d) positives at each step, positives at it or above, negatives above it, negatives at it."""
+        positive = self._product(self.positive, counts)
+        between = self._product(self.between, counts)
+        tied = None if self.tied is None else self._product(self.tied, counts)
+        if tied is None:
+            return positive, self._running(positive), self._running(between), None
+        return positive, self._running(positive), self._running(between + tied) - tied, tied
+
+    def _product(self, matrix: csr_array, counts: NDArray[np.floating[Any]]) -> FloatArray:
+        found: FloatArray = (matrix @ counts).astype(np.float64)
+        return found
+
+    def _running(self, values: FloatArray) -> FloatArray:
+        """Sums from a node's first step on."""
+        total = np.cumsum(values, axis=0)
+        before = np.where((self.first > 0)[:, None], total[self.first - 1], 0.0)
+        total -= np.repeat(before, self._sizes, axis=0)
+        return total
+
+    def _summed(self, values: FloatArray) -> FloatArray:
+        found: FloatArray = np.add.reduceat(values, self.first, axis=0)
+        return found
+
+
+def _spread(matrix: csr_array, node: IntArray, weight: FloatArray, nodes: int) -> FloatArray:
+    """(b, G) entries (s, G) times the weight of their step, added up within each node."""
+    step = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    shape = (nodes, matrix.shape[1])
+    place = node[step] * shape[1] + matrix.indices
+    sums = np.bincount(place, matrix.data * weight[step], minlength=shape[0] * shape[1])
+    found: FloatArray = sums.reshape(shape).astype(np.float64)
+    return found
+
+
+def ranked_nodes(
+    probabilities: Tensor,
+    target_nodes: Tensor,
+    taxonomy: AnyTaxonomy,
+    groups: IntArray,
+    count: int,
+    *,
+    classes: Tensor | None = None,
+) -> Iterator[RankedNodes]:
+    """Rank the samples of every node that has an AUROC, a block of nodes at a time.
+
+    Args:
+        probabilities: (n, c), see `labeltree.metrics.functional.node_auroc`.
+        target_nodes: (n,) nodes, -1 for a missing label.
+        taxonomy: a tree or a DAG.
+        groups: (n,) number of each sample's group.
+        count: G, how many groups there are.
+        classes: (c,) nodes that the columns stand for; default the leaves.
+    """
+    rows_known = (target_nodes > 0).cpu().numpy()
+    largest = int(np.bincount(groups, minlength=count).max(initial=1))
+    dtype: type[np.floating[Any]] = np.float32 if count * largest < _EXACT else np.float64
+    known: NDArray[np.floating[Any]] = np.bincount(groups[rows_known], minlength=count).astype(dtype)
+    block = _Block(count, known)
+    for node, scores, positive, negative in scored_rows(probabilities, target_nodes, taxonomy, classes):
+        undecided = rows_known.copy()
+        undecided[positive] = undecided[negative] = False
+        steps, step = np.unique(-scores[positive], return_inverse=True)
+        at = np.searchsorted(steps, -scores[negative], "left")
+        within = at < len(steps)
+        negative, at = negative[within], at[within]
+        tie = steps[at] == -scores[negative]
+        block.add(
+            node,
+            len(steps),
+            (step.reshape(-1), groups[positive]),
+            (at[~tie], groups[negative[~tie]]),
+            (at[tie], groups[negative[tie]]),
+            groups[undecided],
+        )
+        if block.entries > _ENTRIES:
+            yield block.made()
+            block = _Block(count, known)
+    if block.nodes:
+        yield block.made()
+
+
+class _Block:
+    """Collects nodes until there are enough of them."""
+
+    def __init__(self, count: int, known: NDArray[np.floating[Any]]) -> None:
+        self.count, self.known = count, known
+        self.nodes: list[int] = []
+        self.first: list[int] = []
+        self.steps = 0
+        self.entries = 0
+        self.pairs: dict[str, list[tuple[IntArray, IntArray]]] = {
+            name: [] for name in ("positive", "between", "tied", "positives", "other")
+        }
+
+    def add(
+        self,
+        node: int,
+        steps: int,
+        positive: tuple[IntArray, IntArray],
+        between: tuple[IntArray, IntArray],
+        tied: tuple[IntArray, IntArray],
+        undecided: IntArray,
+    ) -> None:
+        """Steps and groups of samples of one more node."""
+        for name, (step, group) in (("positive", positive), ("between", between), ("tied", tied)):
+            self.pairs[name].append((step + self.steps, group))
+            self.entries += len(step)
+        number = len(self.nodes)
+        for name, group in (
+            ("positives", positive[1]),
+            ("other", np.concatenate([positive[1], undecided])),
+        ):
+            self.pairs[name].append((np.full(len(group), number), group))
+        self.nodes.append(node)
+        self.first.append(self.steps)
+        self.steps += steps
+
+    def made(self) -> RankedNodes:
+        """What they are together."""
+        size = {"positives": len(self.nodes), "other": len(self.nodes)}
+        matrices = {}
+        for name, pairs in self.pairs.items():
+            row, group = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+            ones = np.ones(len(row), dtype=self.known.dtype)
+            shape = (size.get(name, self.steps), self.count)
+            matrices[name] = coo_array((ones, (row, group)), shape=shape).tocsr()
+        tied = matrices.pop("tied")
+        return RankedNodes(
+            np.array(self.nodes),
+            np.array(self.first),
+            tied=tied if tied.nnz else None,
+            known=self.known,
+            **matrices,
+        )

@@ -1,0 +1,257 @@
+"""One pass over the similarities of a search, which fills every score that is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from labeltree.geometry import Geometry, as_geometry
+from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
+from labeltree.metrics.search.left_out import LeftOut, groups_of
+from labeltree.metrics.search.ranking import Progress, ranked_chunks
+from labeltree.metrics.search.relevant_ranks import RelevanceScores, RelevantRanks
+
+__all__ = ["Search", "own_share", "score_rankings"]
+
+# items per relevant item from which finding the ranks of the relevant ones is faster than sorting all
+_RARE = 16
+# Rankings are read in blocks that stay in the cache.
+_BLOCK = 2**18
+
+
+class Search:
+    """Queries and database of a retrieval metric. A row labelled -1 is neither a query nor in the database.
+
+    Args:
+        query_embeddings: (n, d).
+        query_nodes: (n,) integers.
+        key_embeddings: (m, d), or None where the queries are searched themselves.
+        key_nodes: (m,) integers, or None with it.
+        query_groups: (n,) integers, -1 for a row that stands alone: rows of a query's own group are not in
+            its database. None where every row stands alone.
+        key_groups: (m,) likewise, where there are keys.
+
+    Attributes:
+        takes_part: (n,) bool, rows that are queries; what follows holds those rows only.
+        queries: embeddings of the queries.
+        keys: embeddings of the database; None when leaving one out.
+        query_nodes: labels of the queries; all labels are on the CPU.
+        key_nodes: labels of the database, those of the queries when leaving one out.
+        code_nodes: (c,) the distinct labels of the database.
+        key_codes: (m,) int32 number of each item's label among them.
+        left_out: which items are left out of each query's ranking; None where none is.
+
+    Raises:
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, or half a database.
+
+    """
+
+    def __init__(
+        self,
+        query_embeddings: Tensor,
+        query_nodes: Tensor,
+        key_embeddings: Tensor | None = None,
+        key_nodes: Tensor | None = None,
+        query_groups: Tensor | None = None,
+        key_groups: Tensor | None = None,
+    ) -> None:
+        _check_rows("query", query_embeddings, query_nodes)
+        self.takes_part = query_nodes >= 0
+        self.queries, self.query_nodes = _labelled(query_embeddings, query_nodes)
+        self.keys: Tensor | None = None
+        self.key_nodes = self.query_nodes
+        self._add_keys(query_embeddings, key_embeddings, key_nodes)
+        self.code_nodes, codes = torch.unique(self.key_nodes, return_inverse=True)
+        self.key_codes: NDArray[np.int32] = codes.numpy().astype(np.int32)
+        self.left_out: LeftOut | None = None
+        if query_groups is not None or key_groups is not None:
+            self.left_out = self._own_groups(query_nodes, query_groups, key_nodes, key_groups)
+        elif self.leave_one_out:
+            self.left_out = LeftOut.rows(np.arange(self.size), self.size)
+
+    def _own_groups(
+        self,
+        query_nodes: Tensor,
+        query_groups: Tensor | None,
+        key_nodes: Tensor | None,
+        key_groups: Tensor | None,
+    ) -> LeftOut:
+        if query_groups is None or (key_groups is None) != (key_nodes is None):
+            given = "key_groups" if query_groups is None or key_nodes is None else "query_groups"
+            expected = "query_groups alone" if key_nodes is None else "query_groups and key_groups"
+            raise ValueError(f"only {given} is given; expected {expected}, or neither")
+        mine = groups_of("query_groups", query_groups, query_nodes)
+        if key_groups is None or key_nodes is None:
+            return LeftOut.groups(mine)
+        return LeftOut.groups(mine, groups_of("key_groups", key_groups, key_nodes))
+
+    def _add_keys(
+        self, query_embeddings: Tensor, key_embeddings: Tensor | None, key_nodes: Tensor | None
+    ) -> None:
+        if key_embeddings is None or key_nodes is None:
+            if key_embeddings is not None or key_nodes is not None:
+                given = "key_nodes" if key_embeddings is None else "key_embeddings"
+                raise ValueError(f"only {given} is given; expected key_embeddings and key_nodes, or neither")
+            return
+        _check_rows("key", key_embeddings, key_nodes)
+        if key_embeddings.shape[1] != query_embeddings.shape[1]:
+            raise ValueError(
+                f"key_embeddings has dimension {key_embeddings.shape[1]} and query_embeddings "
+                f"{query_embeddings.shape[1]}; expected the same"
+            )
+        self.keys, self.key_nodes = _labelled(key_embeddings, key_nodes)
+
+    @property
+    def leave_one_out(self) -> bool:
+        """Whether the queries are searched themselves."""
+        return self.keys is None
+
+    @property
+    def size(self) -> int:
+        """Number of items in the database."""
+        return len(self.key_codes)
+
+    def relevance(self, cut: Callable[[Tensor], Tensor] | None = None) -> RelevanceScores:
+        """Scores to be filled; relevant is what has the query's label, or its label as `cut` gives it."""
+        queries, codes = self.query_nodes, self.code_nodes
+        if cut is not None:
+            queries, codes = cut(queries), cut(codes)
+        return RelevanceScores(queries, codes, self.key_codes, left_out=self.left_out)
+
+    def codes(self, order: Tensor) -> NDArray[np.int32]:
+        """Codes of the items of rankings, in the shape of `order`."""
+        return self.key_codes.take(order.cpu().numpy())
+
+
+def _check_rows(side: str, embeddings: Tensor, nodes: Tensor) -> None:
+    check_embeddings(f"{side}_embeddings", embeddings)
+    check_labels(f"{side}_nodes", nodes)
+    check_same_length(f"{side}_embeddings", embeddings, f"{side}_nodes", nodes)
+
+
+def _labelled(embeddings: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    labelled = nodes >= 0
+    return embeddings[labelled].detach(), nodes[labelled].long().cpu()
+
+
+def own_share(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows that are this rank's: equal stretches, longer by one on the first ranks."""
+    return np.array_split(rows, dist.get_world_size())[dist.get_rank()]
+
+
+def _merge(rows: NDArray[np.int64], by_row: Iterable[Tensor], sums: Iterable[Tensor] = ()) -> None:
+    """Give all ranks what each has found, in place.
+
+    Args:
+        rows: this rank's.
+        by_row: tensors (n, …) that are right at `rows`; each row belongs to one rank.
+        sums: tensors of which each rank has a part.
+
+    """
+    mine = torch.from_numpy(rows)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    for values in by_row:
+        share = torch.zeros_like(values)
+        share[mine] = values[mine]
+        values.copy_(_summed(share.to(device)))
+    for values in sums:
+        values.copy_(_summed(values.to(device)))
+
+
+def _summed(share: Tensor) -> Tensor:
+    dist.all_reduce(share)
+    return share
+
+
+def score_rankings(
+    search: Search,
+    relevance: Sequence[RelevanceScores] = (),
+    hierarchical: HierarchicalPrecisionScores | None = None,
+    *,
+    geometry: Geometry | str | None = None,
+    reach: int | None = None,
+    shard: bool = False,
+    progress: Progress | None = None,
+) -> None:
+    """Rank the database for every query and fill the scores.
+
+    Args:
+        search: queries and database.
+        relevance: scores of `search`, by one or several kinds of labels.
+        hierarchical: scores of `search`; reads as far as it wants.
+        geometry: or its name; default `Sphere()`.
+        reach: how many results `relevance` reads; None for all.
+        shard: divide the queries over the ranks of `torch.distributed`.
+        progress: see `ranked_chunks`.
+
+    """
+    rows = np.arange(len(search.queries))
+    few = 0 if hierarchical is None else hierarchical.length
+    if hierarchical is not None and few > search.size // 8:
+        # queries of one label share their best ranking, which then is made once
+        rows = np.argsort(hierarchical.query_codes, kind="stable")
+    if shard:
+        rows = own_share(rows)
+    ranks = None
+    top: int | None = few
+    if relevance and reach is None:
+        ranks = _relevant_ranks(search, relevance, few)
+        top = None if ranks is None else max(few, 1)
+    elif relevance and reach is not None:
+        top = max(few, reach)
+
+    def watch(chunk: slice, scores: NDArray[np.float32]) -> None:
+        if ranks is not None:
+            out = search.left_out
+            ranks.add(rows[chunk], scores, None if out is None else out.subset(rows[chunk]))
+
+    for start, order in ranked_chunks(
+        *_sides(search, rows),
+        geometry=as_geometry(geometry),
+        top=top,
+        watch=None if ranks is None else watch,
+        progress=progress,
+    ):
+        step = max(1, _BLOCK // max(order.shape[1], 1))
+        for first in range(0, len(order), step):
+            part = order[first : first + step]
+            some, codes = rows[start + first : start + first + len(part)], search.codes(part)
+            if hierarchical is not None:
+                hierarchical.add(some, codes)
+            if ranks is None:
+                for each in relevance:
+                    each.add(some, codes)
+    if shard:
+        for each in relevance:
+            _merge(rows, (each.first, each.average_precision, each.precision_at_r))
+        if hierarchical is not None:
+            by_row = (hierarchical.mean, hierarchical.trapezoid, *hierarchical.at.values())
+            _merge(rows, by_row, (hierarchical.curve_sum, hierarchical.curve_count))
+
+
+def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | None, LeftOut | None]:
+    """Queries `rows`, database, and what is left out of each query's ranking."""
+    if np.array_equal(rows, np.arange(len(search.queries))):
+        return search.queries, search.keys, search.left_out
+    chosen = torch.from_numpy(rows).to(search.queries.device)
+    keys = search.queries if search.keys is None else search.keys
+    return search.queries[chosen], keys, None if search.left_out is None else search.left_out.subset(rows)
+
+
+def _relevant_ranks(search: Search, relevance: Sequence[RelevanceScores], few: int) -> RelevantRanks | None:
+    """What finds the ranks of relevant items, where that is faster than whole rankings."""
+    sides = (search.queries, search.queries if search.keys is None else search.keys)
+    if any(side.device.type != "cpu" or side.dtype == torch.float64 for side in sides):
+        return None
+    if few > search.size // 8 or any(each.skips for each in relevance):
+        return None
+    relevant = sum(int(each.relevant.sum()) for each in relevance)
+    if relevant * _RARE > len(search.queries) * search.size:
+        return None
+    return RelevantRanks(relevance, search.key_codes)
