@@ -240,7 +240,7 @@ def bounded_sum(
         if way == "tiles":
             grid = grid_of(relation, asked().tile or TILE)
             loss = BoundedSum(grid, float(temperature), **options)
-            return walk(queries, grid, loss, asked().keep, offset, bound)[0]
+            return walk(queries, grid, loss, 0, offset, bound)[0]  # few tiles have members
         options["similarity"] = similarity
         pairs = queries, keys, relation, geometry, temperature
         if way == "dense":

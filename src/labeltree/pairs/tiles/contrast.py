@@ -82,12 +82,12 @@ class Contrast:
         in_terms, self._positive, self._share = groups.double().chunk(3)
         sets, set_of = torch.unique(in_terms, dim=1, return_inverse=True)
         self._member = sets
-        self._group, self._set = group.tolist(), set_of.tolist()
+        self._group, self._set = group, set_of[group]
+        self._group_of, self._set_of = group.tolist(), set_of.tolist()
         self._attracts = (self._positive != 0).any(0).tolist()
         self._counts = ((self._positive != 0) | (self._share != 0)).any(0).tolist()
         self._competes = (sets != 0).any(0).tolist()
-        self._is_group = _indicators(group, groups.shape[1], dtype)
-        self._is_set = _indicators(set_of[group], sets.shape[1], dtype)
+        self._is_group = (torch.arange(groups.shape[1], device=group.device)[:, None] == group).to(dtype)
         own = len(grid.order) if grid.shard is None else len(grid.shard)
         self._sums = sets.new_zeros(sets.shape[1], own)
         self._count, self._total = sets.new_zeros(len(self._counts), own), sets.new_zeros(0)
@@ -103,42 +103,39 @@ class Contrast:
 
     def see(self, tile: Tile, cosines: Tensor) -> Tensor:
         """As `TileLoss.see`."""
-        exponent = self._scaled(tile, cosines)
+        exponent, pure = self._scaled(tile, cosines), tile.code >= 0
         groups, sets = self._present(tile)
-        for group in groups:
-            if self._counts[group]:
-                self._see_positives(tile, exponent, group)
+        if any(self._counts[group] for group in groups):
+            if pure:
+                _add_up_pure(self._count[groups[0]], tile)
+            else:
+                self._grid.add_counts(self._count, tile, self._group)
+            if self._least:
+                for group in groups:
+                    self._lower(tile, exponent, group)
+            elif pure:
+                add_up(self._total[groups[0]], tile, exponent)
+            else:
+                self._grid.add_sums(self._total, tile, exponent, self._group)
         values = tile.clear(exponent.to(self._exponents).exp2_())
-        for one in sets:
-            if self._competes[one]:
-                part = values
-                if len(sets) > 1:
-                    mask = self._grid.spread(tile, self._is_set[one], "mask")
-                    part = torch.mul(values, mask, out=scratch("part", tile.shape, values))
-                add_up(self._sums[one], tile, part)
+        if len(sets) > 1:
+            self._grid.add_sums(self._sums, tile, values, self._set)
+        elif self._competes[sets[0]]:
+            add_up(self._sums[sets[0]], tile, values)
         return values
 
-    def _see_positives(self, tile: Tile, exponent: Tensor, group: int) -> None:
-        count, total = self._count[group], self._total[group]
-        if tile.code >= 0:
-            count[tile.rows] += tile.shape[1]
-            if tile.both:
-                count[tile.cols] += tile.shape[0]
-            part = exponent
-        else:
-            mask = self._grid.spread(tile, self._is_group[group], "mask")
-            add_up(count, tile, mask)
-            part = torch.mul(exponent, mask, out=scratch("part", tile.shape, mask))
-            if self._least:
-                part.add_(mask.mul_(-_FAR).add_(_FAR))
+    def _lower(self, tile: Tile, exponent: Tensor, group: int) -> None:
+        """Lower the least exponents of a group of positives."""
         if not self._attracts[group]:
             return
-        if not self._least:
-            add_up(total, tile, part)
-            return
-        total[tile.rows] = torch.minimum(total[tile.rows], part.amin(1))
+        least, part = self._total[group], exponent
+        if tile.code < 0:
+            mask = self._grid.spread(tile, self._is_group[group], "mask")
+            part = torch.mul(exponent, mask, out=scratch("part", tile.shape, mask))
+            part.add_(mask.mul_(-_FAR).add_(_FAR))
+        least[tile.rows] = torch.minimum(least[tile.rows], part.amin(1))
         if tile.both:
-            total[tile.cols] = torch.minimum(total[tile.cols], part.amin(0))
+            least[tile.cols] = torch.minimum(least[tile.cols], part.amin(0))
 
     def found(self) -> tuple[Tensor, ...]:
         """The log-sum-exps and, as wanted, the totals or the least similarities, `(n, T)`."""
@@ -186,28 +183,19 @@ class Contrast:
         if seen is None:
             assert cosines is not None
             seen = tile.clear(self._scaled(tile, cosines).to(self._exponents).exp2_())
-        both: Tensor | None = None
-        for one in sets:
-            if not self._competes[one]:
-                continue
-            row, col = self._own_sums[one, tile.rows, None], self._of_sums[one, tile.cols]
-            if len(sets) == 1:
-                both = torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen))
-                break
-            part = torch.add(row, col, out=scratch("part", tile.shape, seen))
-            part.mul_(self._grid.spread(tile, self._is_set[one], "mask"))
-            both = part.clone() if both is None else both.add_(part)
-        weight = seen.mul_(0.0 if both is None else both).to(self._dtype)
-        if self._of_total is not None and self._own_total is not None:
-            for group in groups:
-                if not self._attracts[group]:
-                    continue
-                row, col = self._own_total[group, tile.rows, None], self._of_total[group, tile.cols]
-                part = torch.add(row * omega, col * omega, out=scratch("part", tile.shape, weight))
-                if tile.code >= 0:
-                    weight.add_(part)
-                else:
-                    weight.addcmul_(part, self._grid.spread(tile, self._is_group[group], "mask"))
+        if len(sets) > 1:
+            weight = seen.mul_(self._grid.both_sides(tile, self._own_sums, self._of_sums, self._set))
+        else:  # 0 of a set that stands in no denominator
+            row, col = self._own_sums[sets[0], tile.rows, None], self._of_sums[sets[0], tile.cols]
+            weight = seen.mul_(torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen)))
+        weight = weight.to(self._dtype)
+        own, every = self._own_total, self._of_total
+        if own is not None and every is not None and any(self._attracts[group] for group in groups):
+            if tile.code < 0:
+                weight.add_(self._grid.both_sides(tile, own, every, self._group))
+            else:
+                row, col = own[groups[0], tile.rows, None], every[groups[0], tile.cols]
+                weight.add_(torch.add(row * omega, col * omega, out=scratch("part", tile.shape, weight)))
         return self._scaled(tile, weight)
 
     def add_rest(self, of_u: Tensor, u: Tensor) -> None:
@@ -237,8 +225,8 @@ class Contrast:
 
     def _present(self, tile: Tile) -> tuple[list[int], list[int]]:
         """The groups and the sets of relations of a tile's pairs."""
-        groups = sorted({self._group[code] for code in self._grid.present(tile)})
-        return groups, sorted({self._set[group] for group in groups})
+        groups = sorted({self._group_of[code] for code in self._grid.present(tile)})
+        return groups, sorted({self._set_of[group] for group in groups})
 
     def _scaled(self, tile: Tile, values: Tensor) -> Tensor:
         """The values times ω, in place, unless `factor` has it."""
@@ -247,9 +235,11 @@ class Contrast:
         return values.mul_(self._grid.spread(tile, self._scale, "mask"))
 
 
-def _indicators(of: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """`(count, R)` 1 where `of (R,)` is the row's number, else 0."""
-    return (torch.arange(count, device=of.device)[:, None] == of).to(dtype)
+def _add_up_pure(count: Tensor, tile: Tile) -> None:
+    """Add the pairs of a tile of one relation to `count (m,)`."""
+    count[tile.rows] += tile.shape[1]
+    if tile.both:
+        count[tile.cols] += tile.shape[0]
 
 
 def add_up(total: Tensor, tile: Tile, values: Tensor) -> None:

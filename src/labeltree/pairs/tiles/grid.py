@@ -33,11 +33,25 @@ class _Labels:
 
     Attributes:
         first: `(B,)` the first row of each label.
+        sizes: `(B,)` how many rows each has.
         of_row: `(b,)` which of the labels each row has; None: each row has its own.
     """
 
     first: Tensor
+    sizes: Tensor
     of_row: Tensor | None
+
+    def at(self, places: Tensor) -> Tensor:
+        """The labels of rows at some places."""
+        return places if self.of_row is None else self.of_row[places]
+
+    def expand(self, table: Tensor) -> Tensor:
+        """The columns of a table `(k, B)` for each row, `(k, b)`."""
+        return table if self.of_row is None else table.index_select(1, self.of_row)
+
+    def spread(self, table: Tensor) -> Tensor:
+        """The rows of a table `(B, k)` for each row, `(b, k)`."""
+        return table if self.of_row is None else table.index_select(0, self.of_row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +203,66 @@ class Grid:
         entries = table.index_select(0, codes.flatten()).view_as(codes)
         return tile.spread(entries, table[tile.view_codes], name)
 
+    def add_counts(self, total: Tensor, tile: Tile, of_code: Tensor) -> None:
+        """Add to `total (G, m)` how many pairs of each kind `of_code (R,)` the rows of a tile have."""
+        table, of_views = of_code[self.codes(tile)], of_code[tile.view_codes]
+        special = torch.cat([tile.selves, tile.views], dim=1)
+        no_pairs = table[tile.row_labels.at(special[0]), tile.col_labels.at(special[1])]
+        for rows, labels, others, codes, side in self._sides(tile, table):
+            found = total.new_zeros((len(total), codes.shape[1]))
+            found.scatter_add_(0, codes, others.sizes.to(total.dtype)[:, None].expand(codes.shape))
+            here = total[:, rows]
+            here += found if labels.of_row is None else found[:, labels.of_row]
+            for place, kind, by in ((special[side], no_pairs, -1.0), (tile.views[side], of_views, 1.0)):
+                here.index_put_((kind, place), here.new_tensor(by), accumulate=True)
+
+    def add_sums(self, total: Tensor, tile: Tile, values: Tensor, of_code: Tensor) -> None:
+        """Add to `total (G, m)` the sums of a tile's values over each row's pairs, by kind.
+
+        Every value is added once, into the sum of its label and then of its kind, and nothing is subtracted.
+        """
+        table, of_views = of_code[self.codes(tile)], of_code[tile.view_codes]
+        views = values[tile.views[0], tile.views[1]]
+        tile.clear(values)[tile.views[0], tile.views[1]] = 0.0
+        for rows, labels, others, codes, side in self._sides(tile, table):
+            across = values if side else scratch("turned", values.T.shape, values).copy_(values.T)
+            by_label = across
+            if others.of_row is not None:
+                by_label = values.new_zeros((len(others.first), across.shape[1]))
+                by_label.index_add_(0, others.of_row, across)
+            found = values.new_zeros((len(total), across.shape[1]))
+            total[:, rows] += found.scatter_add_(0, labels.expand(codes), by_label)
+            total[:, rows].index_put_((of_views, tile.views[side]), views.to(total), accumulate=True)
+        values[tile.views[0], tile.views[1]] = views
+
+    def both_sides(self, tile: Tile, own: Tensor, every: Tensor, of_code: Tensor) -> Tensor:
+        """What both rows of each pair have for its kind `(b, c)`, in tables `(G, m)` and `(G, n)`."""
+        table, of_views = of_code[self.codes(tile)], of_code[tile.view_codes]
+        rows, cols = own[:, tile.rows], every[:, tile.cols]
+        of_cols = tile.row_labels.spread(cols.gather(0, tile.col_labels.expand(table)))
+        if self._diagonal(tile):
+            of_rows = of_cols
+        else:
+            of_rows = tile.col_labels.spread(rows.gather(0, tile.row_labels.expand(table.T)))
+        # a transpose is read slowly where its rows are as many as a cache has lines, so it is copied first
+        both = scratch("slopes", tile.shape, of_cols).copy_(of_rows.T).add_(of_cols)
+        both[tile.views[0], tile.views[1]] = rows[of_views, tile.views[0]] + cols[of_views, tile.views[1]]
+        return tile.clear(both)
+
+    def _diagonal(self, tile: Tile) -> bool:
+        return self.shard is None and not tile.both
+
+    def _sides(self, tile: Tile, table: Tensor) -> list[tuple[slice, _Labels, _Labels, Tensor, int]]:
+        """Each side that a tile counts for: its rows, their labels, the others', codes `(others', theirs)`.
+
+        And which side it is, 0 for the rows; on the diagonal the columns are these rows.
+        """
+        of_cols = (tile.cols, tile.col_labels, tile.row_labels, table, 1)
+        if self._diagonal(tile):
+            return [of_cols]
+        of_rows = (tile.rows, tile.row_labels, tile.col_labels, table.T, 0)
+        return [of_rows, of_cols] if tile.both else [of_rows]
+
     def own(self, x: Tensor) -> Tensor:
         """The grid's rows of `x (n, ...)`."""
         return x if self.shard is None else x[self.shard]
@@ -237,11 +311,11 @@ class Grid:
     def _runs(self, rows: slice | Tensor) -> _Labels:
         nodes = self.labels.nodes[rows]
         places = torch.arange(rows.start, rows.stop, device=nodes.device) if isinstance(rows, slice) else rows
-        _, run = torch.unique_consecutive(nodes, return_inverse=True)
+        _, run, sizes = torch.unique_consecutive(nodes, return_inverse=True, return_counts=True)
         new = torch.ones_like(run, dtype=torch.bool)
         new[1:] = run[1:] != run[:-1]
         first = places[new]
-        return _Labels(first, run if len(first) < len(run) else None)
+        return _Labels(first, sizes, run if len(first) < len(run) else None)
 
     @cached_property
     def _pure(self) -> list[list[int]]:
