@@ -10,8 +10,8 @@ import sys
 
 import torch
 
+from labeltree.inference.loading import load_run
 from labeltree.losses import HiMulConELoss
-from labeltree.training.embed import load_run
 from labeltree.training.trainee import Trainee, prepare
 
 

@@ -9,7 +9,8 @@ import sys
 import torch
 
 from labeltree.geometry import PoincareBall
-from labeltree.training.embed import embed_source, load_run
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 
 if __name__ == "__main__":
     for path in sys.argv[1:]:

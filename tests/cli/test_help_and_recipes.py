@@ -11,9 +11,9 @@ import pytest
 from labeltree.cli.main import COMMANDS, main
 from labeltree.decisions import Promise
 from labeltree.errors import RecipeError
+from labeltree.inference.predict import Answered, Request
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.answering import Answered, Request
 from labeltree.training.reading import read_recipe
 from labeltree.training.shipped_recipes import find_recipe, list_recipes
 
@@ -166,7 +166,7 @@ def test_options_may_stand_between_files(words: list[str], monkeypatch: pytest.M
         seen.update(options, run=run, images=request.images, coverage=promise.coverage)
         raise ValueError("seen")
 
-    monkeypatch.setattr("labeltree.training.answering.answer", answer)
+    monkeypatch.setattr("labeltree.inference.predict.answer", answer)
     assert run(*words) == 2
     found = (seen["run"], seen["images"], seen["coverage"], seen["top"])
     assert found == ("RUN", ("a.png", "b.png"), 0.5, 2)

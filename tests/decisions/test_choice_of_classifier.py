@@ -161,7 +161,7 @@ def test_headline_decisions_calibrate_and_predict_agree(
     assert json.loads(folder.chosen_classifier.read_text())["classifier"]["name"] == chosen.name
 
     monkeypatch.setattr(
-        "labeltree.training.scores.fit_classifiers", None
+        "labeltree.inference.classifiers.fit_classifiers", None
     )  # kept in the run: nothing is learned
     assert run("calibrate", weak) == 0
     assert chosen.sentence in capsys.readouterr().out

@@ -11,9 +11,9 @@ from decision_cases import ragged, random_probabilities
 
 from labeltree.decisions import ClassNodes, Promise, cheapest, fit_rule, read_costs
 from labeltree.decisions.conformal import share_of_groups
-from labeltree.decisions.format_answers import answer_rows, show_rows
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
+from labeltree.inference.format_answers import answer_rows, show_rows
 from labeltree.taxonomy import Taxonomy
 
 TREE = Taxonomy.from_paths([("dark", "black"), ("dark", "coal"), ("light", "white"), ("light", "snow")])

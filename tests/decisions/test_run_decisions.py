@@ -12,8 +12,8 @@ from PIL import Image
 
 from labeltree.cli.main import main
 from labeltree.decisions import Promise
+from labeltree.inference.calibrate import calibrate_run, open_decider
 from labeltree.runs import RunFolder
-from labeltree.training.decide import calibrate_run, open_decider
 
 
 def run(*words: object) -> int:

@@ -118,9 +118,9 @@ def load_libraries() -> None:
     import labeltree.cli.evaluate
     import labeltree.cli.study
     import labeltree.cli.train
+    import labeltree.inference.calibrate
     import labeltree.report.evaluated
     import labeltree.studies.execute
-    import labeltree.training.decide
     import labeltree.training.fit  # noqa: F401
 
     torch.set_num_threads(1)

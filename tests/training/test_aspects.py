@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from labeltree.errors import RunError
+from labeltree.inference.loading import load_run
+from labeltree.inference.samples import open_other
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.embed import load_run
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
-from labeltree.training.other_samples import open_other
 from labeltree.training.recipe import Recipe
 from labeltree.training.trainee import prepare
 

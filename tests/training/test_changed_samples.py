@@ -15,9 +15,9 @@ from PIL import Image
 from labeltree.cli.main import main
 from labeltree.data.images import files as opened_files
 from labeltree.errors import OtherSettingsError, RunError
+from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.training.checkpoints import Checkpoints
-from labeltree.training.embed import load_run
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 

@@ -11,12 +11,13 @@ import torch
 
 from labeltree.cli.main import main
 from labeltree.errors import RunError, TaxonomyError
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
+from labeltree.inference.samples import open_other
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.checkpoints import best_row
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
-from labeltree.training.other_samples import open_other
 from labeltree.training.recipe import Recipe
 
 

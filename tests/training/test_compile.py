@@ -9,10 +9,11 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder
 from labeltree.training import compiling
 from labeltree.training.compiling import compile_encoders
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 from labeltree.training.trainee import prepare

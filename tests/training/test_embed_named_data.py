@@ -8,9 +8,9 @@ import pytest
 from labeltree.cli.main import main
 from labeltree.data import Source, open_source, register_dataset, registry
 from labeltree.errors import DataError
-from labeltree.training.embed import load_run
+from labeltree.inference.loading import load_run
+from labeltree.inference.samples import open_other
 from labeltree.training.fit import train
-from labeltree.training.other_samples import open_other
 from labeltree.training.recipe import Recipe
 
 

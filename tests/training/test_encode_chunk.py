@@ -10,9 +10,10 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import nn
 
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import RecipeParser

@@ -11,7 +11,7 @@ from PIL import Image
 
 from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
-from labeltree.training.embed import embed_source
+from labeltree.inference.embeddings import embed_source
 from labeltree.training.feature_file import FeatureFile
 from labeltree.training.frozen import encode_rows, use_known_features
 from labeltree.training.recipe import Recipe

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, build_encoder, register_encoder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.groups import OptimizerRecipe
 from labeltree.training.objective import Objective

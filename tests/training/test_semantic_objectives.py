@@ -10,10 +10,11 @@ import torch
 
 from labeltree.cli.train import run
 from labeltree.errors import DataError
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe

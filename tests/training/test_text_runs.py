@@ -9,12 +9,12 @@ import torch
 from labeltree.cli.main import main
 from labeltree.data import Source
 from labeltree.errors import DataError
+from labeltree.inference.embeddings import raw_table, run_tables
+from labeltree.inference.loading import load_run
+from labeltree.inference.samples import open_other
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.baselines import raw_table
-from labeltree.training.embed import load_run, run_tables
 from labeltree.training.fit import train
-from labeltree.training.other_samples import open_other
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 

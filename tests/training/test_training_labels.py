@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from labeltree.errors import TaxonomyError
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe

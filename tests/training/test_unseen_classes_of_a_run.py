@@ -13,8 +13,8 @@ import torch
 from labeltree.cli.main import main
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
+from labeltree.inference.embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.embed import run_tables
 from labeltree.training.fit import train
 from labeltree.training.groups import TableRecipe
 from labeltree.training.reading import read_recipe

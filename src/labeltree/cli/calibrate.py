@@ -46,12 +46,12 @@ def run(arguments: list[str]) -> None:
     if options.data_path is not None and options.data is None:
         parser.error("--data-path says where the data set of --data lies; name one")
 
-    from labeltree.decisions.format_answers import calibration_text
+    from labeltree.inference.calibrate import calibrate_run
+    from labeltree.inference.classifiers import other_report
+    from labeltree.inference.format_answers import calibration_text
+    from labeltree.inference.loading import load_run
+    from labeltree.inference.samples import open_other
     from labeltree.runs import RunFolder
-    from labeltree.training.decide import calibrate_run
-    from labeltree.training.embed import load_run
-    from labeltree.training.other_samples import open_other
-    from labeltree.training.scores import other_report
 
     source = None
     if options.data is not None:

@@ -42,9 +42,10 @@ def run(arguments: list[str]) -> None:
         if given and options.data is None:
             parser.error(f"{name} is about the samples of --data; name them")
 
+    from labeltree.inference.embeddings import embed_source
+    from labeltree.inference.loading import load_run
+    from labeltree.inference.samples import open_other
     from labeltree.runs import RunFolder
-    from labeltree.training.embed import embed_source, load_run
-    from labeltree.training.other_samples import open_other
 
     trainee = load_run(options.run, own_data=options.data is None, verify=options.verify)
     source, name = trainee.source, "trained"

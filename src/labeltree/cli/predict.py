@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> None:
         raise ValueError("--verify is about the run's own samples; it goes with --split")
 
     from labeltree.decisions import Promise
-    from labeltree.training.answering import Request, answer
+    from labeltree.inference.predict import Request, answer
 
     promise = Promise(options.coverage, options.method, options.confidence, options.counted)
     request = Request(

@@ -24,12 +24,11 @@ from labeltree.evaluation import (
     save_outcomes,
     translate,
 )
+from labeltree.inference.classifiers import run_classifiers
+from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
-from labeltree.training.baselines import RAW_NAMES, start_name
-from labeltree.training.embed import run_tables
-from labeltree.training.scores import run_classifiers
 
 __all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
 

@@ -14,13 +14,14 @@ from typing import Any
 from labeltree.data import DataSummary, Source
 from labeltree.errors import OtherSettingsError, RunError
 from labeltree.evaluation import evaluate
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import load_run
 from labeltree.lock import LOCK, lock_folder
 from labeltree.models import encoder_modality
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
-from labeltree.training.embed import embed_source, load_run
 from labeltree.training.fit import train
 from labeltree.training.groups import TableRecipe
 from labeltree.training.module import RepresentationModule

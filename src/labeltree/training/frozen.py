@@ -18,7 +18,6 @@ from labeltree.training.feature_file import FeatureFile
 from labeltree.training.inputs import InputStore
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
-from labeltree.training.tables import chunks
 from labeltree.training.trainee import Trainee
 
 __all__ = ["encode_rows", "features_are_known", "use_known_features"]
@@ -105,7 +104,7 @@ def _encoded(
     report = progress or silent
     device = _device(module.recipe)
     encoder = module.to(device).evaluated_encoder.eval().without_adapter
-    for positions in chunks(len(rows), _BATCH):
+    for positions in torch.arange(len(rows)).split(_BATCH):  # type: ignore[no-untyped-call]
         some = rows[positions]
         with torch.no_grad():
             samples = module.plain(inputs.load(some).to(device), some.to(device))
@@ -136,6 +135,6 @@ def _key(module: RepresentationModule, source: Source) -> str:
     elif isinstance(source.store, FileStore):
         digest.update(source.store.key())
     elif source.store is not None:
-        for rows in chunks(len(source.store), 4096):
+        for rows in torch.arange(len(source.store)).split(4096):  # type: ignore[no-untyped-call]
             digest.update(source.store.load(rows).numpy().tobytes())
     return digest.hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""From a trained run to its answers: a classifier, and a decision rule fitted on validation samples."""
+"""Calibrating a run: its decision rule, fitted on validation samples and written to its folder."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from labeltree.decisions.answers import Descent
 from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, ClassScores
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import DataError, RunError
+from labeltree.inference.classifiers import run_classifiers, weights_digest
+from labeltree.inference.embeddings import embed_source, run_tables
+from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
-from labeltree.training.embed import embed_source, load_run, run_tables
-from labeltree.training.scores import run_classifiers, weights_digest
 from labeltree.training.trainee import Trainee
 
 __all__ = ["Decider", "calibrate_run", "open_decider"]
@@ -143,57 +144,43 @@ def calibrate_run(
     """
     folder = RunFolder(path).require()
     with folder.locked():
-        return _calibrate(folder, classifier, calibration, descent, source, share, seed, verify)
-
-
-def _calibrate(
-    folder: RunFolder,
-    classifier: ClassifierChoice | None,
-    calibration: Calibration,
-    descent: Descent,
-    source: Source | None,
-    share: float,
-    seed: int,
-    verify: bool,
-) -> Decider:
-    path = folder.path
-    if source is None:
-        trainee, tables = run_tables(path, ["trained"], verify=verify)
-        samples, groups = _validation(path, tables["trained"]), trainee.source.groups
-        held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
-    else:
-        trainee = load_run(path, own_data=False)
-        held, held_groups = embed_source(trainee.module, source), source.groups
-    try:
-        classifiers = run_classifiers(path, trainee, classifier)
-    except RunError:  # what is damaged is made again
-        classifiers = run_classifiers(path, trainee, classifier, anew=True)
-    scorer = classifiers.scores()
-    classes = ClassNodes(scorer.classes, trainee.source.taxonomy)
-    scores = scorer(held)
-    rule = fit_rule(
-        scores,
-        held.nodes,
-        classes,
-        groups=held_groups,
-        calibration=calibration,
-        descent=descent,
-        share=share,
-        seed=seed,
-    )
-    assert rule.check is not None
-    record: dict[str, Any] = {
-        **rule_to_dict(rule),
-        "encoder": weights_digest(folder),
-        "classifier": classifiers.chosen.name,
-        "classifier_choice": classifiers.chosen.to_dict(),
-        "calibrated_on": _VALIDATION if source is None else source.name,
-        "choices": {"calibration": calibration, "descent": descent, "share": share, "seed": seed},
-        "calibration_check": rule.check.to_dict(),
-        "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
-    }
-    folder.write_json(folder.decisions, record)
-    return Decider(trainee, scorer, rule, record, classifiers.chosen)
+        if source is None:
+            trainee, tables = run_tables(path, ["trained"], verify=verify)
+            samples, groups = _validation(path, tables["trained"]), trainee.source.groups
+            held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
+        else:
+            trainee = load_run(path, own_data=False)
+            held, held_groups = embed_source(trainee.module, source), source.groups
+        try:
+            classifiers = run_classifiers(path, trainee, classifier)
+        except RunError:  # what is damaged is made again
+            classifiers = run_classifiers(path, trainee, classifier, anew=True)
+        scorer = classifiers.scores()
+        classes = ClassNodes(scorer.classes, trainee.source.taxonomy)
+        scores = scorer(held)
+        rule = fit_rule(
+            scores,
+            held.nodes,
+            classes,
+            groups=held_groups,
+            calibration=calibration,
+            descent=descent,
+            share=share,
+            seed=seed,
+        )
+        assert rule.check is not None
+        record: dict[str, Any] = {
+            **rule_to_dict(rule),
+            "encoder": weights_digest(folder),
+            "classifier": classifiers.chosen.name,
+            "classifier_choice": classifiers.chosen.to_dict(),
+            "calibrated_on": _VALIDATION if source is None else source.name,
+            "choices": {"calibration": calibration, "descent": descent, "share": share, "seed": seed},
+            "calibration_check": rule.check.to_dict(),
+            "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
+        }
+        folder.write_json(folder.decisions, record)
+        return Decider(trainee, scorer, rule, record, classifiers.chosen)
 
 
 def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:
@@ -218,9 +205,8 @@ def _before_and_after(
     """
     found = {}
     check = rule.check
-    tried = check is not None and check.before
     for name in ("before", "after"):
-        if check is not None and tried:
+        if check is not None and check.before:
             depths = check.before if name == "before" else check.after
         else:
             p = rule.classes.node_probabilities(rule.probabilities(scores))
@@ -235,8 +221,5 @@ def _before_and_after(
 def _read(folder: RunFolder) -> dict[str, Any] | None:
     if not folder.decisions.is_file():
         return None
-    return read_json(folder.decisions, _again(folder, "the decisions of a run"))
-
-
-def _again(folder: RunFolder, what: str) -> Reader:
-    return Reader(what, f"'labeltree calibrate {folder.path}' makes it again", RunError)
+    again = f"'labeltree calibrate {folder.path}' makes it again"
+    return read_json(folder.decisions, Reader("the decisions of a run", again, RunError))

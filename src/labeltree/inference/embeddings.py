@@ -1,4 +1,4 @@
-"""From a trained run to embeddings tables: its own, and the baselines' that every table shows beside it."""
+"""Embeddings tables of a run, of its starting encoder and of the raw samples that both are compared with."""
 
 from __future__ import annotations
 
@@ -6,98 +6,32 @@ import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from labeltree.data import Source, list_datasets
+from labeltree.data import Source
 from labeltree.data.progress import Progress
-from labeltree.errors import RunError, WriteError
-from labeltree.models import misfits
+from labeltree.data.source import Modality
+from labeltree.errors import WriteError
+from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.baselines import raw_table
 from labeltree.training.frozen import encode_rows
 from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import (
-    ContentChangedError,
-    check_labels,
-    check_samples,
-    recorded_samples,
-    samples_without_content,
-)
-from labeltree.training.tables import chunks, table_of
-from labeltree.training.trainee import Trainee, open_recipe_data, prepare, split_by_recipe
+from labeltree.training.trainee import Trainee, prepare
+
+__all__ = ["RAW_NAMES", "TableName", "embed_source", "raw_table", "run_tables", "start_name"]
 
 TableName = Literal["trained", "untrained", "raw"]
+RAW_NAMES: dict[Modality, str] = {"image": "raw pixels", "text": "raw words"}
 
-__all__ = ["embed_source", "load_run", "run_tables"]
-
-
-def load_run(
-    path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
-) -> Trainee:
-    """Build a finished run again, with the weights of its best epoch.
-
-    Args:
-        path: the run folder.
-        progress: is told how far reading the data is.
-        own_data: open the run's own samples, which must be those that it was trained and is to be tested on.
-            Without, they need not be there, and the run serves for other samples alone; only runs from before
-            samples were recorded open them all the same.
-        verify: read all files of its samples again; see `read_again`.
-
-    Raises:
-        RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
-    """
-    folder = RunFolder(path).require()
-    weights = folder.load_weights()
-    recipe = read_recipe(folder.recipe)
-    source = _own_samples(folder, recipe, progress, own_data=own_data, verify=verify)
-    trainee = prepare(recipe, source, start_weights=False)
-    check_labels(folder, recipe, trainee.labels)
-    for module, prefix in (
-        (trainee.module.evaluated_encoder, "encoder."),
-        (trainee.module.objective, "objective."),
-    ):
-        own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
-        if problems := misfits(module.state_dict(), own):
-            raise RunError(
-                f"the weights of '{folder.encoder}' are not those of its recipe: {problems}; restore it, or "
-                "train again into another --out"
-            )
-        module.load_state_dict(own)
-    return trainee
-
-
-def _own_samples(
-    folder: RunFolder, recipe: Recipe, progress: Progress | None, *, own_data: bool, verify: bool
-) -> Source:
-    record = folder.load_samples()
-    if record.has_contents and not own_data:
-        return samples_without_content(record, folder.load_taxonomy())
-    place = Path(recipe.data).expanduser()
-    if recipe.data not in list_datasets() and not place.exists():
-        raise RunError(
-            f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
-            f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "
-            f"{folder.path}' trains nothing anew"
-        )
-    data = open_recipe_data(recipe, progress, image_shape=record.image_shape, verify=verify)
-    if record.has_contents:
-        try:
-            return recorded_samples(folder, recipe, record, data)
-        except ContentChangedError:
-            if verify:
-                raise
-        # What is kept of the files may be wrong: they are read before anything is said of them.
-        return _own_samples(folder, recipe, progress, own_data=own_data, verify=True)
-    source = split_by_recipe(recipe, data)
-    check_samples(folder, recipe, data, source)
-    return source
+_WORDS_DIM = 256
 
 
 def embed_source(
@@ -128,7 +62,7 @@ def embed_source(
     device = next(module.parameters()).device
     features, embeddings, answers, aspects = [], [], [], []
     with torch.inference_mode():
-        for positions in chunks(len(source), batch_size):
+        for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
             some = module.evaluated_encoder.adapt(known[positions].to(device)).float()
             features.append(some.cpu() if adapted else known[positions])
             embeddings.append(module.objective.embed(some).float().cpu())
@@ -139,7 +73,7 @@ def embed_source(
             if by_aspect is not None:
                 aspects.append(by_aspect.cpu())
     geometry = module.objective.geometry
-    return table_of(
+    return _table_of(
         source,
         torch.cat(embeddings),
         features=torch.cat(features),
@@ -195,3 +129,74 @@ def _make_table(
         start = prepare(recipe, trainee.source).module
         return embed_source(start, trainee.source, adapted=False, progress=progress)
     return embed_source(trainee.module, trainee.source, trainee.labels, progress=progress)
+
+
+def start_name(recipe: Recipe) -> str:
+    """What to call the encoder as training finds it, by a settled recipe."""
+    trained = recipe.pretrained or recipe.weights is not None
+    return "pretrained encoder" if trained else "untrained encoder"
+
+
+def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> EmbeddingTable:
+    """The samples' own values as features and embedding.
+
+    Of images, the pixels, centred by channel; above 32 pixels a side they are reduced to 32 first. Of texts,
+    the words of two letters and more, or every sign where there are none: tf-idf with sublinear counts,
+    fitted on the training samples, reduced to 256 dimensions by a truncated singular value decomposition
+    (latent semantic analysis, Deerwester et al. 1990).
+    """
+    points = _words(source) if modality == "text" else _pixels(source, batch_size)
+    return _table_of(source, points, features=points, geometry="sphere")
+
+
+def _train_mask(source: Source) -> np.ndarray[Any, Any]:
+    mask: np.ndarray[Any, Any] = np.asarray(source.split) == "train"
+    return mask
+
+
+def _pixels(source: Source, batch_size: int) -> torch.Tensor:
+    rows = []
+    for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
+        images = source.load(positions).float().div(255)
+        if images.shape[-1] > 32:
+            images = torch.nn.functional.interpolate(images, size=(32, 32), mode="area")
+        rows.append(images.flatten(1))
+    pixels = torch.cat(rows)
+    return pixels - pixels[torch.from_numpy(_train_mask(source))].mean(0)
+
+
+def _words(source: Source) -> torch.Tensor:
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts = np.asarray(source.read(torch.arange(len(source))), dtype=object)
+    learned = texts[_train_mask(source)]
+    vectorizer = TfidfVectorizer(sublinear_tf=True)
+    try:
+        vectorizer.fit(learned)
+    except ValueError:  # no word of two letters: then each sign is one
+        vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S").fit(learned)
+    words = vectorizer.transform(texts)
+    dim = min(_WORDS_DIM, min(words.shape) - 1)
+    if dim < 1:
+        return torch.from_numpy(words.toarray()).float()
+    with np.errstate(invalid="ignore"):  # of a single text it asks for the share of a variance of 0
+        svd = TruncatedSVD(dim, random_state=0).fit(words[_train_mask(source)])
+    return torch.from_numpy(svd.transform(words)).float()
+
+
+def _table_of(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
+    """The table of these embeddings ``(n, d)``, with what the source knows of its n samples."""
+    paths = source.paths(torch.arange(len(source)))
+    return EmbeddingTable(
+        embeddings=embeddings,
+        nodes=source.nodes,
+        split=None if source.split is None else np.asarray(source.split, dtype=str),
+        instances=source.instances,
+        groups=source.groups,
+        group_names=source.group_names,
+        paths=np.asarray(paths, dtype=str) if paths else None,
+        aspects=source.aspects,
+        aspect_taxonomies=source.aspect_taxonomies,
+        **columns,  # type: ignore[arg-type]
+    )

@@ -1,4 +1,4 @@
-"""The classifiers of a run, kept in its folder: its own, a linear probe, class means, and which answers."""
+"""The classifiers of a run, kept in its folder, and the choice of the one that answers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from labeltree.decisions.classifiers import (
     fit_classifiers,
 )
 from labeltree.errors import DataError, RunError
+from labeltree.inference.embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.finest import finest_labels
-from labeltree.training.embed import run_tables
 from labeltree.training.objective import Objective
 from labeltree.training.term import Term
 from labeltree.training.trainee import Trainee

@@ -1,4 +1,4 @@
-"""What ``labeltree predict`` does: samples in, answers of a run out."""
+"""Prediction: answers of a calibrated run for images, texts, other data or a split of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from labeltree.data import Source
 from labeltree.decisions import Answers, Promise, TreeCost, read_costs
 from labeltree.decisions.answers import answer_scores
 from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.decisions.format_answers import Format, answer_rows, show_rows, skipped_row
+from labeltree.inference.calibrate import Decider, open_decider
+from labeltree.inference.classifiers import other_report
+from labeltree.inference.format_answers import Format, answer_rows, show_rows, skipped_row
+from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.decide import Decider, open_decider
-from labeltree.training.named_samples import NamedSamples, open_images, open_texts
-from labeltree.training.other_samples import open_other
-from labeltree.training.scores import other_report
 
 __all__ = ["Answered", "Request", "answer"]
 

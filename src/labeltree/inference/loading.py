@@ -1,0 +1,86 @@
+"""Loading a finished run: its recipe, its samples if they are wanted, and the weights of its best epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labeltree.data import Source, list_datasets
+from labeltree.data.progress import Progress
+from labeltree.errors import RunError
+from labeltree.models import misfits
+from labeltree.runs import RunFolder
+from labeltree.training.reading import read_recipe
+from labeltree.training.recipe import Recipe
+from labeltree.training.record import (
+    ContentChangedError,
+    check_labels,
+    check_samples,
+    recorded_samples,
+    samples_without_content,
+)
+from labeltree.training.trainee import Trainee, open_recipe_data, prepare, split_by_recipe
+
+__all__ = ["load_run"]
+
+
+def load_run(
+    path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
+) -> Trainee:
+    """Build a finished run again, with the weights of its best epoch.
+
+    Args:
+        path: the run folder.
+        progress: is told how far reading the data is.
+        own_data: open the run's own samples, which must be those that it was trained and is to be tested on.
+            Without, they need not be there, and the run serves for other samples alone; only runs from before
+            samples were recorded open them all the same.
+        verify: read all files of its samples again; see `read_again`.
+
+    Raises:
+        RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
+    """
+    folder = RunFolder(path).require()
+    weights = folder.load_weights()
+    recipe = read_recipe(folder.recipe)
+    source = _own_samples(folder, recipe, progress, own_data=own_data, verify=verify)
+    trainee = prepare(recipe, source, start_weights=False)
+    check_labels(folder, recipe, trainee.labels)
+    for module, prefix in (
+        (trainee.module.evaluated_encoder, "encoder."),
+        (trainee.module.objective, "objective."),
+    ):
+        own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+        if problems := misfits(module.state_dict(), own):
+            raise RunError(
+                f"the weights of '{folder.encoder}' are not those of its recipe: {problems}; restore it, or "
+                "train again into another --out"
+            )
+        module.load_state_dict(own)
+    return trainee
+
+
+def _own_samples(
+    folder: RunFolder, recipe: Recipe, progress: Progress | None, *, own_data: bool, verify: bool
+) -> Source:
+    record = folder.load_samples()
+    if record.has_contents and not own_data:
+        return samples_without_content(record, folder.load_taxonomy())
+    place = Path(recipe.data).expanduser()
+    if recipe.data not in list_datasets() and not place.exists():
+        raise RunError(
+            f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
+            f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "
+            f"{folder.path}' trains nothing anew"
+        )
+    data = open_recipe_data(recipe, progress, image_shape=record.image_shape, verify=verify)
+    if record.has_contents:
+        try:
+            return recorded_samples(folder, recipe, record, data)
+        except ContentChangedError:
+            if verify:
+                raise
+        # What is kept of the files may be wrong: they are read before anything is said of them.
+        return _own_samples(folder, recipe, progress, own_data=own_data, verify=True)
+    source = split_by_recipe(recipe, data)
+    check_samples(folder, recipe, data, source)
+    return source
