@@ -104,13 +104,13 @@ def _encoded(
     report = progress or silent
     device = _device(module.recipe)
     encoder = module.to(device).evaluated_encoder.eval().without_adapter
-    for positions in torch.arange(len(rows)).split(_BATCH):  # type: ignore[no-untyped-call]
-        some = rows[positions]
+    for start in range(0, len(rows), _BATCH):
+        some = rows[start : start + _BATCH]
         with torch.no_grad():
             samples = module.plain(inputs.load(some).to(device), some.to(device))
             features = encode_in_chunks(encoder, samples, module.recipe.encode_chunk).float().cpu()
         yield features
-        report("computing features", int(positions[-1]) + 1, len(rows))
+        report("computing features", start + len(some), len(rows))
 
 
 def _device(recipe: Recipe) -> torch.device:
