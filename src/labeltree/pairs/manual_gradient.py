@@ -69,13 +69,13 @@ def unit_rows(z: Tensor, order: Tensor | None = None) -> tuple[Tensor, Tensor]:
     return u.mul_(inverse), inverse * factor
 
 
-def normalise_backward(of_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
-    """The gradient through u = z/|z|: `of_u (n, d)` becomes that of z, in place, which lowers peak memory."""
+def normalise_backward(grad_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
+    """The gradient through u = z/|z|: `grad_u (n, d)` becomes that of z; in place: lowers peak memory."""
     for start in range(0, len(u), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        g, x = of_u[rows], u[rows]
+        g, x = grad_u[rows], u[rows]
         g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
-    return of_u
+    return grad_u
 
 
 def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
@@ -94,8 +94,8 @@ class _WithGradient(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (gradients,) = ctx.saved_tensors
         with manual_gradient(grad.device):
-            of_rows = torch.einsum("nt,ntd->nd", grad, gradients)
-        return single_backward(of_rows), None, None
+            grad_rows = torch.einsum("nt,ntd->nd", grad, gradients)
+        return single_backward(grad_rows), None, None
 
 
 def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tensor:
@@ -132,5 +132,5 @@ class _EagerGradient(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         with manual_gradient(grad.device):
-            of_embeddings = gradient * grad
-        return single_backward(of_embeddings), None, None
+            grad_embeddings = gradient * grad
+        return single_backward(grad_embeddings), None, None

@@ -67,13 +67,13 @@ class _Bounded(torch.autograd.Function):
         pairs, (needs_x, needs_y, *_) = work.pairs, ctx.needs_input_grad
         with manual_gradient(grad.device):
             tables = (offset, least, grad / -work.temperature)
-            of_x = of_y = None
+            grad_x = grad_y = None
             if pairs.alike and needs_x:  # both sides' gradient, all of it given to x
-                of_x = pairs.whole(_gradient(work, tables, ROW | COLUMN))
+                grad_x = pairs.whole(_gradient(work, tables, ROW | COLUMN))
             elif not pairs.alike:
-                of_x = _gradient(work, tables, ROW) if needs_x else None
-                of_y = _gradient(work, tables, COLUMN) if needs_y else None
-            wanted = (of_x, of_y, grad * own, (grad * held).sum(0))
+                grad_x = _gradient(work, tables, ROW) if needs_x else None
+                grad_y = _gradient(work, tables, COLUMN) if needs_y else None
+            wanted = (grad_x, grad_y, grad * own, (grad * held).sum(0))
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
         return *(single_backward(g) if need and g is not None else None for g, need in needed), None
 

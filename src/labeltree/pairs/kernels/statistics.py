@@ -157,23 +157,23 @@ class _Statistics(torch.autograd.Function):
         x, y, lse, index = ctx.saved_tensors
         problem: Problem = ctx.problem
         pairs = problem.pairs
-        _, of_sum, of_lse, of_least, _ = (None if g is None else g.detach() for g in grads)
+        _, grad_sum, grad_lse, grad_least, _ = (None if g is None else g.detach() for g in grads)
         with manual_gradient(x.device):
-            of_x = of_y = None
-            if of_sum is not None or of_lse is not None:
-                weights = _weigh(problem, of_sum, of_lse, lse)
+            grad_x = grad_y = None
+            if grad_sum is not None or grad_lse is not None:
+                weights = _weigh(problem, grad_sum, grad_lse, lse)
                 if pairs.alike:  # both sides' gradient, all of it given to x
-                    of_x = pairs.whole(_summed_gradient(problem, weights, ROW | COLUMN))
+                    grad_x = pairs.whole(_summed_gradient(problem, weights, ROW | COLUMN))
                 else:
-                    of_x = _summed_gradient(problem, weights, ROW) if ctx.needs_input_grad[0] else None
-                    of_y = _summed_gradient(problem, weights, COLUMN) if ctx.needs_input_grad[1] else None
-            if of_least is not None:
-                of_x = torch.zeros_like(x) if of_x is None else of_x
-                of_y = of_x if pairs.alike else torch.zeros_like(y) if of_y is None else of_y
-                _add_least(of_x, of_y, x, y, of_least / problem.temperature, index)
+                    grad_x = _summed_gradient(problem, weights, ROW) if ctx.needs_input_grad[0] else None
+                    grad_y = _summed_gradient(problem, weights, COLUMN) if ctx.needs_input_grad[1] else None
+            if grad_least is not None:
+                grad_x = torch.zeros_like(x) if grad_x is None else grad_x
+                grad_y = grad_x if pairs.alike else torch.zeros_like(y) if grad_y is None else grad_y
+                _add_least(grad_x, grad_y, x, y, grad_least / problem.temperature, index)
             if pairs.alike:
-                of_y = None
-        found = zip((of_x, of_y), ctx.needs_input_grad[:2], strict=True)
+                grad_y = None
+        found = zip((grad_x, grad_y), ctx.needs_input_grad[:2], strict=True)
         return *(single_backward(g) if needed and g is not None else None for g, needed in found), None
 
 
@@ -200,24 +200,24 @@ class _Weights:
         return placed[0], placed[1], placed[2]
 
 
-def _weigh(problem: Problem, of_sum: Tensor | None, of_lse: Tensor | None, lse: Tensor) -> _Weights:
+def _weigh(problem: Problem, grad_sum: Tensor | None, grad_lse: Tensor | None, lse: Tensor) -> _Weights:
     """What the gradients of sum and lse `(n, R)`, None for 0, make of the pairs."""
     temperature = problem.temperature
     weight = denominator = slope = lse.new_empty(0)
     flags = problem.flags & SMALL
-    if of_lse is not None:
+    if grad_lse is not None:
         flags |= 1
         present = lse > -torch.inf
         lse = torch.where(present, lse, 0.0)
-        factor = torch.where(present, of_lse, 0.0) * (problem.scale / temperature)
+        factor = torch.where(present, grad_lse, 0.0) * (problem.scale / temperature)
         if flags & SMALL:
             factor = factor * (-lse).exp()
         else:
             denominator = lse * math.log2(math.e)
         weight = factor
-    if of_sum is not None:
+    if grad_sum is not None:
         flags |= 2
-        slope = of_sum / temperature
+        slope = grad_sum / temperature
     return _Weights(weight, denominator, slope, flags)
 
 
@@ -256,11 +256,11 @@ def _summed_gradient(problem: Problem, weights: _Weights, flags: int) -> Tensor:
     return u.restored((out.sum(0) if parts > 1 else out[0])[:, : pairs.d])
 
 
-def _add_least(of_x: Tensor, of_y: Tensor, x: Tensor, y: Tensor, slope: Tensor, index: Tensor) -> None:
+def _add_least(grad_x: Tensor, grad_y: Tensor, x: Tensor, y: Tensor, slope: Tensor, index: Tensor) -> None:
     """Add the gradient of the smallest cosines, one pair for each row and relation."""
     for code in range(index.shape[1]):
         key = index[:, code]
         present = (key >= 0)[:, None]
         key, here = key.clamp(min=0), torch.where(present, slope[:, code, None], 0.0)
-        of_x += here * y[key]
-        of_y.index_add_(0, key, here * x)
+        grad_x += here * y[key]
+        grad_y.index_add_(0, key, here * x)

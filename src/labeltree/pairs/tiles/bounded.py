@@ -80,11 +80,11 @@ class BoundedSum:
 
     def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
         """As `TileLoss.begin_backward`."""
-        (of_total,) = grads
-        assert of_total is not None
-        self._of_offset = of_total * self._kept
-        self._of_bound = (of_total * (self._number - self._kept)).sum(0)
-        self._slope = of_total.T.div(-self._temperature).contiguous()
+        (grad_total,) = grads
+        assert grad_total is not None
+        self._grad_offset = grad_total * self._kept
+        self._grad_bound = (grad_total * (self._number - self._kept)).sum(0)
+        self._slope = grad_total.T.div(-self._temperature).contiguous()
         self._own_slope = self._grid.own(self._slope.T).T
 
     def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor:
@@ -100,12 +100,12 @@ class BoundedSum:
             slope.add_(both if mask is None else both.mul_(mask))
         return slope
 
-    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
+    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
         """As `TileLoss.add_rest`: there is nothing."""
 
-    def of_inputs(self) -> tuple[Tensor, Tensor]:
+    def input_grads(self) -> tuple[Tensor, Tensor]:
         """The gradients of offset and bound."""
-        return self._grid.unsorted(self._of_offset), self._of_bound
+        return self._grid.unsorted(self._grad_offset), self._grad_bound
 
     def _masks(self, tile: Tile) -> list[tuple[int, Tensor | None]]:
         """The terms that have members in a tile, and which pairs are; None: all."""

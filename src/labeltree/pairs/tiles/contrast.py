@@ -159,22 +159,22 @@ class Contrast:
 
     def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
         """As `TileLoss.begin_backward`."""
-        of_lse, of_total = grads
+        grad_lse, grad_total = grads
         tau, here = self._temperature, self._denominators
         zero = here.new_zeros(1)
-        slope = zero if of_lse is None else torch.where(here > 0, of_lse / here, 0.0)
-        self._of_sums = (
-            (slope @ self._member if of_lse is not None else zero.expand(len(here), len(self._competes)))
+        slope = zero if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
+        self._grad_sums = (
+            (slope @ self._member if grad_lse is not None else zero.expand(len(here), len(self._competes)))
             .div(tau)
             .to(self._exponents)
             .T.contiguous()
         )
-        self._of_least = of_total if self._least else None
-        self._of_total: Tensor | None = None
-        if of_total is not None and not self._least:
-            self._of_total = (of_total.double() @ self._positive).div_(tau).to(self._dtype).T.contiguous()
-        self._own_sums = self._grid.own(self._of_sums.T).T
-        self._own_total = None if self._of_total is None else self._grid.own(self._of_total.T).T
+        self._grad_least = grad_total if self._least else None
+        self._grad_total: Tensor | None = None
+        if grad_total is not None and not self._least:
+            self._grad_total = (grad_total.double() @ self._positive).div_(tau).to(self._dtype).T.contiguous()
+        self._own_sums = self._grid.own(self._grad_sums.T).T
+        self._own_total = None if self._grad_total is None else self._grid.own(self._grad_total.T).T
 
     def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor | None:
         """As `TileLoss.slope`."""
@@ -184,12 +184,12 @@ class Contrast:
             assert cosines is not None
             seen = tile.clear(self._scaled(tile, cosines).to(self._exponents).exp2_())
         if len(sets) > 1:
-            weight = seen.mul_(self._grid.both_sides(tile, self._own_sums, self._of_sums, self._set))
+            weight = seen.mul_(self._grid.both_sides(tile, self._own_sums, self._grad_sums, self._set))
         else:  # 0 of a set that stands in no denominator
-            row, col = self._own_sums[sets[0], tile.rows, None], self._of_sums[sets[0], tile.cols]
+            row, col = self._own_sums[sets[0], tile.rows, None], self._grad_sums[sets[0], tile.cols]
             weight = seen.mul_(torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen)))
         weight = weight.to(self._dtype)
-        own, every = self._own_total, self._of_total
+        own, every = self._own_total, self._grad_total
         if own is not None and every is not None and any(self._attracts[group] for group in groups):
             if tile.code < 0:
                 weight.add_(self._grid.both_sides(tile, own, every, self._group))
@@ -198,29 +198,29 @@ class Contrast:
                 weight.add_(torch.add(row * omega, col * omega, out=scratch("part", tile.shape, weight)))
         return self._scaled(tile, weight)
 
-    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
+    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
         """Add the gradient of the least similarities, whose keys are searched for again; they are few.
 
         Of keys that are equally near, the first in the batch has the gradient.
         """
-        if self._of_least is None:
+        if self._grad_least is None:
             return
         relation, order = self._grid.relation, self._grid.order
         attracts = (self._positive != 0)[:, self._group]
         attracts = torch.cat([attracts, attracts.new_zeros(len(attracts), 1)], dim=1)
-        row, term = self._of_least.nonzero(as_tuple=True)
+        row, term = self._grad_least.nonzero(as_tuple=True)
         for some in blocks(len(row), _BLOCK):
             i, t = row[some], term[some]
             cosine = (u[i] @ u.T).masked_fill_(~attracts[t[:, None], relation.codes(i)], torch.inf)
             least = cosine == cosine.amin(1, keepdim=True)
             k = torch.where(least, order, len(u)).argmin(1)
-            slope = self._of_least[i, t][:, None] / self._temperature
+            slope = self._grad_least[i, t][:, None] / self._temperature
             u_i, u_k = u[i], u[k]
-            of_u.index_add_(0, i, slope * u_k)
-            of_u.index_add_(0, k, slope * u_i)
+            grad_u.index_add_(0, i, slope * u_k)
+            grad_u.index_add_(0, k, slope * u_i)
 
-    def of_inputs(self) -> tuple[()]:
-        """As `TileLoss.of_inputs`: there are none."""
+    def input_grads(self) -> tuple[()]:
+        """As `TileLoss.input_grads`: there are none."""
         return ()
 
     def _present(self, tile: Tile) -> tuple[list[int], list[int]]:

@@ -142,12 +142,12 @@ class _Chunked(torch.autograd.Function):
                 codes = walk.relation.codes(rows, cols)
                 slope = slopes.tile(s.detach(), codes, rows, cols)
                 if walk.shard is not None:
-                    slope += slopes.tile(s.detach().T, codes.T, cols, rows, of_scale=False).T
+                    slope += slopes.tile(s.detach().T, codes.T, cols, rows, grad_scale=False).T
                 sums.add(s, slope, rows, cols)
-        of_scale = slopes.of_scale
-        if walk.shard is not None and of_scale is not None:
-            of_scale = of_scale * num_ranks()  # of this rank's share, as DDP takes the mean over ranks
-        wanted = (sums.of_queries, sums.of_keys, of_scale, sums.of_temperature)
+        grad_scale = slopes.grad_scale
+        if walk.shard is not None and grad_scale is not None:
+            grad_scale = grad_scale * num_ranks()  # of this rank's share, as DDP takes the mean over ranks
+        wanted = (sums.of_queries, sums.of_keys, grad_scale, sums.grad_temperature)
         needed = zip(wanted, ctx.needs_input_grad[:4], strict=True)
         return *(single_backward(g) if g is not None and need else None for g, need in needed), None
 
@@ -224,47 +224,47 @@ class _Slopes:
         pair_weight: PairWeight | None,
         dtype: torch.dtype,
     ) -> None:
-        _, of_sum, of_lse, self._of_least, _, _, self._of_weighted = grads
+        _, grad_sum, grad_lse, self._grad_least, _, _, self._grad_weighted = grads
         self._index, self._size = index, lse.shape[1]
         self._pair_weight = pair_weight
-        self._of_sum, self._of_lse = of_sum, of_lse
+        self._grad_sum, self._grad_lse = grad_sum, grad_lse
         self._factor, self._of_factor = None, None
         excluded = lse.new_zeros(len(lse), 1, dtype=dtype)
         if scale is not None:
             self._factor = torch.cat([scale.to(dtype), scale.new_ones(1, dtype=dtype)])
             self._of_factor, self._scale_dtype = widen(torch.zeros_like(self._factor[:-1])), scale.dtype
-        if of_sum is not None:
-            self._of_sum = torch.cat([of_sum, excluded], dim=1)
-        if of_lse is not None:
+        if grad_sum is not None:
+            self._grad_sum = torch.cat([grad_sum, excluded], dim=1)
+        if grad_lse is not None:
             # exp(s − lse) = exp(s − rounded)·exp(rounded − lse)
             rounded = lse.to(dtype)
             rest = torch.where(lse == -torch.inf, 0.0, rounded - lse).exp_()
-            self._of_lse = torch.cat([(of_lse * rest).to(dtype), excluded], dim=1)
+            self._grad_lse = torch.cat([(grad_lse * rest).to(dtype), excluded], dim=1)
             self._lse = torch.cat([rounded, excluded + torch.inf], dim=1)
 
     @property
-    def of_scale(self) -> Tensor | None:
+    def grad_scale(self) -> Tensor | None:
         """The gradient of the scale, of the tiles so far."""
         return None if self._of_factor is None else self._of_factor.to(self._scale_dtype)
 
-    def tile(self, s: Tensor, codes: Tensor, rows: slice, cols: slice, *, of_scale: bool = True) -> Tensor:
+    def tile(self, s: Tensor, codes: Tensor, rows: slice, cols: slice, *, grad_scale: bool = True) -> Tensor:
         """Slopes `(b, c)` of the anchors `rows`; adds to the gradient of the scale unless told not to."""
         slope = torch.zeros_like(s)
-        if self._of_sum is not None:
-            slope += self._of_sum[rows].gather(1, codes)
-        if self._of_lse is not None:
+        if self._grad_sum is not None:
+            slope += self._grad_sum[rows].gather(1, codes)
+        if self._grad_lse is not None:
             omega = None if self._factor is None else self._factor[codes]
             scaled = s if omega is None else s * omega
-            share = (scaled - self._lse[rows].gather(1, codes)).exp_() * self._of_lse[rows].gather(1, codes)
+            share = (scaled - self._lse[rows].gather(1, codes)).exp_() * self._grad_lse[rows].gather(1, codes)
             slope += share if omega is None else share * omega
-            if of_scale and self._of_factor is not None:
+            if grad_scale and self._of_factor is not None:
                 self._of_factor += dense.sum_by_code(share * s, codes, self._size).sum(0)
-        if self._of_least is not None:
+        if self._grad_least is not None:
             at = self._index[rows] - cols.start
             i, r = ((at >= 0) & (at < s.shape[1])).nonzero(as_tuple=True)
-            slope.index_put_((i, at[i, r]), self._of_least[rows][i, r], accumulate=True)
-        if self._of_weighted is not None:
+            slope.index_put_((i, at[i, r]), self._grad_least[rows][i, r], accumulate=True)
+        if self._grad_weighted is not None:
             assert self._pair_weight is not None
             w = self._pair_weight(rows, cols).to(s.dtype).masked_fill(codes == self._size, 0.0)
-            slope += w * self._of_weighted[rows][:, None]
+            slope += w * self._grad_weighted[rows][:, None]
         return slope

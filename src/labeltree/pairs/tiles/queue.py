@@ -130,10 +130,12 @@ class _OfQueries(torch.autograd.Function):
         return own.clone(), met.lse.to(own.dtype), met.pull.clone()
 
     @staticmethod
-    def backward(ctx: Any, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> tuple[Tensor | None, ...]:
-        with manual_gradient(of_own.device):
-            of_z = ctx.walk.pull_back(ctx.own, ctx.met, of_own, of_lse, of_pull)
-            of_queries = normalise_backward(of_z, ctx.walk.z, ctx.inverse).to(ctx.dtype)
+    def backward(
+        ctx: Any, grad_own: Tensor, grad_lse: Tensor, grad_pull: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        with manual_gradient(grad_own.device):
+            grad_z = ctx.walk.pull_back(ctx.own, ctx.met, grad_own, grad_lse, grad_pull)
+            of_queries = normalise_backward(grad_z, ctx.walk.z, ctx.inverse).to(ctx.dtype)
         return single_backward(of_queries), None, None, None, None
 
 
@@ -197,10 +199,12 @@ class _Walk:
                     nearest[here] = target.nearest
         return _Met(top, lse, mass, pull, entropy, nearest, tiles)
 
-    def pull_back(self, own: Tensor, met: _Met, of_own: Tensor, of_lse: Tensor, of_pull: Tensor) -> Tensor:
+    def pull_back(
+        self, own: Tensor, met: _Met, grad_own: Tensor, grad_lse: Tensor, grad_pull: Tensor
+    ) -> Tensor:
         """The gradient of z `(b, d)` from those of what `_OfQueries` returns."""
-        of_parts = self._of_parts(own, met, of_lse, of_pull)
-        of_z, of_near = torch.zeros_like(self.z), of_own.to(torch.float64, copy=True)
+        of_parts = self._of_parts(own, met, grad_lse, grad_pull)
+        grad_z, grad_near = torch.zeros_like(self.z), grad_own.to(torch.float64, copy=True)
         for tile, keys in self._tiles(met):
             weights = None
             for part, at, exponentials, top in tile.parts:
@@ -216,19 +220,19 @@ class _Walk:
                     weights = exponentials.new_zeros(size)
                 weights[slice(None) if at is None else at] += exponentials * slope[:, None]
             if weights is not None:
-                of_z[tile.rows].addmm_(weights, keys)
-                of_near[tile.rows] -= weights.sum(1)
+                grad_z[tile.rows].addmm_(weights, keys)
+                grad_near[tile.rows] -= weights.sum(1)
         if len(met.nearest):
-            of_z.addcmul_(met.nearest, of_pull[:, None])
-            of_near -= met.mass * of_pull
-        return of_z.addcmul_(self.near, of_near.to(of_z.dtype)[:, None]).mul_(self.scale)
+            grad_z.addcmul_(met.nearest, grad_pull[:, None])
+            grad_near -= met.mass * grad_pull
+        return grad_z.addcmul_(self.near, grad_near.to(grad_z.dtype)[:, None]).mul_(self.scale)
 
-    def _of_parts(self, own: Tensor, met: _Met, of_lse: Tensor, of_pull: Tensor) -> Tensor:
+    def _of_parts(self, own: Tensor, met: _Met, grad_lse: Tensor, grad_pull: Tensor) -> Tensor:
         """What the exponential of a similarity less its set's `top` weighs in the gradient, `(2 + T, b)`."""
         lse = (met.lse + widen(own)[:, None]) / math.log(2)
         share = (met.top[1:, :, None] - lse).exp2()  # the common keys' in each softmax first
-        share = torch.where(met.top[1:, :, None] == -torch.inf, 0.0, share) * of_lse
-        target = torch.zeros_like(of_pull) if len(met.nearest) else of_pull
+        share = torch.where(met.top[1:, :, None] == -torch.inf, 0.0, share) * grad_lse
+        target = torch.zeros_like(grad_pull) if len(met.nearest) else grad_pull
         return torch.stack([target, share[0].sum(1), *share[1:].diagonal(dim1=0, dim2=2).T]).to(own.dtype)
 
     def _states(self, own: Tensor, hard: bool) -> tuple[_RunningTarget, list[_RunningSoftmax]]:

@@ -125,11 +125,11 @@ class _SmallBatch(torch.autograd.Function):
             slopes = work.sets.slopes(tile, work.sets.by_set(g * work.positive).div_(sums))
             if work.omega is not None:
                 slopes.mul_(work.omega)
-            pairs, of_s = slopes.view(-1).numpy(), (g.take(work.row, axis=1) * work.weight).sum(0)
-            pairs[work.flat] -= of_s  # a cosine is that of its pair both ways
-            pairs[work.transposed] -= of_s
-            of_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
-        return single_backward(of_z.to(z.dtype)), None
+            pairs, grad_s = slopes.view(-1).numpy(), (g.take(work.row, axis=1) * work.weight).sum(0)
+            pairs[work.flat] -= grad_s  # a cosine is that of its pair both ways
+            pairs[work.transposed] -= grad_s
+            grad_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
+        return single_backward(grad_z.to(z.dtype)), None
 
 
 class LabelPairs:
@@ -226,10 +226,10 @@ class PairSets:
         found = torch.zeros((len(self._sets), values.shape[1]), dtype=torch.from_numpy(values).dtype)
         return found.index_add_(0, torch.from_numpy(self.of_term), torch.from_numpy(values))
 
-    def slopes(self, tile: Tensor, of_sums: Tensor) -> Tensor:
-        """The tile times what both rows of a pair have in `of_sums (S, n)`, over the sets."""
+    def slopes(self, tile: Tensor, grad_sums: Tensor) -> Tensor:
+        """The tile times what both rows of a pair have in `grad_sums (S, n)`, over the sets."""
         out, found = scratch("slopes", tuple(tile.shape), tile), None
-        for number, one in enumerate(of_sums):
+        for number, one in enumerate(grad_sums):
             if self._sets is None:
                 return torch.add(one[:, None], one, out=out).mul_(tile)
             part = (one[:, None] + one) * torch.from_numpy(self._sets[number])

@@ -150,26 +150,26 @@ class _SmallBatch(torch.autograd.Function):
             g = grad.T.contiguous().numpy()
             offset = torch.from_numpy(ctx.offset).T
             least = least_own(offset, torch.from_numpy(bounds.bound), work.temperature).T.contiguous().numpy()
-            of_s, of_offset = np.zeros(len(work.flat), g.dtype), np.zeros_like(g)
+            grad_s, grad_offset = np.zeros(len(work.flat), g.dtype), np.zeros_like(g)
             coarser = 0.0  # the gradient of what the next coarser term is bounded by
             for t, term in enumerate(work.terms):
                 kept = (ctx.losses[t] >= least[t][term.row]).astype(g.dtype)
                 own = np.zeros_like(g[t])
                 term.add(own, kept)
-                of_offset[t] = own * g[t]
-                of_s[term.at] -= kept * g[t][term.row]
+                grad_offset[t] = own * g[t]
+                grad_s[term.at] -= kept * g[t][term.row]
                 if work.detach_bound:
                     continue
                 if bounds.setter[t] >= 0:
                     pair = bounds.setter[t]
-                    of_offset[t, term.row[pair]] += coarser
-                    of_s[term.at[pair]] -= coarser
+                    grad_offset[t, term.row[pair]] += coarser
+                    grad_s[term.at[pair]] -= coarser
                     coarser = 0.0
                 coarser += float((g[t] * (work.number[t] - own)).sum())
-            of_sums = work.sets.by_set(of_offset).div_(torch.where(sums > 0, sums, 1.0))
-            slopes = work.sets.slopes(tile, of_sums)
-            pairs, of_pairs = slopes.view(-1), torch.from_numpy(of_s)
+            grad_sums = work.sets.by_set(grad_offset).div_(torch.where(sums > 0, sums, 1.0))
+            slopes = work.sets.slopes(tile, grad_sums)
+            pairs, of_pairs = slopes.view(-1), torch.from_numpy(grad_s)
             for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
                 pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)
-            of_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
-        return single_backward(of_z.to(z.dtype)), None
+            grad_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
+        return single_backward(grad_z.to(z.dtype)), None

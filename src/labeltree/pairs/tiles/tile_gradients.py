@@ -67,7 +67,7 @@ class TileGradients:
         return self._sums[1].to(self._of[1]) if self._both else None
 
     @property
-    def of_temperature(self) -> Tensor | None:
+    def grad_temperature(self) -> Tensor | None:
         """With a shard, what has the whole gradient as its mean over ranks; None of a number."""
         if not isinstance(self._temperature, Tensor):
             return None

@@ -51,10 +51,10 @@ class TileLoss(Protocol):
             cosines: as in `see`, if it was not.
         """
 
-    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
-        """Add to `of_u (n, d)` what does not come of tiles."""
+    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
+        """Add to `grad_u (n, d)` what does not come of tiles."""
 
-    def of_inputs(self) -> tuple[Tensor | None, ...]:
+    def input_grads(self) -> tuple[Tensor | None, ...]:
         """The gradients of the further inputs of `walk`, in the order of the batch, after all tiles."""
 
 
@@ -112,7 +112,7 @@ class _Walk(torch.autograd.Function):
             loss.begin_backward([None if g is None else g[grid.order] for g in grads])
             u, inverse = unit_rows(z, grid.order)
             own = grid.own(u)
-            of_own = torch.zeros_like(own)
+            grad_own = torch.zeros_like(own)
             for tile in grid.tiles():
                 factor = loss.factor(tile)
                 if factor is None:
@@ -122,18 +122,18 @@ class _Walk(torch.autograd.Function):
                 slope = loss.slope(tile, seen, cosines)
                 if slope is None:
                     continue
-                of_own[tile.rows].addmm_(slope, u[tile.cols])
+                grad_own[tile.rows].addmm_(slope, u[tile.cols])
                 if tile.both:
-                    of_own[tile.cols].addmm_(slope.T, u[tile.rows])
-            of_u = of_own
+                    grad_own[tile.cols].addmm_(slope.T, u[tile.rows])
+            grad_u = grad_own
             if grid.shard is not None:
-                of_u = torch.zeros_like(u)
-                of_u[grid.shard] = of_own
-            del own, of_own
-            loss.add_rest(of_u, u)
-            normalise_backward(of_u, u, inverse)
+                grad_u = torch.zeros_like(u)
+                grad_u[grid.shard] = grad_own
+            del own, grad_own
+            loss.add_rest(grad_u, u)
+            normalise_backward(grad_u, u, inverse)
             del u
-            of_z = grid.unsorted(of_u).to(z.dtype)
-            wanted = (of_z, None, None, None, *loss.of_inputs())
+            grad_z = grid.unsorted(grad_u).to(z.dtype)
+            wanted = (grad_z, None, None, None, *loss.input_grads())
         needed = zip(wanted, ctx.needs_input_grad, strict=True)
         return (*(single_backward(g) if g is not None and need else None for g, need in needed),)

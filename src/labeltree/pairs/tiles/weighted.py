@@ -106,12 +106,12 @@ class WeightedContrast:
 
     def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
         """As `TileLoss.begin_backward`."""
-        of_lse, of_weighted = grads
+        grad_lse, grad_weighted = grads
         none, here = torch.zeros_like(self._denominators), self._denominators
-        of_sums = none if of_lse is None else torch.where(here > 0, of_lse / here, 0.0)
-        self._of_sums = (of_sums / self._temperature).to(self._exponents)
-        self._of_weighted = (
-            (none if of_weighted is None else of_weighted).div(self._temperature).to(self._dtype)
+        grad_sums = none if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
+        self._grad_sums = (grad_sums / self._temperature).to(self._exponents)
+        self._grad_weighted = (
+            (none if grad_weighted is None else grad_weighted).div(self._temperature).to(self._dtype)
         )
 
     def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor:
@@ -120,14 +120,14 @@ class WeightedContrast:
         if seen is None:
             assert cosines is not None
             seen = self._exponentials(tile, cosines, competing)
-        slope = seen.mul_(self._both(self._of_sums, tile)).to(self._dtype)
-        return slope if weight is None else slope.addcmul_(weight, self._both(self._of_weighted, tile))
+        slope = seen.mul_(self._both(self._grad_sums, tile)).to(self._dtype)
+        return slope if weight is None else slope.addcmul_(weight, self._both(self._grad_weighted, tile))
 
-    def add_rest(self, of_u: Tensor, u: Tensor) -> None:
+    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
         """As `TileLoss.add_rest`: there is nothing."""
 
-    def of_inputs(self) -> tuple[()]:
-        """As `TileLoss.of_inputs`: there are none."""
+    def input_grads(self) -> tuple[()]:
+        """As `TileLoss.input_grads`: there are none."""
         return ()
 
     def _exponentials(self, tile: Tile, exponent: Tensor, competing: Tensor | None) -> Tensor:
