@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from labeltree.report.document import to_html, to_markdown
+from labeltree.report.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.figures import study_figures
 from labeltree.studies.output import to_csv
@@ -163,10 +164,12 @@ def test_figures_are_svg_that_hold_every_value(tmp_path: Path) -> None:
     blocks = study_blocks(tmp_path / "study.yaml", study, results_of(study), {})
     html = to_html(blocks)
     assert html.count("<svg ") == 2
-    assert "prefers-color-scheme: dark" in html
+    assert "light-dark(" in html
     figures = [block.svg for block in blocks if hasattr(block, "svg")]
     for svg in figures:
-        root = ElementTree.fromstring(svg)
+        root = ElementTree.fromstring(svg_file(svg))
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "prefers-color-scheme:dark" in "".join(root.itertext())
         bands = [e for e in root.iter() if (e.get("class") or "").startswith("band")]
         assert len(bands) == 3
         texts = ["".join(e.itertext()) for e in root.iter() if e.tag.endswith("text")]

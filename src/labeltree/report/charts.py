@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from labeltree.report.svg import SHAPES, Drawing, legend_mark, marker, text_width
+from labeltree.report.svg import SHAPES, STYLES, Drawing, legend_mark, marker, text_width
 
 __all__ = [
     "DifferenceRow",
@@ -48,7 +48,7 @@ class DotRow:
 
 def method_mark(style: int) -> Markup:
     """The marker of a method for a legend; ``style`` is its place among the methods."""
-    return legend_mark(SHAPES[style % len(SHAPES)], css=f"dot m{style % 6}")
+    return legend_mark(SHAPES[style % len(SHAPES)], css=f"dot m{style % STYLES}")
 
 
 def for_screens(draw: Callable[[bool], Markup]) -> Markup:
@@ -110,17 +110,17 @@ def line_chart(
             continue
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         dashed = " dashed" if line.dashed else ""
-        drawing.add("path", d=path, css=f"line m{line.style % 6}{dashed}")
+        drawing.add("path", d=path, css=f"line m{line.style % STYLES}{dashed}")
         shape = SHAPES[line.style % len(SHAPES)]
-        drawing.add("path", d=marker(shape, *points[-1], 4.5), css=f"dot m{line.style % 6}")
+        drawing.add("path", d=marker(shape, *points[-1], 4.5), css=f"dot m{line.style % STYLES}")
         last = next(v for v in reversed(line.values) if math.isfinite(v))
         ends.append((points[-1][1], line.name, f"{100 * last:.1f}%", line.style))
     if narrow:
         return drawing.markup() + _named_below(lines)
     places = _spread([y for y, *_ in ends], _LINE, top, height - bottom)
     for (_, name, share, style), y in zip(ends, places, strict=True):
-        drawing.text(width - right + 14, y + 4.5, share, f"name m{style % 6}")
-        drawing.text(width - right + 76, y + 4.5, clip(name, 24), f"name m{style % 6}")
+        drawing.text(width - right + 14, y + 4.5, share, f"name m{style % STYLES}")
+        drawing.text(width - right + 76, y + 4.5, clip(name, 24), f"name m{style % STYLES}")
     return drawing.markup()
 
 
@@ -179,11 +179,11 @@ def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, nar
             drawing.raw(Markup("<g><title>{}</title>").format(methods[style]))
             ends = row.bounds[style] if style < len(row.bounds) else (math.nan, math.nan)
             if math.isfinite(ends[0]) and math.isfinite(ends[1]):
-                drawing.line(x_of(ends[0]), place, x_of(ends[1]), place, f"line m{style % 6} whisker")
+                drawing.line(x_of(ends[0]), place, x_of(ends[1]), place, f"line m{style % STYLES} whisker")
             shape = SHAPES[style % len(SHAPES)]
             size = 6.5 if style == 0 else 5.2
-            drawing.add("path", d=marker(shape, x_of(value), place, size), css=f"dot m{style % 6}")
-            css = f"value m{style % 6}" + (" first" if style == 0 else "")
+            drawing.add("path", d=marker(shape, x_of(value), place, size), css=f"dot m{style % STYLES}")
+            css = f"value m{style % STYLES}" + (" first" if style == 0 else "")
             reach = max(12.0, x_of(ends[1]) - x_of(value) + 6) if math.isfinite(ends[1]) else 12.0
             drawing.text(x_of(value) + reach, place + 4.5, f"{100 * value:.1f}%", css)
             drawing.raw(Markup("</g>"))
@@ -315,10 +315,10 @@ def difference_chart(
             drawing.raw(Markup("<g><title>{}: {} ({})</title>").format(methods[j], row.texts[j], says))
             low, high = row.bounds[j]
             if math.isfinite(low) and math.isfinite(high):
-                drawing.line(x_of(low), place, x_of(high), place, f"line m{style % 6} whisker")
+                drawing.line(x_of(low), place, x_of(high), place, f"line m{style % STYLES} whisker")
             shape = SHAPES[style % len(SHAPES)]
-            css = f"dot m{style % 6}" + ("" if row.sure[j] else " open")
+            css = f"dot m{style % STYLES}" + ("" if row.sure[j] else " open")
             drawing.add("path", d=marker(shape, x_of(value), place, 5.6), css=css)
-            drawing.text(width - right + 8, place + 4.5, row.texts[j], f"value m{style % 6}")
+            drawing.text(width - right + 8, place + 4.5, row.texts[j], f"value m{style % STYLES}")
             drawing.raw(Markup("</g>"))
     return drawing.markup()

@@ -11,7 +11,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from labeltree.report.template import template
+from labeltree.report.template import policy, template
 
 __all__ = ["Block", "Cell", "Figure", "Heading", "Notes", "Table", "Text", "to_html", "to_markdown"]
 
@@ -58,7 +58,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing: the name of its file without suffix, and the SVG."""
+    """A chart, and the name of its file without suffix."""
 
     name: str
     title: str
@@ -97,10 +97,16 @@ def _cell(cell: Cell) -> str:
     return f"{text} {cell.mark}".strip()
 
 
-def to_html(blocks: Sequence[Block]) -> str:
-    """The page, with its figures inside."""
-    title = next((block.text for block in blocks if isinstance(block, Heading)), "Study")
-    return template("document.html", inline=inline, prose=prose).render(title=title, blocks=blocks) + "\n"
+def to_html(blocks: Sequence[Block], kicker: str = "labeltree study") -> str:
+    """The page, with its figures inside; the first block is its heading.
+
+    Args:
+        blocks: of the page.
+        kicker: what kind of page it is, in small letters above the heading.
+    """
+    title, *rest = blocks
+    page = template("document.html", inline=inline, prose=prose)
+    return page.render(title=title, blocks=rest, kicker=kicker, policy=policy()) + "\n"
 
 
 def prose(markdown: str) -> Markup:

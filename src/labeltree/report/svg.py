@@ -6,10 +6,35 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-__all__ = ["SHAPES", "Drawing", "legend_mark", "marker", "text_width"]
+__all__ = ["COLOURS", "SHAPES", "STYLES", "Drawing", "legend_mark", "marker", "text_width"]
 
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 """What `marker` draws."""
+
+COLOURS = {
+    "paper": ("#fbfbf9", "#14171c"),
+    "card": ("#ffffff", "#1b1f26"),
+    "ink": ("#1b1f27", "#e8eaed"),
+    "soft": ("#4b535f", "#bfc5ce"),
+    "muted": ("#5f6772", "#9aa3af"),
+    "line": ("#e3e4e6", "#2d333c"),
+    "faint": ("#f1f1ee", "#20252d"),
+    "far": ("#a8341f", "#f0836d"),
+    "mark": ("#eaf1fd", "#1f2f4d"),
+    "shade": ("rgb(0 0 0 / .16)", "rgb(0 0 0 / .6)"),
+    "m0": ("#0062a3", "#6bbcf5"),
+    "m1": ("#b34700", "#ff935c"),
+    "m2": ("#5b6370", "#a9b2be"),
+    "m3": ("#8f3f70", "#e79cc6"),
+    "m4": ("#00734f", "#3fcb9f"),
+    "m5": ("#7d5a00", "#eeb63a"),
+    "m6": ("#5b4bb0", "#a79cf0"),
+    "m7": ("#7a4a2b", "#d09a78"),
+}
+"""Of pages and charts, on light and on dark: ``m0`` and so on are those of methods."""
+
+STYLES = 8
+"""How many colours methods have; their shapes repeat at another number, so 24 methods differ."""
 
 
 class Drawing:

@@ -7,26 +7,12 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from labeltree.report.svg import SHAPES, Drawing, marker
+from labeltree.report.svg import SHAPES, STYLES, Drawing, marker
 from labeltree.studies.plan import Axis, Study, slug
 from labeltree.studies.summary import Entry, Summary, lower_is_better, metric_title
 
 __all__ = ["study_figures"]
 
-# Okabe and Ito's colours, the light ones darkened for white, the dark ones lightened for black.
-_LIGHT = ("#0072b2", "#c45a00", "#00805e", "#a8437f", "#6b6b00", "#5b4bb0", "#7a4a2b", "#4d4d4d")
-_DARK = ("#56b4e9", "#e69f00", "#3fc99a", "#e08abf", "#e6dc55", "#a79cf0", "#d09a78", "#bdbdbd")
-_STYLE = (
-    "svg{font:13px system-ui,sans-serif;--ink:#1c2230;--faint:#5b6475;--rule:#d9dde5}"
-    + "".join(f".m{i}{{--c:{colour}}}" for i, colour in enumerate(_LIGHT))
-    + "text{fill:var(--ink)}.tick{fill:var(--faint);font-size:12px}.mid{text-anchor:middle}"
-    ".end{text-anchor:end}"
-    ".grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke:var(--c);stroke-width:2}"
-    ".dashed{stroke-dasharray:6 4}.dot{fill:var(--c)}.band{fill:var(--c);opacity:.16}"
-    "@media (prefers-color-scheme:dark){svg{--ink:#e6e9ef;--faint:#9aa3b2;--rule:#333a46}"
-    + "".join(f".m{i}{{--c:{colour}}}" for i, colour in enumerate(_DARK))
-    + "}"
-)
 _WIDTH, _HEIGHT = 820.0, 360.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
 
@@ -35,7 +21,7 @@ def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> lis
     """A figure a column, or a column and method where the grid has two axes.
 
     Returns:
-        Of each, the name of its file without suffix, its title, and the SVG, which follows light and dark.
+        Of each, the name of its file without suffix, its title, and the chart.
     """
     figures = []
     for column in columns:
@@ -62,10 +48,10 @@ def _curves(study: Study, summary: Summary, column: str, title: str) -> Markup:
     lines += [
         (name, [entries.get(name)] * len(axis.points)) for name in summary.methods if name not in planned
     ]
-    drawing = _drawing(title)
+    drawing = Drawing(_WIDTH, _HEIGHT, title)
     known = [entry for _, row in lines for entry in row if entry]
     if not known:
-        return _svg(drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid"))
+        return drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid").markup()
     marks = _ticks(min(_low(e) for e in known), max(_high(e) for e in known))
     low, high = marks[0], marks[-1]
 
@@ -78,7 +64,7 @@ def _curves(study: Study, summary: Summary, column: str, title: str) -> Markup:
         drawing.text(_LEFT - 8, y_of(mark) + 4, f"{mark:.4g}", "tick end")
     for number, (name, row) in enumerate(lines):
         points = [(x, entry) for x, entry in zip(places, row, strict=True) if entry]
-        css = f"m{number % len(_LIGHT)}"
+        css = f"m{number % STYLES}"
         constant = len({id(entry) for entry in row}) == 1
         upper = [f"{x:.1f} {y_of(_high(entry)):.1f}" for x, entry in points]
         lower = [f"{x:.1f} {y_of(_low(entry)):.1f}" for x, entry in reversed(points)]
@@ -91,13 +77,13 @@ def _curves(study: Study, summary: Summary, column: str, title: str) -> Markup:
             drawing.add("path", d=marker(shape, x, y_of(entry.mean), 4.5), css=f"dot {css}")
         y = _TOP + 10 + 21 * number
         drawing.add("path", d=marker(shape, _WIDTH - _RIGHT + 20, y, 5), css=f"dot {css}")
-        drawing.text(_WIDTH - _RIGHT + 32, y + 4.5, name, "name")
-    return _svg(drawing)
+        drawing.text(_WIDTH - _RIGHT + 32, y + 4.5, name, f"name {css}")
+    return drawing.markup()
 
 
 def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> Markup:
     down, across = study.grid
-    drawing = _drawing(title)
+    drawing = Drawing(_WIDTH, _HEIGHT, title)
     known = {}
     for row in down.points:
         for label in across.points:
@@ -120,7 +106,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
             share = 0.0 if value is None or high == low else (value - low) / (high - low)
             fill = "none" if value is None else f"rgb({_shade(share)})"
             box = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2, "rx": 3}
-            drawing.add("rect", None, **box, fill=fill, stroke="currentColor" if value == best else None)
+            drawing.add("rect", None, **box, fill=fill, style="stroke:var(--ink)" if value == best else None)
             text = "–" if value is None else f"{value:.4f}" + (" best" if value == best else "")
             colour = f"fill:{_on(share)}"
             drawing.text(
@@ -130,11 +116,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
         drawing.text(_LEFT + width * (j + 0.5), _HEIGHT - _BOTTOM + 18, label, "tick mid")
     drawing.text((_LEFT + _WIDTH - 40) / 2, _HEIGHT - 8, across.name, "mid")
     drawing.text(4, 16, f"{down.name} (down); {title}", "")
-    return _svg(drawing)
-
-
-def _drawing(title: str) -> Drawing:
-    return Drawing(_WIDTH, _HEIGHT, title)
+    return drawing.markup()
 
 
 def _frame(drawing: Drawing, axis: Axis, column: str) -> list[float]:
@@ -181,10 +163,3 @@ def _on(share: float) -> str:
     ]
     luminance = sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
     return "#fff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000"
-
-
-def _svg(drawing: Drawing) -> Markup:
-    """As a file of its own."""
-    head, rest = str(drawing.markup()).split(">", 1)
-    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
-    return Markup(f"{head}><style>{_STYLE}</style>{rest}\n")

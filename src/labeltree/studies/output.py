@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labeltree.atomic import atomic_write
 from labeltree.report.document import Figure, to_html, to_markdown
+from labeltree.report.template import svg_file
 from labeltree.studies.book import Book
 from labeltree.studies.page import study_blocks
 from labeltree.studies.plan import Study
@@ -30,7 +31,7 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
         "table.html": to_html(blocks),
     }
     figures = [block for block in blocks if isinstance(block, Figure)]
-    files |= {f"figures/{figure.name}.svg": figure.svg for figure in figures}
+    files |= {f"figures/{figure.name}.svg": svg_file(figure.svg) for figure in figures}
     for name, text in files.items():
         target = path.parent / name
         target.parent.mkdir(exist_ok=True)
