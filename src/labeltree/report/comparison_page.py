@@ -30,7 +30,7 @@ from labeltree.report.comparison_words import (
 )
 from labeltree.report.difference_tree import difference_tree
 from labeltree.report.figures import curve_chart, depth_chart
-from labeltree.report.template import policy, read_script, template
+from labeltree.report.template import read_script, render_page
 from labeltree.runs.versions import versions
 
 __all__ = ["comparison_page", "write_comparison_page"]
@@ -74,11 +74,10 @@ def comparison_page(
     others = [name for name in comparison.methods if name != comparison.baseline]
     order = [comparison.baseline, *others]
     charted = _charted(comparison)
-    script = read_script()
-    return template("comparison.html").render(
-        title=title or "Which of them follows the tree better",
-        script=script,
-        policy=policy(script),
+    return render_page(
+        "comparison",
+        title or "Which of them follows the tree better",
+        script=read_script(),
         comparison=comparison,
         methods=order,
         others=others,

@@ -11,7 +11,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from labeltree.report.template import policy, template
+from labeltree.report.template import render_page
 
 __all__ = ["Block", "Cell", "Figure", "Heading", "Notes", "Table", "Text", "to_html", "to_markdown"]
 
@@ -97,16 +97,12 @@ def _cell(cell: Cell) -> str:
     return f"{text} {cell.mark}".strip()
 
 
-def to_html(blocks: Sequence[Block], kicker: str = "labeltree study") -> str:
-    """The page, with its figures inside; the first block is its heading.
-
-    Args:
-        blocks: of the page.
-        kicker: what kind of page it is, in small letters above the heading.
-    """
-    title, *rest = blocks
-    page = template("document.html", inline=inline, prose=prose)
-    return page.render(title=title, blocks=rest, kicker=kicker, policy=policy()) + "\n"
+def to_html(blocks: Sequence[Block]) -> str:
+    """The page of a study, with its figures inside; the first block is its heading."""
+    heading, *rest = blocks
+    if not isinstance(heading, Heading):
+        raise TypeError(f"a page begins with its heading; got {heading}")
+    return render_page("study", heading.text, filters={"inline": inline, "prose": prose}, blocks=rest)
 
 
 def prose(markdown: str) -> Markup:

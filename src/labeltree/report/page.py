@@ -26,7 +26,7 @@ from labeltree.report.projection import draw_plane, project
 from labeltree.report.protocol_tables import protocol_blocks
 from labeltree.report.searches import choose_searches, search_legend, search_rows
 from labeltree.report.svg import legend_mark
-from labeltree.report.template import policy, read_script, template
+from labeltree.report.template import read_script, render_page
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
@@ -109,7 +109,6 @@ def render_report(
     Raises:
         DataError: if the table is not the one that the result comes from.
     """
-    script = read_script()
     sample = "image" if images is not None else "text" if texts is not None else "sample"
     samples = f"{sample}s"
     split = "test" if result.split == "half" else result.split
@@ -143,10 +142,10 @@ def render_report(
     if embeddings.representation.geometry == "poincare":
         some = thin_out(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
         disk = lay_out(embeddings, chosen.search, some, table.nodes, taxonomy)
-    return template("report.html").render(
-        script=script,
-        policy=policy(script),
-        title=title,
+    return render_page(
+        "report",
+        title,
+        script=read_script(),
         sample=sample,
         samples=samples,
         opening=opening(result, taxonomy, samples, trained=recipe is not None),

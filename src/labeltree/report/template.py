@@ -1,29 +1,61 @@
-"""Templates of the pages, the style of a chart that is a file, and what a page allows itself."""
+"""Pages and charts as files of their own: templates, styles, and what a page allows itself."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from labeltree.report.svg import COLOURS, STYLES
 from labeltree.report.wording import percent
 
-__all__ = ["policy", "read_script", "svg_file", "template"]
+__all__ = ["read_script", "render_page", "svg_file"]
 
 
-def template(name: str, **filters: Callable[..., Any]) -> Template:
-    """A template of a page; everything that is filled in is escaped, and nothing may be missing.
+def render_page(
+    kind: str,
+    title: str,
+    *,
+    script: str = "",
+    filters: Mapping[str, Callable[..., Any]] | None = None,
+    **content: Any,
+) -> str:
+    """A page as one HTML file that needs no network; everything that is filled in is escaped.
 
     Args:
-        name: of its file.
-        filters: that it uses besides ``percent``.
+        kind: ``report``, ``comparison`` or ``study``; its template has this name.
+        title: of the page.
+        script: of the page; it may have no other.
+        filters: that the template uses besides ``percent``.
+        content: what the template is filled with; nothing may be missing.
     """
+    page = _templates(filters or {}).get_template(f"{kind}.html")
+    return page.render(kind=kind, title=title, script=script, policy=_policy(script), **content) + "\n"
+
+
+def read_script() -> Markup:
+    """The script of the page, as it stands between its tags."""
+    return Markup((files("labeltree.report") / "templates" / "report.js").read_text("utf-8"))
+
+
+def svg_file(chart: Markup) -> str:
+    """A chart as an SVG file of its own, which follows light and dark where it is shown."""
+    rules = _templates({}).get_template("chart.css").render()
+    used = {name: pair for name, pair in COLOURS.items() if f"var(--{name})" in rules}
+    light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in used.items()) for k in (0, 1))
+    dark = f"@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    style = f"svg{{--sans:system-ui,sans-serif;{light}}}\n{dark}\n{rules}"
+    head, rest = str(chart).split(">", 1)
+    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
+    return f"{head}><style>{style}</style>{rest}\n"
+
+
+def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
     environment = Environment(
         loader=PackageLoader("labeltree.report"),
         autoescape=True,
@@ -33,30 +65,13 @@ def template(name: str, **filters: Callable[..., Any]) -> Template:
     )
     environment.globals |= {"colours": COLOURS, "styles": STYLES}
     environment.filters |= {"percent": percent, **filters}
-    return environment.get_template(name)
+    return environment
 
 
-def read_script() -> Markup:
-    """The script of the page, as it stands between its tags."""
-    return Markup((files("labeltree.report") / "templates" / "report.js").read_text("utf-8"))
-
-
-def policy(script: str = "") -> str:
+def _policy(script: str) -> str:
     """The Content-Security-Policy of a page: no network, and no script but this one, known by its hash."""
     allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     if not script:
         return allowed
     known = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return f"{allowed}; script-src 'sha256-{known}'"
-
-
-def svg_file(chart: Markup) -> str:
-    """A chart as an SVG file of its own, which follows light and dark where it is shown."""
-    rules = template("chart.css").render()
-    used = {name: pair for name, pair in COLOURS.items() if f"var(--{name})" in rules}
-    light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in used.items()) for k in (0, 1))
-    dark = f"@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    style = f"svg{{--sans:system-ui,sans-serif;{light}}}\n{dark}\n{rules}"
-    head, rest = str(chart).split(">", 1)
-    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ')
-    return f"{head}><style>{style}</style>{rest}\n"
