@@ -12,8 +12,7 @@ import torch
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.losses import JaccardSupConLoss, NTXentLoss, SupConLoss
-from labeltree.losses.rating_overlap import jaccard
-from labeltree.losses.ratings import RatingRelation
+from labeltree.losses.ratings import RatingRelation, jaccard
 from labeltree.taxonomy import Taxonomy
 
 CASES = [

@@ -5,8 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from labeltree.losses.rating_overlap import RatingOverlap, jaccard
-from labeltree.losses.ratings import RatingRelation
+from labeltree.losses.ratings import RatingOverlap, RatingRelation, jaccard
 from labeltree.pairs import implementation, pair_counts
 
 

@@ -15,7 +15,7 @@ from labeltree.data import fetch, get_dataset, open_source
 from labeltree.datasets import glove, glove_file
 from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.errors import DataError
-from labeltree.losses.word_vectors import read_word_vectors
+from labeltree.losses.devise import read_word_vectors
 
 WORDS = ["the", "dog", "naïve", ".", "ankle"]
 VECTORS = np.arange(15, dtype=np.float32).reshape(5, 3)

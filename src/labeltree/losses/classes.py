@@ -1,4 +1,7 @@
-"""The classes that a classifier tells apart, and the likelihood of any label of the tree under it."""
+"""The classes that a classifier tells apart, and the likelihood of any label of the tree under it.
+
+A label may be an inner node, which leaves several classes open; so may the target of a cross entropy.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,15 @@ from torch import Tensor
 from labeltree.geometry.precision import answer_dtype
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["class_members", "class_nodes", "class_ranges", "label_paths", "node_log_likelihood"]
+__all__ = [
+    "class_members",
+    "class_nodes",
+    "class_ranges",
+    "label_paths",
+    "merge_targets",
+    "node_log_likelihood",
+    "soft_cross_entropy",
+]
 
 
 def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
@@ -116,3 +127,35 @@ def label_paths(taxonomy: Taxonomy) -> Tensor:
     ancestors = taxonomy.ancestors
     own = torch.arange(len(taxonomy))[:, None]
     return torch.cat([torch.where(ancestors < 0, own, ancestors), torch.full_like(ancestors[:1], -1)])
+
+
+def merge_targets(targets: Tensor, nodes: Tensor, ranges: Tensor) -> tuple[Tensor, Tensor]:
+    """The share of a target that falls on the label's own classes, and the rest.
+
+    Args:
+        targets: `(n, C)`, rows that add up to 1.
+        nodes: `(n,)` labels, −1 where missing.
+        ranges: `(N + 1, 2)` from `class_ranges`.
+
+    Returns:
+        `(n,)` Σ_{c∈v} t_c, and `(n, C)` the targets with 0 in the place of the label's own classes.
+    """
+    own = class_members(nodes, ranges, targets.shape[1])
+    return targets.masked_fill(~own, 0.0).sum(1), targets.masked_fill(own, 0.0)
+
+
+def soft_cross_entropy(logits: Tensor, nodes: Tensor, ranges: Tensor, targets: Tensor) -> Tensor:
+    """−Σ_{c∉v} t_c log p_c − (Σ_{c∈v} t_c)·log p(v) of every row, `(n,)`, p the softmax of its logits.
+
+    For a label v that is a class it is the cross entropy against the target. The classes of an inner node
+    are one event: how its share is spread over them is left open. 0 for the root and for missing labels.
+
+    Args:
+        logits: `(n, C)` floating point.
+        nodes: `(n,)` labels, −1 where missing.
+        ranges: `(N + 1, 2)` from `class_ranges`.
+        targets: `(n, C)`, rows that add up to 1.
+    """
+    own, others = merge_targets(targets, nodes, ranges)
+    log_likelihood = node_log_likelihood(logits, nodes, ranges)
+    return -(others * torch.log_softmax(logits, 1)).sum(1) - own * log_likelihood

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.batch import check_batch, follow_device, shown_settings
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
-from labeltree.losses.labelled_mean import labelled_mean
-from labeltree.losses.settings import shown_settings
+from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ClassifierLoss"]

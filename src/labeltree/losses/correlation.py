@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device
-from labeltree.losses.labelled_mean import labelled_mean
-from labeltree.losses.settings import shown_settings
+from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CorrelationLoss"]

@@ -1,4 +1,8 @@
-"""Losses with one softmax term per depth of the tree, as the three of Use All The Labels are."""
+"""HiMulCon, HiConE and HiMulConE of Use All The Labels: one softmax term per depth of the tree.
+
+`DepthwiseLoss` has what all three share: the paper variants are tables of pair losses, bounded or not, the
+reference variants what the authors' published code computes.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,110 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.losses.bounded_loss import bounded_relation_loss
-from labeltree.losses.depth_weights import DepthWeights, depth_weights
-from labeltree.losses.published import published_depth_losses
 from labeltree.losses.reduction import Reduction, hide_nothing
-from labeltree.losses.relation_loss import RelationLoss, relation_loss
-from labeltree.losses.table import Undecided, depth_table
-from labeltree.pairs import Similarity, relation_space
+from labeltree.losses.relation import RelationLoss, bounded_relation_loss, relation_loss
+from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
+from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_space
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["DepthwiseLoss", "Positives", "Variant"]
+__all__ = [
+    "DepthwiseLoss",
+    "HiConELoss",
+    "HiMulConELoss",
+    "HiMulConLoss",
+    "Positives",
+    "Variant",
+    "published_depth_losses",
+]
 
 Positives = Literal["nested", "exact"]
 Variant = Literal["paper", "reference"]
+
+
+def published_depth_losses(
+    embeddings: Tensor,
+    rows: LabelRows,
+    table: LossTable,
+    *,
+    temperature: float,
+    geometry: Geometry,
+    similarity: Similarity,
+    shard: slice | None = None,
+) -> Tensor:
+    """SupCon at every depth, finest first, over fewer and fewer samples.
+
+    After each depth only one sample of every node of that depth goes on to the next coarser one, with all
+    its views: anchors, positives and negatives all shrink. After the finest depth that is the first in the
+    batch, later on the one whose finer node comes first in the order of the tree (the published code sorts
+    by label prefix there).
+
+    Beyond the published code: a sample whose label is too coarse for a depth takes no part at it and goes
+    on, one without a label takes no part at all, and a depth without any positive pair gives 0, not NaN.
+
+    Args:
+        embeddings: `(n, d)`.
+        rows: their labels.
+        table: one term per depth, coarse → fine.
+        temperature: τ.
+        geometry: as in `relation_loss`.
+        similarity: likewise.
+        shard: of the union of all ranks' batches, the rows of this rank, as in `PairRelation`.
+
+    Returns:
+        `(L,)` coarse → fine; before the factor τ/base_temperature.
+    """
+    first, sample = _samples(rows)
+    alive = first[rows.nodes[first] >= 0]  # a sample is represented by its first row
+    losses = []
+    for depth in range(len(table) - 1, -1, -1):
+        at_depth = rows.paths[alive, depth]
+        decided = at_depth >= 0
+        taking_part = torch.zeros(len(rows), dtype=torch.bool, device=alive.device)
+        taking_part[alive[decided]] = True
+        chosen = taking_part[first[sample]].nonzero()[:, 0]
+        here = rows[chosen]
+        relation = PairRelation(here, here, offset=0)
+        relation.shard = _places(chosen, shard)
+        losses.append(
+            relation_loss(
+                embeddings[chosen],
+                relation,
+                table.term(depth),
+                temperature=temperature,
+                geometry=geometry,
+                similarity=similarity,
+            )
+        )
+        alive = _one_per_node(alive, torch.where(decided, at_depth, rows.nodes[alive]), decided)
+    return torch.stack(losses[::-1])
+
+
+def _places(chosen: Tensor, shard: slice | None) -> slice | None:
+    """Where the rows of a shard stand among those chosen, which are in order."""
+    if shard is None:
+        return None
+    start, stop = torch.searchsorted(chosen, chosen.new_tensor([shard.start, shard.stop])).tolist()
+    return slice(start, stop)
+
+
+def _samples(rows: LabelRows) -> tuple[Tensor, Tensor]:
+    """The first row of every sample, in the order of the batch, and each row's index among the samples."""
+    n, device = len(rows), rows.nodes.device
+    index = torch.arange(n, device=device)
+    if rows.instances is None:
+        return index, index
+    ids, sample = torch.unique(rows.instances, return_inverse=True)
+    first = torch.full((len(ids),), n, device=device).scatter_reduce(0, sample, index, "amin")
+    first, order = first.sort()
+    return first, order.argsort()[sample]
+
+
+def _one_per_node(alive: Tensor, node: Tensor, decided: Tensor) -> Tensor:
+    """The first of `alive` at every node, and all that are undecided, in the order of the nodes."""
+    node, order = node.sort(stable=True)
+    new = torch.ones_like(decided)
+    new[1:] = node[1:] != node[:-1]
+    return alive[order][new | ~decided[order]]
 
 
 class DepthwiseLoss(RelationLoss):
@@ -145,3 +240,198 @@ def _running_max(losses: Tensor) -> Tensor:
     for depth in range(len(bounded) - 2, -1, -1):
         bounded[depth] = torch.where(bounded[depth] >= bounded[depth + 1], bounded[depth], bounded[depth + 1])
     return torch.stack(bounded)
+
+
+class HiMulConLoss(DepthwiseLoss):
+    """The hierarchical multi-label contrastive loss (Eq. 4 of Use All The Labels), a mean over anchors.
+
+        L = Σ_{l=1..L} λ_l/L · mean_i 1/|P_l(i)| Σ_{p∈P_l(i)} −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) )
+
+    P_l(i) are the rows whose labels agree with i's at depth l, or are of the same instance.
+
+    `variant="reference"` is the authors' published code instead: after each depth only one sample per node
+    goes on to the coarser depth, losses are multiplied by τ/base_temperature, and the sum is divided by L +
+    1 (its number of label columns, the last being an image id). See `published_depth_losses`.
+
+    Args:
+        taxonomy: the tree of the labels.
+        weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`. The default, e
+            to the power of 1/(L + 1 − l), is the one that the paper uses.
+        temperature: τ > 0.
+        positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
+        variant: `"paper"` or `"reference"`.
+        base_temperature: of the reference variant.
+        geometry: the space of the embeddings, or its name; None: the sphere.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: see `reduce_terms`; depth by depth.
+        undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
+            depth (`"ignore"`) or compete in it (`"negative"`).
+
+    Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`. With
+    `nodes=None` it is SimCLR times the mean weight.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = HiMulConLoss(taxonomy, weights=[0.5, 1.0], temperature=0.5)
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
+        tensor(0.6800)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        weights: DepthWeights = "exp_inv",
+        temperature: float = 0.1,
+        *,
+        positives: Positives = "nested",
+        variant: Variant = "paper",
+        base_temperature: float = 0.07,
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
+    ) -> None:
+        super().__init__(
+            taxonomy,
+            weights,
+            temperature=temperature,
+            constrained=False,
+            positives=positives,
+            variant=variant,
+            detach_bound=False,
+            base_temperature=base_temperature,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+            undecided=undecided,
+        )
+
+
+class HiMulConELoss(DepthwiseLoss):
+    """The combined loss of Use All The Labels: a sum over depths, none of which loses less than a finer one.
+
+    `variant="reference"`, the default, is the authors' published code. It bounds the *mean* losses of the
+    depths: a running maximum, from finest to coarsest, of the losses of `published_depth_losses` times
+    τ/base_temperature, summed with λ_l and divided by L + 1.
+
+    `variant="paper"` is Eq. 7 as printed, which bounds every *pair*:
+
+        L = Σ_{l=1..L} λ_l/L · mean_i 1/|P_l(i)| Σ_{p∈P_l(i)} max( ℓ(i,p), M_{l+1} )
+        ℓ(i,p) = −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) ),   M_l = the largest term of depth l,   M_{L+1} = −∞
+
+    from the finest depth to the coarsest; `bounded_relation_loss` has the details. It saturates: in random
+    batches nearly every coarse pair lies at its bound, and the gradient of a depth falls on the one pair
+    that set it, so that next to nothing is learnt (`docs/objectives/hicone.md` has the figures).
+
+    Args:
+        taxonomy: the tree of the labels.
+        weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
+        temperature: τ > 0.
+        positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
+        variant: `"reference"` or `"paper"`. The former fixes `positives="nested"`, `detach_bound=False`,
+            `reduction="valid"` and `undecided="ignore"`.
+        detach_bound: whether the M are constants for the gradient.
+        base_temperature: of the reference variant.
+        geometry: the space of the embeddings, or its name; None: the sphere.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: see `reduce_terms`; depth by depth.
+        undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
+            depth (`"ignore"`) or compete in it (`"negative"`).
+
+    Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> loss = HiMulConELoss(taxonomy, weights=[0.5, 1.0], temperature=0.5)
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
+        tensor(3.1097)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        weights: DepthWeights = "exp_inv",
+        temperature: float = 0.1,
+        *,
+        positives: Positives = "nested",
+        variant: Variant = "reference",
+        detach_bound: bool = False,
+        base_temperature: float = 0.07,
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
+    ) -> None:
+        super().__init__(
+            taxonomy,
+            weights,
+            temperature=temperature,
+            constrained=True,
+            positives=positives,
+            variant=variant,
+            detach_bound=detach_bound,
+            base_temperature=base_temperature,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+            undecided=undecided,
+        )
+
+
+class HiConELoss(HiMulConELoss):
+    """The hierarchical constraint enforcing loss of Use All The Labels (Eq. 6): `HiMulConELoss`, λ_l = 1.
+
+    Args:
+        taxonomy: the tree of the labels.
+        temperature: τ > 0.
+        positives: as in `HiMulConELoss`.
+        variant: likewise.
+        detach_bound: likewise.
+        base_temperature: likewise.
+        geometry: likewise.
+        similarity: likewise.
+        reduction: likewise.
+        undecided: likewise.
+
+    Example:
+        >>> import torch
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        >>> HiConELoss(taxonomy, temperature=0.5)(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
+        tensor(4.1463)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        temperature: float = 0.1,
+        *,
+        positives: Positives = "nested",
+        variant: Variant = "reference",
+        detach_bound: bool = False,
+        base_temperature: float = 0.07,
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
+    ) -> None:
+        super().__init__(
+            taxonomy,
+            "one",
+            temperature,
+            positives=positives,
+            variant=variant,
+            detach_bound=detach_bound,
+            base_temperature=base_temperature,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+            undecided=undecided,
+        )

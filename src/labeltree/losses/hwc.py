@@ -10,9 +10,9 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction
-from labeltree.losses.relation_loss import RelationLoss
+from labeltree.losses.relation import RelationLoss
+from labeltree.losses.supcon import outside_table
 from labeltree.losses.table import LossTable, Undecided, members, same_label
-from labeltree.losses.weighted_supcon import outside_table
 from labeltree.pairs import PairRelation, RelationCodes, Rho, Similarity, pair_counts, relation_space, weigh
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE

@@ -11,9 +11,9 @@ from torch import Tensor
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
-from labeltree.losses.depth_weights import depth_weights
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.reduction import hide_nothing
+from labeltree.losses.table import depth_weights
 from labeltree.pairs import Similarity, gather_rows, nearest_of_groups, num_ranks, sum_over_ranks
 from labeltree.taxonomy import Taxonomy
 

@@ -1,18 +1,274 @@
-"""MaskCon: coarse labels mask, similarities weigh what a sample is attracted to."""
+"""The losses over a queue of keys: SelfCon, CoIns, NNCLR, ASCL, Grafit and MaskCon."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
-from labeltree.geometry import Geometry
-from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss
+from torch import Tensor, nn
+
+from labeltree.geometry import Geometry, as_geometry
+from labeltree.losses.batch import shown_settings
+from labeltree.losses.cross_entropy import CrossEntropyLoss
+from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss, StoredKeys, check_share
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.table import Undecided
+from labeltree.pairs import QueueContrast
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["MaskConLoss"]
+__all__ = ["ASCLLoss", "CoInsLoss", "GrafitLoss", "MaskConLoss", "NNCLRLoss", "SelfConLoss"]
 
+Trust = Literal["entropy", "confidence"]
 MaskConVariant = Literal["paper", "reference"]
+
+
+class SelfConLoss(QueueLoss):
+    """Every sample is a class of its own (MoCo, He et al. 2020; L_selfcon of MaskCon, Eq. 6); no labels.
+
+        L_i = −log( exp(cos(q_i, k_i)/τ0) / (exp(cos(q_i, k_i)/τ0) + Σ_j exp(cos(q_i, h_j)/τ0)) )
+
+    Args:
+        temperature: τ0 > 0.
+        exclude_self: `"drop"` leaves a sample's own old keys out; with `"negative"` and `"keep"`, which are
+            the same here, they compete, as in MoCo.
+        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: the sphere, which None is; there is no other.
+
+    Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
+    `QueueLoss`.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        *,
+        exclude_self: ExcludeSelf = "drop",
+        reduction: Reduction = "valid",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            temperature=temperature,
+            target_temperature=0.0,
+            w=0.0,
+            exclude_self=exclude_self,
+            reduction=reduction,
+            geometry=geometry,
+        )
+
+
+class CoInsLoss(nn.Module):
+    """Cross entropy of the labels and SelfCon (Xu et al. 2021, as Eq. 10 of MaskCon has it).
+
+        L = w·L_ce + (1 − w)·L_selfcon
+
+    Args:
+        taxonomy: the tree of the labels, at the depth that is known; its leaves are the classes.
+        temperature: τ0 > 0, of SelfCon.
+        w: share of the cross entropy, 0 (SelfCon) to 1 (cross entropy alone).
+        exclude_self: of SelfCon; see `SelfConLoss`.
+        geometry: of the embeddings; the sphere, which None is, is the only one.
+
+    Call with `logits (b, C)` in the order of `classes`, `queries (b, d)`, `keys (b, d)`, `queue`, `nodes
+    (b,)` and `instances (b,)`. The cross entropy is the mean over labelled rows, see `CrossEntropyLoss`;
+    SelfCon that over all queries, see `QueueLoss`.
+
+    Raises:
+        ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
+    """
+
+    schedulable = ("w",)
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        temperature: float = 0.1,
+        w: float = 0.5,
+        *,
+        exclude_self: ExcludeSelf = "drop",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.w = check_share(w)
+        self.exclude_self = exclude_self
+        self.geometry = as_geometry(geometry)
+        self.cross_entropy = CrossEntropyLoss(taxonomy)
+        self.selfcon = SelfConLoss(temperature, exclude_self=exclude_self, geometry=geometry)
+
+    def extra_repr(self) -> str:
+        """What tells two losses apart when printed."""
+        return shown_settings(self)
+
+    @property
+    def classes(self) -> Tensor:
+        """`(C,)` int64, the node of each column of the logits."""
+        return self.cross_entropy.classes
+
+    @property
+    def temperature(self) -> float:
+        """τ0 of SelfCon."""
+        return self.selfcon.temperature
+
+    @temperature.setter
+    def temperature(self, value: float) -> None:
+        self.selfcon.temperature = value
+
+    def predict(self, logits: Tensor) -> Tensor:
+        """The node of the likeliest class of each row, `(n,)` int64."""
+        return self.cross_entropy.predict(logits)
+
+    def forward(
+        self,
+        logits: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        queue: StoredKeys,
+        nodes: Tensor,
+        instances: Tensor | None = None,
+    ) -> Tensor:
+        """Evaluate the loss of a batch; see the class."""
+        of_classes = self.cross_entropy(logits, nodes)
+        of_samples = self.selfcon(queries, keys, queue, nodes, instances)
+        total: Tensor = self.w * of_classes + (1 - self.w) * of_samples
+        return total
+
+
+class NNCLRLoss(QueueLoss):
+    """The own key and its nearest neighbour in the queue attract, half each; no labels.
+
+        L_i = −½·log q_i0 − ½·log q_iν,   ν = argmax_j cos(k_i, h_j)
+
+    NNCLR (Dwibedi et al. 2021) as a special case of MaskCon (section 3.2 there): w = 1, τ = 0, no mask. The
+    paper of NNCLR replaces the key by its neighbour instead, against the batch, and keeps a predictor head.
+    With an empty queue, only the own key attracts; of several equally near neighbours, all do.
+
+    Args:
+        temperature: τ0 > 0.
+        exclude_self: with `"drop"` and `"negative"` a sample's own old key is no neighbour, and with
+            `"drop"` it does not compete either; with `"keep"` it can be the nearest.
+        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: the sphere, which None is; there is no other.
+
+    Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
+    `QueueLoss`.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        *,
+        exclude_self: ExcludeSelf = "drop",
+        reduction: Reduction = "valid",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            temperature=temperature,
+            target_temperature=0.0,
+            w=1.0,
+            exclude_self=exclude_self,
+            reduction=reduction,
+            geometry=geometry,
+        )
+
+
+class ASCLLoss(QueueLoss):
+    """MaskCon without labels, in which every sample has its own w from its similarities to the queue.
+
+        w_i = H(z'_i) / log m     or, with `trust="confidence"`,     w_i = 1 − H(z'_i) / log m
+
+    H is the entropy of z' as a distribution over the m candidates. Adaptive soft contrastive learning (Feng &
+    Patras 2022) as a special case of MaskCon, section 3.2 there, which says `"entropy"`: w is large where no
+    key stands out. The paper of ASCL has it the other way round, `"confidence"`: neighbours count where few
+    of them stand out; and there the target is min(1, K·w_i·z'_ij) with z' the softmax itself, not divided by
+    its maximum.
+
+    Args:
+        temperature: τ0 > 0.
+        target_temperature: τ ≥ 0; 0.05 is that of ASCL's published code.
+        trust: how w follows from the entropy.
+        exclude_self: what becomes of a sample's own old keys; see `MaskConLoss`.
+        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: the sphere, which None is; there is no other.
+
+    Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
+    `QueueLoss`. A queue of fewer than two candidates has entropy 0.
+    """
+
+    schedulable = ("target_temperature",)
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        target_temperature: float = 0.05,
+        *,
+        trust: Trust = "entropy",
+        exclude_self: ExcludeSelf = "drop",
+        reduction: Reduction = "valid",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        if trust not in get_args(Trust):
+            raise ValueError(f"trust must be 'entropy' or 'confidence'; got {trust!r}")
+        super().__init__(
+            None,
+            temperature=temperature,
+            target_temperature=target_temperature,
+            w=1.0,
+            exclude_self=exclude_self,
+            reduction=reduction,
+            geometry=geometry,
+        )
+        self.trust = trust
+
+    def share(self, contrast: QueueContrast) -> Tensor:
+        """w of each query, `(b,)`."""
+        return contrast.entropy if self.trust == "entropy" else 1 - contrast.entropy
+
+
+class GrafitLoss(QueueLoss):
+    """SupCon and SelfCon over a queue (Touvron et al. 2021, as Eq. 9 of MaskCon has it).
+
+        L = w·L_supcon + (1 − w)·L_selfcon
+
+    L_supcon is the mean of −log q over a sample's own key and all keys of its class in the queue, L_selfcon
+    −log q of its own key; q as in `MaskConLoss`, of which this is τ = ∞.
+
+    Args:
+        taxonomy: the tree of the labels, at the depth that is known.
+        temperature: τ0 > 0.
+        w: share of SupCon, 0 (SelfCon) to 1 (SupCon over a queue).
+        exclude_self: `"drop"`, `"negative"` (Eq. 11's j ≠ i) or `"keep"`; see `MaskConLoss`. The published
+            code of MaskCon, which has this loss as a baseline, keeps.
+        undecided: as in `MaskConLoss`.
+        reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
+        geometry: the sphere, which None is; there is no other.
+
+    Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes (b,)` and `instances (b,)`; see `QueueLoss`.
+    """
+
+    schedulable = ("w",)
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        temperature: float = 0.1,
+        w: float = 0.5,
+        *,
+        exclude_self: ExcludeSelf = "drop",
+        undecided: Undecided = "ignore",
+        reduction: Reduction = "valid",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        super().__init__(
+            taxonomy,
+            temperature=temperature,
+            target_temperature=math.inf,
+            w=w,
+            exclude_self=exclude_self,
+            undecided=undecided,
+            reduction=reduction,
+            geometry=geometry,
+        )
 
 
 class MaskConLoss(QueueLoss):

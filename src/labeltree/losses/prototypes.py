@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
-from labeltree.losses.settings import shown_settings
+from labeltree.losses.batch import shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]

@@ -7,9 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.losses.classes import class_members, label_paths
+from labeltree.losses.classes import class_members, label_paths, merge_targets, soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
-from labeltree.losses.soft_targets import merge_targets, soft_cross_entropy
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["SoftLabelLoss"]

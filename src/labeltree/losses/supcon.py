@@ -1,17 +1,62 @@
-"""SupCon: contrast between samples of one label and all others."""
+"""Contrast of samples with all others: NT-Xent by views, SupCon by labels, and SupCon with tree weights."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 
 from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction
-from labeltree.losses.relation_loss import RelationLoss
-from labeltree.losses.table import LossTable, Undecided, members, same_label
-from labeltree.pairs import Similarity, relation_space
+from labeltree.losses.relation import RelationLoss
+from labeltree.losses.table import LossTable, Undecided, instance_table, members, same_label
+from labeltree.pairs import RelationCodes, Rho, Similarity, relation_space
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.relations import INSTANCE
 
-__all__ = ["SupConLoss"]
+__all__ = ["NTXentLoss", "SupConLoss", "WeightedSupConLoss", "outside_table"]
+
+
+class NTXentLoss(RelationLoss):
+    """The normalised temperature-scaled cross entropy of SimCLR (Chen et al. 2020); labels play no part.
+
+    The positives of a row are the other views of its sample; all other rows compete:
+
+        L_i = mean over views p of i of −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) ),   s = cos/τ
+
+    Args:
+        temperature: τ > 0.
+        geometry: the space of the embeddings, or its name; None: the sphere.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: see `reduce_terms`.
+
+    Call with `embeddings (n, d)`, `nodes` (ignored) and `instances (n,)`: rows of one id are views of one
+    sample.
+
+    Example:
+        >>> import torch
+        >>> loss = NTXentLoss(temperature=0.5)
+        >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        >>> loss(z, instances=torch.tensor([0, 0, 1, 1]))
+        tensor(0.2395)
+    """
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        *,
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+    ) -> None:
+        super().__init__(
+            None,
+            instance_table(relation_space(0)),
+            temperature=temperature,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+        )
 
 
 class SupConLoss(RelationLoss):
@@ -71,4 +116,90 @@ class SupConLoss(RelationLoss):
             reduction=reduction,
         )
         self.depth = depth
+        self.undecided = undecided
+
+
+def outside_table(
+    space: RelationCodes,
+    positives: Literal["related", "same"] = "related",
+    alpha: float = 0.5,
+    rho: Rho = "max_depth",
+    undecided: Undecided = "ignore",
+) -> LossTable:
+    """One term whose pair losses are weighted by relation; see `WeightedSupConLoss`."""
+    r, kind, depth = space.rho(rho), space.spread(space.relations.kind), space.spread(space.relations.depth)
+    if positives == "same":
+        share = same_label(space).double()
+        positive = share * (1 + alpha * r)
+        member = members(space, undecided)
+    elif positives == "related":
+        # Views of a sample without a label have no known common ancestor, yet are all the positives it has.
+        share = positive = torch.where((kind == INSTANCE) & (depth == 0), 1.0, r)
+        member = members(space, undecided, depth=1)  # related means agreeing at depth 1
+    else:
+        raise ValueError(f"positives must be 'related' or 'same'; got {positives!r}")
+    return LossTable(positive[None], share[None], member[None], torch.ones(1, dtype=torch.float64))
+
+
+class WeightedSupConLoss(RelationLoss):
+    """Hierarchical contrast outside the softmax: pair losses weighted by ρ, SupCon's competition.
+
+        L_i = Σ_p w(i,p)·(−log( exp(s_ip) / Σ_{k≠i} exp(s_ik) )) / Σ_p w(i,p),   w = ρ(y_i, y_p)
+
+    over all p with ρ > 0 (`positives="related"`): the baseline "multiplies per-pair losses by tree
+    similarity without altering within-softmax competition" (Section 4.3 of Climbing the Label Tree). The
+    other reading, `positives="same"`, has HWC's positives (same leaf or instance), w = 1 + αρ, and divides
+    by |P(i)|; on a tree whose leaves all lie at depth L that is (1 + α)·SupCon.
+
+    Args:
+        taxonomy: the tree of the labels.
+        temperature: τ > 0.
+        positives: `"related"` or `"same"`.
+        alpha: α ≥ 0, for `positives="same"`.
+        rho: which ρ, see `RelationCodes.rho`.
+        geometry: the space of the embeddings, or its name; None: the sphere.
+        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
+        reduction: see `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or
+            by their number (`"same"`).
+        undecided: `"ignore"` or `"negative"`. Under `"related"` kin are positives, with the ρ of the
+            ancestor.
+
+    Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
+        >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> WeightedSupConLoss(taxonomy)(z, taxonomy.encode(["dog", "cat", "oak"]))
+        tensor(0.0636)
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        temperature: float = 0.1,
+        *,
+        positives: Literal["related", "same"] = "related",
+        alpha: float = 0.5,
+        rho: Rho = "max_depth",
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
+    ) -> None:
+        if not alpha >= 0:
+            raise ValueError(f"alpha must not be negative; got {alpha}")
+        space = relation_space(taxonomy.max_depth, refined=rho == "own_depth")
+        super().__init__(
+            taxonomy,
+            outside_table(space, positives, alpha, rho, undecided),
+            temperature=temperature,
+            geometry=geometry,
+            similarity=similarity,
+            reduction=reduction,
+            space=space,
+        )
+        self.positives = positives
+        self.alpha = alpha
+        self.rho = rho
         self.undecided = undecided

@@ -1,7 +1,11 @@
-"""A pairwise loss as a table over relation codes: which pairs attract, which compete, and by how much."""
+"""A pairwise loss as a table over relation codes: which pairs attract, which compete, and by how much.
+
+Tables of one term per depth weigh the depths by name or by a list.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -11,9 +15,33 @@ from torch import Tensor
 from labeltree.pairs import RelationCodes
 from labeltree.taxonomy.relations import INSTANCE
 
-__all__ = ["LossTable", "Undecided", "depth_table", "instance_table", "members", "same_label"]
+__all__ = [
+    "DEPTH_WEIGHTS",
+    "DepthWeights",
+    "LossTable",
+    "Undecided",
+    "depth_table",
+    "depth_weights",
+    "instance_table",
+    "members",
+    "same_label",
+]
 
 Undecided = Literal["ignore", "negative"]
+DepthWeights = str | float | Sequence[float]
+# t: depth from 1 (coarsest) to L. The supplement of Use All The Labels counts l from 0 where it writes
+# |L| − l (which would vanish otherwise), and from 1 where it writes 1/l.
+DEPTH_WEIGHTS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "exp": lambda t, n: torch.exp(t),
+    "exp_inv": lambda t, n: torch.exp(1 / (n + 1 - t)),
+    "pow2": lambda t, n: 2**t,
+    "pow2_inv": lambda t, n: 2 ** (1 / (n + 1 - t)),
+    "inv": lambda t, n: 1 / (n + 1 - t),
+    "one": lambda t, n: torch.ones_like(t),
+    "coarse_inv": lambda t, n: 1 / t,
+    "coarse_exp_inv": lambda t, n: torch.exp(1 / t),
+    "coarse_pow2_inv": lambda t, n: 2 ** (1 / t),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,3 +162,39 @@ def depth_table(
     positive = agrees.double()
     member = torch.stack([members(space, undecided, depth) for depth in depths])
     return LossTable(positive, positive, member, term_weight.double())
+
+
+def depth_weights(weights: DepthWeights, num_depths: int, name: str = "weights") -> Tensor:
+    """Weights of the depths 1 … L, coarse → fine, `(L,)` float64.
+
+    Args:
+        weights: one number for all depths; a sequence of L numbers; or a name. Growing with depth (Table 2
+            of the supplement of Use All The Labels; t is the depth, L the number of depths): `"exp"` = e^t,
+            `"exp_inv"` = e^(1/(L+1−t)), `"pow2"` = 2^t, `"pow2_inv"` = 2^(1/(L+1−t)), `"inv"` = 1/(L+1−t).
+            Constant or falling with depth (its Table 3): `"one"`, `"coarse_inv"` = 1/t, `"coarse_exp_inv"`
+            = e^(1/t), `"coarse_pow2_inv"` = 2^(1/t).
+        num_depths: L.
+        name: of the argument, for error messages.
+
+    Raises:
+        ValueError: an unknown name, a list of another length, or a weight that is negative or not finite.
+
+    Example:
+        >>> depth_weights("inv", 3)
+        tensor([0.3333, 0.5000, 1.0000], dtype=torch.float64)
+    """
+    if isinstance(weights, str):
+        if weights not in DEPTH_WEIGHTS:
+            raise ValueError(f"{name} must be numbers or one of {', '.join(DEPTH_WEIGHTS)}; got {weights!r}")
+        return DEPTH_WEIGHTS[weights](torch.arange(1, num_depths + 1, dtype=torch.float64), num_depths)
+    if isinstance(weights, int | float):
+        weights = [weights] * num_depths
+    values = torch.tensor(list(weights), dtype=torch.float64)
+    if values.shape != (num_depths,):
+        raise ValueError(
+            f"{name} must have {num_depths} entries, one per depth, coarse → fine; "
+            f"got {len(values)}: {list(weights)}"
+        )
+    if not bool((values.isfinite() & (values >= 0)).all()):
+        raise ValueError(f"{name} must be finite and not negative; got {list(weights)}")
+    return values
