@@ -1,4 +1,4 @@
-"""What every classifier is judged by: the same columns under the same names."""
+"""Columns that score a classifier's answers: top-1, hierarchical F1, mistake severity, accuracy by depth."""
 
 from __future__ import annotations
 

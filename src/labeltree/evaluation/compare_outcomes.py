@@ -1,4 +1,4 @@
-"""Several methods on the same samples: which is better, by how much, how sure, and where on the tree."""
+"""``compare``: several methods on the same samples: which is better, by how much, how sure, and where."""
 
 from __future__ import annotations
 

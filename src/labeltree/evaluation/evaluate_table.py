@@ -1,4 +1,4 @@
-"""One evaluation: embeddings tables and a taxonomy in, one result out."""
+"""``evaluate``: embeddings tables and a taxonomy in, one result out."""
 
 from __future__ import annotations
 

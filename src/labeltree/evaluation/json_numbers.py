@@ -1,4 +1,4 @@
-"""Results as JSON has them, which knows no NaN: None in its place, and back."""
+"""Results to and from JSON, which knows no NaN: None stands in its place."""
 
 from __future__ import annotations
 

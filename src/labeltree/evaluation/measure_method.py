@@ -1,4 +1,4 @@
-"""All that is measured of one table: the standard evaluation, further protocols, outcomes of samples."""
+"""Measures one table: the standard evaluation, further protocols, and the outcomes of its samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of every sample: what intervals, paired tests and tables by subtree are computed from."""
+"""The outcomes of every sample of a method, as a file: what comparisons and the report are computed from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes a protocol reports, their numbers and means over nodes, and the intervals of these."""
+"""Metrics of every node: which nodes are reported, their means by depth, and confidence intervals."""
 
 from __future__ import annotations
 

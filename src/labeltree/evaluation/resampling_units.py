@@ -1,4 +1,4 @@
-"""What resampling draws: groups of test samples where there are enough of them, else samples."""
+"""What the bootstrap draws: groups of test samples where there are enough of them, else samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of an evaluation: plain numbers with the name of what was read to get them."""
+"""The result of an evaluation, ``metrics.json``: every number, with the name of what was read to get it."""
 
 from __future__ import annotations
 

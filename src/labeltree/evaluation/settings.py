@@ -1,4 +1,4 @@
-"""What can be chosen about an evaluation."""
+"""The settings of an evaluation and their defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Halves, shares and folds of the rows of a table, even in every label, which part no group."""
+"""Halves, shares and folds of a table's rows, balanced over the labels, that never split a group."""
 
 from __future__ import annotations
 

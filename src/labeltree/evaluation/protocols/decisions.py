@@ -1,4 +1,4 @@
-"""``decisions``: what answers are worth that are only as fine as is sure."""
+"""``decisions``: answers that are only as fine as is sure, and what they are worth on test samples."""
 
 from __future__ import annotations
 
