@@ -109,7 +109,12 @@ def compare(
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
     common = _without_unused(common, keys)
-    first = common[baseline][0]
+    runs = [run for of_method in common.values() for run in of_method]
+    first = replace(
+        common[baseline][0],
+        whole=frozenset().union(*(run.whole for run in runs)),
+        smaller_is_better=frozenset().union(*(run.smaller_is_better for run in runs)),
+    )
     same = duplicate_metrics(common, keys)
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
     whole = [
