@@ -25,8 +25,8 @@ from harness import Results, Size, Table, choose, main
 from inputs import balanced
 from labeltree.data import ArrayStore, Source, make_splits
 from labeltree.training.batches import Batch
+from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import Trainee, prepare
 from step_parts import PARTS, PartedStep, clock_of
 
 OBJECTIVES = ("supcon", "himulcon", "hicone", "himulcone", "hwc", "hwc+lam", "mlcl", "maskcon")
@@ -73,18 +73,18 @@ def source_of(setting: Setting) -> Source:
     return make_splits(source, val=0.1, test=0.1, seed=0)
 
 
-def batches_of(trainee: Trainee, setting: Setting) -> list[Batch]:
+def batches_of(experiment: Experiment, setting: Setting) -> list[Batch]:
     """The first of training, on the device."""
     return [
         {
             key: value.to(setting.device) if isinstance(value, Tensor) else value
             for key, value in batch.items()
         }
-        for batch, _ in zip(trainee.batches.train_dataloader(), range(4), strict=False)
+        for batch, _ in zip(experiment.batches.train_dataloader(), range(4), strict=False)
     ]
 
 
-def trainee_of(objective: str, setting: Setting, source: Source) -> Trainee:
+def trainee_of(objective: str, setting: Setting, source: Source) -> Experiment:
     """What a run with this objective trains; a queue is full."""
     accelerator: Any = "gpu" if setting.device == "cuda" else "cpu"
     recipe = Recipe(
@@ -98,13 +98,15 @@ def trainee_of(objective: str, setting: Setting, source: Source) -> Trainee:
         coarsen=2 if objective == "maskcon" else None,
         options={name: OPTIONS[name] for name in objective.split("+") if name in OPTIONS},
     )
-    trainee = prepare(recipe, source)
-    queue, nodes = trainee.module.queue, trainee.batches.training.nodes
+    experiment = prepare(recipe, source)
+    queue, nodes = experiment.module.queue, experiment.batches.training.nodes
     if queue is not None:
         old = torch.arange(recipe.queue.size)
-        keys = torch.randn(len(old), trainee.module.objective.dim, generator=torch.Generator().manual_seed(0))
+        keys = torch.randn(
+            len(old), experiment.module.objective.dim, generator=torch.Generator().manual_seed(0)
+        )
         queue.enqueue(torch.nn.functional.normalize(keys, dim=1), nodes[old % len(nodes)], -1 - old)
-    return trainee
+    return experiment
 
 
 class Steps(L.Callback):
@@ -124,7 +126,7 @@ class Steps(L.Callback):
         return median(b - a for a, b in pairwise(ends))
 
 
-def whole_step(trainee: Trainee, setting: Setting) -> float:
+def whole_step(experiment: Experiment, setting: Setting) -> float:
     """Seconds of a step as the trainer takes it."""
     steps = Steps(setting.device)
     with warnings.catch_warnings():
@@ -142,20 +144,20 @@ def whole_step(trainee: Trainee, setting: Setting) -> float:
             limit_val_batches=0,
             use_distributed_sampler=False,
         )
-        trainer.fit(trainee.module, datamodule=trainee.batches)
+        trainer.fit(experiment.module, datamodule=experiment.batches)
     return steps.seconds
 
 
-def parted_steps(trainees: dict[str, Trainee], setting: Setting) -> dict[str, list[dict[str, float]]]:
+def parted_steps(experiments: dict[str, Experiment], setting: Setting) -> dict[str, list[dict[str, float]]]:
     """Every objective's parts, round by round, one step of each in a round."""
     dtype = torch.bfloat16 if setting.precision == "bf16" else None
     steps, loaders, found = {}, {}, {}
-    for name, trainee in trainees.items():
-        module = trainee.module.to(setting.device).train()
+    for name, experiment in experiments.items():
+        module = experiment.module.to(setting.device).train()
         module.log = lambda *_, **__: None  # type: ignore[method-assign]
         optimizer = module.configure_optimizers()["optimizer"]
         steps[name] = PartedStep(module, optimizer, dtype)
-        loaders[name] = batches_of(trainee, setting)
+        loaders[name] = batches_of(experiment, setting)
         found[name] = [steps[name](loaders[name][0])][:0]  # the first is not counted
     for number in range(setting.rounds):
         for name, step in steps.items():
@@ -167,8 +169,8 @@ def table_of(setting: Setting, names: tuple[str, ...]) -> tuple[Table, float]:
     """Milliseconds of a step and the share of each part; the greatest share of a loss, in percent."""
     source = source_of(setting)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    trainees = {name: trainee_of(name, setting, source) for name in names}
-    parted = parted_steps(trainees, setting)
+    experiments = {name: trainee_of(name, setting, source) for name in names}
+    parted = parted_steps(experiments, setting)
     lines: list[list[str | float]] = []
     most = 0.0
     for name in names:

@@ -12,18 +12,18 @@ import torch
 
 from labeltree.inference.loading import load_run
 from labeltree.losses import HiMulConELoss
-from labeltree.training.trainee import Trainee, prepare
+from labeltree.training.experiment import Experiment, prepare
 
 
-def shares(trainee: Trainee, batches: int = 5) -> tuple[list[float], float]:
+def shares(experiment: Experiment, batches: int = 5) -> tuple[list[float], float]:
     """Mean share of clamped pairs at depth 1 ... L-1, and of the gradient's norm on the most loaded row."""
-    module, data = trainee.module.eval(), trainee.batches.training
-    taxonomy = trainee.source.taxonomy
+    module, data = experiment.module.eval(), experiment.batches.training
+    taxonomy = experiment.source.taxonomy
     temperature = 0.1
     loss = HiMulConELoss(taxonomy, temperature=temperature, variant="paper")
     clamped = torch.zeros(batches, taxonomy.max_depth - 1)
     heaviest = torch.zeros(batches)
-    for number, positions in zip(range(batches), trainee.batches.sampler.batches(0), strict=False):
+    for number, positions in zip(range(batches), experiment.batches.sampler.batches(0), strict=False):
         index = torch.from_numpy(positions)
         images, ids = data.load(index), data.instances[index]
         views = torch.cat([module.views(images, ids, 0, view) for view in range(2)])
@@ -51,8 +51,8 @@ def shares(trainee: Trainee, batches: int = 5) -> tuple[list[float], float]:
 if __name__ == "__main__":
     for path in sys.argv[1:]:
         final = load_run(path)
-        for name, trainee in (("start", prepare(final.module.recipe, final.source)), ("end", final)):
-            by_depth, rows = shares(trainee)
+        for name, experiment in (("start", prepare(final.module.recipe, final.source)), ("end", final)):
+            by_depth, rows = shares(experiment)
             text = ", ".join(f"depth {d}: {share:.1%}" for d, share in enumerate(by_depth, 1))
             print(f"{path} ({name}): clamped {text}; 4 of {2 * final.module.recipe.batch_size} rows hold "
                   f"{rows:.1%} of the gradient")  # fmt: skip

@@ -12,9 +12,9 @@ import torch
 def test_the_same_weights(objective: str, tmp_path: Path) -> None:
     parts, script = importlib.import_module("step_parts"), importlib.import_module("training_step")
     setting = script.Setting("small-conv", 16, "cpu", "32", samples=200, rounds=1, batch=24)
-    trainee = script.trainee_of(objective, setting, script.source_of(setting))
-    (batch, *_) = script.batches_of(trainee, setting)
-    whole = trainee.module.train()
+    experiment = script.trainee_of(objective, setting, script.source_of(setting))
+    (batch, *_) = script.batches_of(experiment, setting)
+    whole = experiment.module.train()
     whole.log = lambda *_, **__: None
     cut = copy.deepcopy(whole)
     start = {name: value.clone() for name, value in whole.named_parameters()}

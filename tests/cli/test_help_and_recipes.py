@@ -14,8 +14,7 @@ from labeltree.errors import RecipeError
 from labeltree.inference.predict import Answered, Request
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.reading import read_recipe
-from labeltree.training.shipped_recipes import find_recipe, list_recipes
+from labeltree.training.reading import find_recipe, list_recipes, read_recipe
 
 ROOT = Path(__file__).parents[2]
 

@@ -72,7 +72,7 @@ def test_the_first_prediction_calibrates_the_run(
 
 def test_read_again_it_answers_the_same(probed: Path) -> None:
     fresh, again = calibrate_run(probed), open_decider(probed)
-    source = fresh.trainee.source.of_split("test")
+    source = fresh.experiment.source.of_split("test")
     for decider in (fresh, again):
         _, scores = decider.embed(source)
         answers = decider.rule.answer(scores, Promise(0.8))
@@ -86,10 +86,10 @@ def test_read_again_it_answers_the_same(probed: Path) -> None:
 def test_a_classifier_of_its_own_can_be_asked_for(classified: Path) -> None:
     decider = calibrate_run(classified, classifier="own", calibration="none")
     assert decider.record["classifier"] == "own"
-    source = decider.trainee.source.of_split("test")
+    source = decider.experiment.source.of_split("test")
     table, scores = decider.embed(source)
     assert table.features is not None
-    answers = decider.trainee.module.objective.predict(table.features)
+    answers = decider.experiment.module.objective.predict(table.features)
     assert answers is not None
     assert torch.equal(decider.rule.classes.nodes[scores.argmax(1)], answers)
     prototypes = calibrate_run(classified, classifier="prototypes")

@@ -13,7 +13,7 @@ import yaml
 from labeltree.studies import execute as studies
 from labeltree.studies import run
 from labeltree.training import fit
-from labeltree.training.trainee import Trainee, prepare
+from labeltree.training.experiment import Experiment, prepare
 
 
 def test_a_run_is_gone_when_the_next_begins(
@@ -22,10 +22,10 @@ def test_a_run_is_gone_when_the_next_begins(
     held: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
-    def watched(*args: Any, **kwargs: Any) -> Trainee:
-        trainee = prepare(*args, **kwargs)
-        held.append(weakref.ref(trainee.module))
-        return trainee
+    def watched(*args: Any, **kwargs: Any) -> Experiment:
+        experiment = prepare(*args, **kwargs)
+        held.append(weakref.ref(experiment.module))
+        return experiment
 
     train = run.train
 

@@ -14,10 +14,10 @@ from labeltree.inference.loading import load_run
 from labeltree.inference.samples import open_other
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 ASPECTS = '["service","region"]'
 
@@ -43,22 +43,22 @@ def table(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_aspects_go_to_the_loss_that_takes_them(recipe_of: Callable[..., Recipe], table: Path) -> None:
     recipe = recipe_of("supcon+mlcl", data=str(table), table__aspect_columns=ASPECTS, coarsen=1)
-    trainee = prepare(recipe)
-    supcon, mlcl = (term.loss for term in trainee.module.objective.terms.values())
+    experiment = prepare(recipe)
+    supcon, mlcl = (term.loss for term in experiment.module.objective.terms.values())
     assert mlcl.num_aspects == mlcl.num_heads == 2
     assert supcon.table.positive.shape[1] == 4 * 2 + 1  # one depth is left
-    batch = trainee.batches.training.aspects
+    batch = experiment.batches.training.aspects
     assert batch is not None
-    assert batch.shape == (len(trainee.batches.training), 2)
-    features = torch.randn(len(batch), trainee.module.encoder.feature_dim)
-    source = trainee.batches.training
-    losses = trainee.module.objective(
+    assert batch.shape == (len(experiment.batches.training), 2)
+    features = torch.randn(len(batch), experiment.module.encoder.feature_dim)
+    source = experiment.batches.training
+    losses = experiment.module.objective(
         features, source.nodes, torch.arange(len(batch)), aspects=batch, ratings=source.ratings
     )
-    heads = [head(features) for head in trainee.module.objective.terms["mlcl"].heads]
+    heads = [head(features) for head in experiment.module.objective.terms["mlcl"].heads]
     assert losses["mlcl"] == mlcl(heads, batch, torch.arange(len(batch)))
     with pytest.raises(ValueError, match="objective 'mlcl' needs aspects, which this batch does not have"):
-        trainee.module.objective(features, source.nodes, torch.arange(len(batch)))
+        experiment.module.objective(features, source.nodes, torch.arange(len(batch)))
 
 
 def test_answers_are_those_of_the_labels(recipe_of: Callable[..., Recipe]) -> None:

@@ -55,7 +55,7 @@ def test_what_is_not_there_is_missed_before_samples_are_read(
     message: str,
 ) -> None:
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "empty"))
-    monkeypatch.setattr("labeltree.training.trainee.open_recipe_source", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr("labeltree.training.experiment.open_recipe_source", lambda *_: pytest.fail("read"))
     with pytest.raises((DataError, ValueError), match=message):
         train(recipe_of("supcon", **{"encoder": "small-conv", **settings}), tmp_path / "run")
 

@@ -74,16 +74,16 @@ def test_other_samples_are_labelled_in_the_taxonomy_of_the_run(
     tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe]
 ) -> None:
     train(recipe_of("supcon", epochs=1), tmp_path / "run", progress_bar=False)
-    trainee = load_run(tmp_path / "run")
-    animals = open_other(trainee, str(image_folder / "animal"))
-    names = {trainee.source.taxonomy.path_name(int(node)) for node in animals.nodes}
+    experiment = load_run(tmp_path / "run")
+    animals = open_other(experiment, str(image_folder / "animal"))
+    names = {experiment.source.taxonomy.path_name(int(node)) for node in animals.nodes}
     assert names == {"animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby"}
     strange = tmp_path / "strange" / "unicorn"
     shutil.copytree(image_folder / "plant" / "rose", strange)
     with pytest.raises(TaxonomyError, match=r"unicorn.*--unlabelled"):
-        open_other(trainee, str(strange.parent))
+        open_other(experiment, str(strange.parent))
     for folder in (strange.parent, strange):  # nested, and flat
-        table = embed_source(trainee.module, open_other(trainee, str(folder), unlabelled=True))
+        table = embed_source(experiment.module, open_other(experiment, str(folder), unlabelled=True))
         assert table.nodes.tolist() == [-1] * 12
 
 

@@ -14,9 +14,9 @@ from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder
 from labeltree.training import compiling
 from labeltree.training.compiling import compile_encoders
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +79,9 @@ def test_the_run_of_a_plain_encoder(
         for name in ("compiled", "plain")
     )
     assert ours["state_dict"].keys() == theirs["state_dict"].keys()
-    trainee = load_run(compiled.path)
-    assert trainee.module.encoder._compiled_call_impl is None  # what is used once is not compiled
-    assert embed_source(trainee.module, trainee.source).embeddings.isfinite().all()
+    experiment = load_run(compiled.path)
+    assert experiment.module.encoder._compiled_call_impl is None  # what is used once is not compiled
+    assert embed_source(experiment.module, experiment.source).embeddings.isfinite().all()
 
 
 @pytest.mark.parametrize("first", ["true", "false"])

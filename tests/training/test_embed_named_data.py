@@ -38,14 +38,14 @@ def test_the_folder_of_the_data(
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "cache"))
     recipe = recipe_of(data="shop", data_path=image_folder, epochs=1)
     run = train(recipe, tmp_path / "runs", progress_bar=False)
-    trainee = load_run(run.path)
-    n = len(trainee.source)
-    assert len(open_other(trainee, "shop-query")) == n  # where the run's lie
+    experiment = load_run(run.path)
+    n = len(experiment.source)
+    assert len(open_other(experiment, "shop-query")) == n  # where the run's lie
     with pytest.raises(DataError, match="cache/other' is neither a folder"):
-        open_other(trainee, "other")
-    assert len(open_other(trainee, "other", data_path=str(image_folder))) == n
+        open_other(experiment, "other")
+    assert len(open_other(experiment, "other", data_path=str(image_folder))) == n
     with pytest.raises(DataError, match="data_path says where a named data set lies"):
-        open_other(trainee, str(image_folder), data_path=str(image_folder))
+        open_other(experiment, str(image_folder), data_path=str(image_folder))
     out = tmp_path / "table.npz"
     command = ["embed", str(run.path), "--data_path", str(image_folder), "--out", str(out)]
     assert main([*command, "--data", "other"]) == 0

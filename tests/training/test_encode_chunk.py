@@ -112,8 +112,8 @@ def test_the_run_of_the_whole_batch(
     assert Plain.most == 4  # of validation, too
     assert torch.float64 in {value.dtype for value in whole.values()}
     assert_alike(chunked, whole)
-    trainee = load_run(folder.path)
-    assert len(embed_source(trainee.module, trainee.source)) == 60
+    experiment = load_run(folder.path)
+    assert len(embed_source(experiment.module, experiment.source)) == 60
     assert Plain.most == 4  # of the evaluation as well
 
 

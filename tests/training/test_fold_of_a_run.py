@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.training.groups import TableRecipe
-from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import open_recipe_source
+from labeltree.training.experiment import open_recipe_source
+from labeltree.training.recipe import Recipe, TableRecipe
 
 
 @pytest.fixture

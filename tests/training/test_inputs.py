@@ -8,9 +8,9 @@ import torch
 from labeltree.models import build_encoder, register_encoder
 from labeltree.models.registry import _ENTRIES
 from labeltree.models.small import small_conv
+from labeltree.training.experiment import prepare
 from labeltree.training.inputs import IMAGENET_MEAN
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 
 @pytest.fixture

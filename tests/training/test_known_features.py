@@ -12,10 +12,9 @@ from PIL import Image
 from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.inference.embeddings import embed_source
-from labeltree.training.feature_file import FeatureFile
-from labeltree.training.frozen import encode_rows, use_known_features
+from labeltree.training.experiment import Experiment, prepare
+from labeltree.training.frozen import FeatureFile, encode_rows, use_known_features
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import Trainee, prepare
 
 
 @pytest.fixture
@@ -24,54 +23,54 @@ def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "features"
 
 
-def frozen(recipe_of: Callable[..., Recipe], **settings: object) -> Trainee:
+def frozen(recipe_of: Callable[..., Recipe], **settings: object) -> Experiment:
     return prepare(recipe_of("supcon", trainable="head", views="identity", **settings))
 
 
-def encoded(trainee: Trainee, rows: list[int]) -> torch.Tensor:
-    return encode_rows(trainee.module, trainee.source, trainee.batches.inputs, torch.tensor(rows))
+def encoded(experiment: Experiment, rows: list[int]) -> torch.Tensor:
+    return encode_rows(experiment.module, experiment.source, experiment.batches.inputs, torch.tensor(rows))
 
 
 def test_kept_and_completed(
     recipe_of: Callable[..., Recipe], features: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainee = frozen(recipe_of, adapter=5)
-    inputs = trainee.batches.inputs
-    first = encoded(trainee, [3, 1, 4])
-    images = trainee.source.store.load(torch.tensor([3, 1, 4]))
-    encoder = trainee.module.encoder.without_adapter
+    experiment = frozen(recipe_of, adapter=5)
+    inputs = experiment.batches.inputs
+    first = encoded(experiment, [3, 1, 4])
+    images = experiment.source.store.load(torch.tensor([3, 1, 4]))
+    encoder = experiment.module.encoder.without_adapter
     with torch.no_grad():
-        torch.testing.assert_close(first, encoder(trainee.module.plain(images, torch.arange(3))))
+        torch.testing.assert_close(first, encoder(experiment.module.plain(images, torch.arange(3))))
     calls = []
     load = inputs.load
     monkeypatch.setattr(inputs, "load", lambda rows: calls.append(rows.tolist()) or load(rows))
-    both = encoded(trainee, [1, 5, 3])
+    both = encoded(experiment, [1, 5, 3])
     assert [rows for rows in calls if len(rows) < 60] == [[5]]  # all of them are read for the key alone
     assert torch.equal(both[[2, 0]], first[:2])
     (kept,) = features.iterdir()
     kept.write_bytes(b"damaged")
-    torch.testing.assert_close(encoded(trainee, [3, 1, 4]), first)
-    use_known_features(trainee)
-    store = pickle.loads(pickle.dumps(trainee.batches.inputs))  # as loader processes get it
+    torch.testing.assert_close(encoded(experiment, [3, 1, 4]), first)
+    use_known_features(experiment)
+    store = pickle.loads(pickle.dumps(experiment.batches.inputs))  # as loader processes get it
     assert torch.equal(store.load(torch.tensor([3, 1, 4])), first)
-    table = embed_source(trainee.module, trainee.source)
+    table = embed_source(experiment.module, experiment.source)
     assert table.features.shape[1] == 5
 
 
 def test_other_weights_other_samples_and_other_pixels_are_other_features(
     recipe_of: Callable[..., Recipe], features: Path, image_folder: Path
 ) -> None:
-    def files_after(trainee: Trainee) -> int:
-        encoded(trainee, [0])
+    def files_after(experiment: Experiment) -> int:
+        encoded(experiment, [0])
         return len(list(features.iterdir()))
 
-    trainee = frozen(recipe_of)
-    assert files_after(trainee) == 1
+    experiment = frozen(recipe_of)
+    assert files_after(experiment) == 1
     assert files_after(frozen(recipe_of, epochs=1, limit=20)) == 1
     assert files_after(frozen(recipe_of, seed=1)) == 2  # a fresh encoder has weights of its own
     assert files_after(frozen(recipe_of, image_size=20)) == 3
-    trainee.module.encoder.mean = (0.5, 0.5, 0.5)
-    assert files_after(trainee) == 4
+    experiment.module.encoder.mean = (0.5, 0.5, 0.5)
+    assert files_after(experiment) == 4
 
 
 def test_files_that_are_decoded_on_demand_are_told_apart(tmp_path: Path) -> None:

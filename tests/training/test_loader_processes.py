@@ -11,8 +11,8 @@ import torch
 from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.training import fit
+from labeltree.training.experiment import prepare
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 
 def test_an_error_in_a_loader_process_is_raised_as_it_is(
@@ -23,11 +23,13 @@ def test_an_error_in_a_loader_process_is_raised_as_it_is(
     shutil.copytree(image_folder, folder)
 
     def harmed(*arguments: object) -> object:
-        trainee = prepare(*arguments)
-        trainee.batches.inputs = FileStore(trainee.source.files, 28, 3)  # as where the cache has no room
+        experiment = prepare(*arguments)
+        experiment.batches.inputs = FileStore(
+            experiment.source.files, 28, 3
+        )  # as where the cache has no room
         for file in folder.rglob("*.png"):
             file.write_bytes(b"no image")
-        return trainee
+        return experiment
 
     monkeypatch.setattr(fit, "prepare", harmed)
     with pytest.raises(DataError, match=r"^the image '[^\n]*png' cannot be read any more: [^\n]+$"):

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from labeltree.models import KeyQueue
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives
-from labeltree.training.trainee import prepare
 
 TREE = Taxonomy.from_paths([("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2"), ("c",)])
 NEED_MORE = {"devise", "guided"}  # word vectors; a class embedding of its own

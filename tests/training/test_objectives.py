@@ -15,10 +15,9 @@ from labeltree.models import Encoder, KeyQueue, MomentumEncoder, build_encoder, 
 from labeltree.taxonomy import Taxonomy
 from labeltree.training import registry
 from labeltree.training.fit import train
-from labeltree.training.groups import OptimizerRecipe
 from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
-from labeltree.training.recipe import Recipe
+from labeltree.training.recipe import OptimizerRecipe, Recipe
 from labeltree.training.registry import get_objective, list_objectives, objective_terms, register_objective
 
 NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc", "lam"]
@@ -179,13 +178,13 @@ def test_every_objective_trains_on_a_nested_folder(
     settings = word_vectors if name == "devise" else {}
     recipe = recipe_of(name, epochs=1, encoder="test-tiny", **settings)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
-    trainee = load_run(folder.path)
-    table = embed_source(trainee.module, trainee.source, trainee.labels)
+    experiment = load_run(folder.path)
+    table = embed_source(experiment.module, experiment.source, experiment.labels)
     assert torch.isfinite(table.embeddings).all()
-    answers = trainee.module.objective.predict(table.features[:2]) is not None
+    answers = experiment.module.objective.predict(table.features[:2]) is not None
     assert (table.predictions is not None) == answers
     if answers:
-        assert set(table.predictions.tolist()) <= set(range(trainee.source.taxonomy.num_nodes))
+        assert set(table.predictions.tolist()) <= set(range(experiment.source.taxonomy.num_nodes))
 
 
 def test_gain_starts_inside_the_ball(taxonomy: Taxonomy, recipe_of: Callable[..., Recipe]) -> None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from labeltree.training.batches import Batch
+from labeltree.training.experiment import prepare
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 
 def batches(recipe: Recipe) -> list[Batch]:

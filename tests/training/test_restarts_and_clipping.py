@@ -10,9 +10,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from labeltree.training.fit import train
-from labeltree.training.groups import OptimizerRecipe
 from labeltree.training.optim import build_optimizer, learning_rate_factor
-from labeltree.training.recipe import Recipe
+from labeltree.training.recipe import OptimizerRecipe, Recipe
 
 PAPER = OptimizerRecipe(name="sgd", lr=0.1, schedule="sgdr", warmup_epochs=0)
 

@@ -8,11 +8,11 @@ import torch
 
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.schedules import Schedules
-from labeltree.training.trainee import prepare
 
 Recipes = Callable[..., Recipe]
 

@@ -62,11 +62,11 @@ def test_corr_learns_the_places_of_the_classes(tmp_path: Path, recipe_of: Callab
     folder = train(recipe_of("corr", **settings), tmp_path, progress_bar=False)
     history = folder.read_history()
     assert history[-1]["train_corr"] < 0.5 * history[0]["train_corr"]
-    trainee = load_run(folder.path)
-    table = embed_source(trainee.module, trainee.source.of_split("train"))
-    places = trainee.source.taxonomy.node_embeddings()[table.nodes]
+    experiment = load_run(folder.path)
+    table = embed_source(experiment.module, experiment.source.of_split("train"))
+    places = experiment.source.taxonomy.node_embeddings()[table.nodes]
     assert (table.embeddings * places).sum(1).mean() > 0.8
-    answers = trainee.module.objective.terms["corr"].loss.predict(table.embeddings)
+    answers = experiment.module.objective.terms["corr"].loss.predict(table.embeddings)
     assert (answers == table.nodes).double().mean() > 0.8
 
 
@@ -85,9 +85,9 @@ def test_devise_in_two_stages(tmp_path: Path, glove: Path, recipe_of: Callable[.
     (weight,) = (v for k, v in after.items() if k.startswith("objective.head") and v.ndim == 2)
     features = build_encoder("small-conv", channels=3, image_size=28).feature_dim
     assert weight.shape == (50, features)  # one linear map onto the words
-    trainee = load_run(second.path)
-    assert trainee.module.objective.geometry.name == "euclidean"
-    assert trainee.module.objective.predict(torch.randn(3, features)).shape == (3,)
+    experiment = load_run(second.path)
+    assert experiment.module.objective.geometry.name == "euclidean"
+    assert experiment.module.objective.predict(torch.randn(3, features)).shape == (3,)
     assert RunFolder(first.path).encoder == first.encoder
 
 
@@ -121,6 +121,6 @@ def test_a_named_file_is_found_from_any_folder(
     arguments += ["--devise.negatives", "one", "--epochs", "1", "--batch-size", "9", "--val", "0.2"]
     run([*arguments, "--accelerator", "cpu", "--out", "run", "--quiet"])
     monkeypatch.chdir(image_folder)
-    trainee = load_run(tmp_path / "run")
-    assert trainee.module.recipe.options["devise"]["vectors"] == str(tmp_path / "vectors.txt")
-    assert trainee.module.recipe.options["devise"]["negatives"] == "one"
+    experiment = load_run(tmp_path / "run")
+    assert experiment.module.recipe.options["devise"]["vectors"] == str(tmp_path / "vectors.txt")
+    assert experiment.module.recipe.options["devise"]["negatives"] == "one"

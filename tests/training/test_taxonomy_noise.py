@@ -7,25 +7,25 @@ import torch
 
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
 
 Recipes = Callable[..., Recipe]
 
 
 def test_training_sees_the_wrong_tree_alone(recipe_of: Recipes, tmp_path) -> None:
     recipe = recipe_of("himulcon", taxonomy_noise=0.5, seed=3)
-    trainee = prepare(recipe)
-    true, wrong = trainee.source.taxonomy, trainee.labels.taxonomy
+    experiment = prepare(recipe)
+    true, wrong = experiment.source.taxonomy, experiment.labels.taxonomy
     assert wrong != true
-    assert trainee.batches.training.taxonomy == wrong
-    assert trainee.batches.validation.taxonomy == true
-    fine = trainee.source.of_split("train").nodes
-    seen = trainee.batches.training.nodes
+    assert experiment.batches.training.taxonomy == wrong
+    assert experiment.batches.validation.taxonomy == true
+    fine = experiment.source.of_split("train").nodes
+    seen = experiment.batches.training.nodes
     assert [wrong.names[i] for i in seen.tolist()] == [true.names[i] for i in fine.tolist()]
-    assert torch.equal(trainee.labels.from_training[seen], fine)
+    assert torch.equal(experiment.labels.from_training[seen], fine)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
     assert Taxonomy.from_file(RunFolder(folder.path).training_taxonomy) == wrong
     assert folder.load_taxonomy() == true

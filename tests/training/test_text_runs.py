@@ -72,12 +72,12 @@ def test_evaluation_has_words_beside_it(table, tmp_path, capsys):
     assert "untrained encoder" in printed
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "raw words" in page
-    trainee, tables = run_tables(tmp_path / "run")
-    again = trainee.source
+    experiment, tables = run_tables(tmp_path / "run")
+    again = experiment.source
     assert len(tables["trained"]) == len(again) == 160
     assert tables["raw"].features.shape[1] <= 256
     # Other texts, in the run's own taxonomy.
-    assert len(open_other(trainee, str(table))) == 160
+    assert len(open_other(experiment, str(table))) == 160
 
 
 @pytest.mark.parametrize("adapter", [None, 16])

@@ -11,24 +11,24 @@ from labeltree.errors import TaxonomyError
 from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import load_run
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.experiment import open_recipe_source, prepare
 from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import open_recipe_source, prepare
 
 Recipes = Callable[..., Recipe]
 
 
 def test_coarsened_labels_are_hidden_from_training_and_kept_for_validation(recipe_of: Recipes) -> None:
     recipe = recipe_of("supcon", coarsen=1)
-    trainee = prepare(recipe)
-    full, training = trainee.source, trainee.batches.training
+    experiment = prepare(recipe)
+    full, training = experiment.source, experiment.batches.training
     assert training.taxonomy.max_depth == 1 < full.taxonomy.max_depth
-    assert trainee.batches.validation.taxonomy == full.taxonomy
+    assert experiment.batches.validation.taxonomy == full.taxonomy
     fine = full.of_split("train").nodes
     for coarse, node in zip(training.nodes.tolist(), fine.tolist(), strict=True):
         assert training.taxonomy.path(coarse) == full.taxonomy.path(node)[:1]
-    back = trainee.labels.from_training[training.nodes]
+    back = experiment.labels.from_training[training.nodes]
     assert torch.equal(full.taxonomy.depth[back], torch.ones_like(back))
     assert torch.equal(full.taxonomy.lca(back, fine), back)
 
@@ -68,9 +68,9 @@ def test_namesakes_are_told_apart_by_their_paths(recipe_of: Recipes, tmp_path: P
 @pytest.mark.parametrize("share", [0.3, 0.9])
 def test_inner_labels_are_ancestors(recipe_of: Recipes, seed: int, share: float) -> None:
     recipe = recipe_of("supcon", inner_share=share, seed=seed)
-    trainee = prepare(recipe)
-    fine, seen = trainee.source.of_split("train").nodes, trainee.batches.training.nodes
-    taxonomy = trainee.source.taxonomy
+    experiment = prepare(recipe)
+    fine, seen = experiment.source.of_split("train").nodes, experiment.batches.training.nodes
+    taxonomy = experiment.source.taxonomy
     changed = seen != fine
     able = int((taxonomy.depth[fine] >= 2).sum())
     assert int(changed.sum()) == min(round(share * len(fine)), able)
@@ -85,8 +85,8 @@ def test_inner_labels_are_ancestors(recipe_of: Recipes, seed: int, share: float)
 def test_a_coarsened_run_trains_and_is_evaluated_on_the_finest(recipe_of: Recipes, tmp_path: Path) -> None:
     recipe = recipe_of("supcon", coarsen=1)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
-    trainee = load_run(folder.path)
-    table = embed_source(trainee.module, trainee.source)
+    experiment = load_run(folder.path)
+    table = embed_source(experiment.module, experiment.source)
     assert torch.equal(table.nodes, open_recipe_source(recipe).nodes)
 
 

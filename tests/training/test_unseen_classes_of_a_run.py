@@ -15,11 +15,10 @@ from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, RunError
 from labeltree.inference.embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.experiment import open_recipe_source, prepare
 from labeltree.training.fit import train
-from labeltree.training.groups import TableRecipe
 from labeltree.training.reading import read_recipe
-from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import open_recipe_source, prepare
+from labeltree.training.recipe import Recipe, TableRecipe
 
 HIDDEN = {"tabby", "fern"}
 
@@ -63,8 +62,8 @@ def test_the_evaluation_knows_them_without_options(trained: Path) -> None:
 
 
 def test_the_standard_classifiers_learn_from_seen_classes_alone(trained: Path) -> None:
-    trainee, tables = run_tables(trained, ["trained"])
-    table, taxonomy = tables["trained"], trainee.source.taxonomy
+    experiment, tables = run_tables(trained, ["trained"])
+    table, taxonomy = tables["trained"], experiment.source.taxonomy
     for split in ("train", "val", UNSEEN):
         names = {taxonomy.names[n] for n in table.select(split).nodes.tolist()}
         assert names <= HIDDEN if split == UNSEEN else not names & HIDDEN
@@ -96,12 +95,12 @@ def test_no_batch_and_no_validation_sample_is_of_them(
     recipe_of: Callable[..., Recipe], objective: str, settings: dict[str, object]
 ) -> None:
     recipe = recipe_of(objective, unseen_classes="[tabby, fern]", epochs=1, **settings)
-    trainee = prepare(recipe)
-    source = trainee.source
+    experiment = prepare(recipe)
+    source = experiment.source
     hidden = torch.isin(source.nodes, source.taxonomy.encode(sorted(HIDDEN)))
     away = set(source.instances[hidden].tolist())
     assert len(away) == 24
-    batches = [*trainee.batches.train_dataloader(), *trainee.batches.val_dataloader()]
+    batches = [*experiment.batches.train_dataloader(), *experiment.batches.val_dataloader()]
     seen = {i for batch in batches for i in batch["instances"].tolist()}
     assert len(seen) > 10
     assert not seen & away
@@ -113,11 +112,11 @@ def test_a_taxonomy_of_training_and_folds(recipe_of: Callable[..., Recipe], tmp_
         "\n".join(["pet/poodle", "pet/tabby", "wild/beagle", "green/rose", "green/fern"]), "utf-8"
     )
     settings = {"train_taxonomy": tree, "fold": "2/3", "unseen_classes": "tabby"}
-    trainee = prepare(recipe_of("supcon", **settings))
+    experiment = prepare(recipe_of("supcon", **settings))
     assert not {"tabby"} & {
-        trainee.source.taxonomy.names[n] for n in trainee.source.of_split("train").nodes.tolist()
+        experiment.source.taxonomy.names[n] for n in experiment.source.of_split("train").nodes.tolist()
     }
-    assert "tabby" in trainee.labels.taxonomy.names
+    assert "tabby" in experiment.labels.taxonomy.names
 
 
 def test_texts_and_wrong_settings(tmp_path: Path) -> None:

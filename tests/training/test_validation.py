@@ -8,10 +8,10 @@ import torch
 
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
+from labeltree.training.batches import validation_samples
+from labeltree.training.experiment import prepare
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import prepare
-from labeltree.training.validation import validation_samples
 
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])
 X, Y, Z, W = TREE.leaves.tolist()

@@ -15,8 +15,8 @@ from labeltree.metrics.functional import class_prototypes, pair_violations, pare
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.fit import train
+from labeltree.training.module import violations
 from labeltree.training.recipe import Recipe
-from labeltree.training.violations import violations
 
 
 class StopAt(Callback):

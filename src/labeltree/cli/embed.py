@@ -47,11 +47,11 @@ def run(arguments: list[str]) -> None:
     from labeltree.inference.samples import open_other
     from labeltree.runs import RunFolder
 
-    trainee = load_run(options.run, own_data=options.data is None, verify=options.verify)
-    source, name = trainee.source, "trained"
+    experiment = load_run(options.run, own_data=options.data is None, verify=options.verify)
+    source, name = experiment.source, "trained"
     if options.data is not None:
         source = open_other(
-            trainee,
+            experiment,
             options.data,
             data_path=options.data_path,
             unlabelled=options.unlabelled,
@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> None:
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
     with RunFolder(options.run).locked() if options.out is None else nullcontext():
-        table = embed_source(trainee.module, source, None if options.own_labels else trainee.labels)
+        table = embed_source(experiment.module, source, None if options.own_labels else experiment.labels)
         table.save(out)
         if options.own_labels:
             source.taxonomy.save(out.with_suffix(".taxonomy.json"))

@@ -20,10 +20,9 @@ def run(arguments: list[str]) -> None:
     """Train, or continue, the run that the arguments describe."""
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import is_first_rank, train
-    from labeltree.training.help_text import short_help
-    from labeltree.training.reading import RecipeParser, objective_of
+    from labeltree.training.parser_text import short_help
+    from labeltree.training.reading import RecipeParser, list_recipes, objective_of
     from labeltree.training.registry import list_objectives
-    from labeltree.training.shipped_recipes import list_recipes
 
     if "--list-objectives" in arguments:
         width = max(len(entry.name) for entry in list_objectives())

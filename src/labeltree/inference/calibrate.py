@@ -27,7 +27,7 @@ from labeltree.inference.embeddings import embed_source, run_tables
 from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
-from labeltree.training.trainee import Trainee
+from labeltree.training.experiment import Experiment
 
 __all__ = ["Decider", "calibrate_run", "open_decider"]
 
@@ -39,14 +39,14 @@ class Decider:
     """A run that answers.
 
     Attributes:
-        trainee: the run.
+        experiment: the run.
         scores: from an embeddings table to the scores of the classes.
         rule: from those to answers.
         record: what the run folder says about them.
         chosen: which classifier the scores are of, and why.
     """
 
-    trainee: Trainee
+    experiment: Experiment
     scores: ClassScores
     rule: DecisionRule
     record: dict[str, Any]
@@ -54,7 +54,7 @@ class Decider:
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings of samples, and the scores of the classes (n, C)."""
-        table = embed_source(self.trainee.module, source)
+        table = embed_source(self.experiment.module, source)
         return table, self.scores(table)
 
 
@@ -80,8 +80,8 @@ def open_decider(
         DataError: if decisions have to be fitted, and cannot be.
     """
     folder = RunFolder(path).require()
-    trainee = load_run(path, own_data=own_data, verify=verify)
-    classifiers = run_classifiers(path, trainee, classifier)
+    experiment = load_run(path, own_data=own_data, verify=verify)
+    classifiers = run_classifiers(path, experiment, classifier)
     record = _read(folder)
     if record is None:
         return calibrate_run(path)
@@ -94,11 +94,11 @@ def open_decider(
                 f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
             )
         return calibrate_run(path, **_choices(record))
-    rule = rule_from_dict(record, trainee.source.taxonomy)
+    rule = rule_from_dict(record, experiment.source.taxonomy)
     scores = classifiers.scores()
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
-    return Decider(trainee, scores, rule, record, classifiers.chosen)
+    return Decider(experiment, scores, rule, record, classifiers.chosen)
 
 
 def _choices(record: dict[str, Any]) -> dict[str, Any]:
@@ -145,18 +145,18 @@ def calibrate_run(
     folder = RunFolder(path).require()
     with folder.locked():
         if source is None:
-            trainee, tables = run_tables(path, ["trained"], verify=verify)
-            samples, groups = _validation(path, tables["trained"]), trainee.source.groups
+            experiment, tables = run_tables(path, ["trained"], verify=verify)
+            samples, groups = _validation(path, tables["trained"]), experiment.source.groups
             held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
         else:
-            trainee = load_run(path, own_data=False)
-            held, held_groups = embed_source(trainee.module, source), source.groups
+            experiment = load_run(path, own_data=False)
+            held, held_groups = embed_source(experiment.module, source), source.groups
         try:
-            classifiers = run_classifiers(path, trainee, classifier)
+            classifiers = run_classifiers(path, experiment, classifier)
         except RunError:  # what is damaged is made again
-            classifiers = run_classifiers(path, trainee, classifier, anew=True)
+            classifiers = run_classifiers(path, experiment, classifier, anew=True)
         scorer = classifiers.scores()
-        classes = ClassNodes(scorer.classes, trainee.source.taxonomy)
+        classes = ClassNodes(scorer.classes, experiment.source.taxonomy)
         scores = scorer(held)
         rule = fit_rule(
             scores,
@@ -180,7 +180,7 @@ def calibrate_run(
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
         folder.write_json(folder.decisions, record)
-        return Decider(trainee, scorer, rule, record, classifiers.chosen)
+        return Decider(experiment, scorer, rule, record, classifiers.chosen)
 
 
 def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:

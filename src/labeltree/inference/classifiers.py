@@ -29,9 +29,9 @@ from labeltree.inference.embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.finest import finest_labels
+from labeltree.training.experiment import Experiment
 from labeltree.training.objective import Objective
 from labeltree.training.term import Term
-from labeltree.training.trainee import Trainee
 
 __all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "weights_digest"]
 
@@ -45,18 +45,18 @@ class OwnScores:
     """The logits of the classifier that was trained with the encoder.
 
     Attributes:
-        trainee: the run.
+        experiment: the run.
         classes: (C,) nodes of the data's taxonomy.
     """
 
-    trainee: Trainee
+    experiment: Experiment
     classes: Tensor
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
         """(n, C) scores of a table of the same encoder."""
         assert table.features is not None
-        objective = self.trainee.module.objective.eval()
-        device = next(self.trainee.module.parameters()).device
+        objective = self.experiment.module.objective.eval()
+        device = next(self.experiment.module.parameters()).device
         parts = []
         with torch.inference_mode():
             for part in torch.split(table.features, _ROWS):
@@ -66,19 +66,19 @@ class OwnScores:
         return torch.cat(parts).clone()  # a tensor made in inference mode takes part in no gradient
 
 
-def own_scores(trainee: Trainee) -> OwnScores | None:
+def own_scores(experiment: Experiment) -> OwnScores | None:
     """The run's own classifier, if it gives distinct nodes of the data's taxonomy their scores."""
-    module = trainee.module.eval()
+    module = experiment.module.eval()
     device = next(module.parameters()).device
     width = module.encoder.feature_dim
     with torch.inference_mode():
         found = _class_scores(module.objective, torch.zeros(1, width, device=device))
     if found is None:
         return None
-    nodes = trainee.labels.from_training[found[0].cpu()].clone()
+    nodes = experiment.labels.from_training[found[0].cpu()].clone()
     if bool((nodes < 0).any()) or len(torch.unique(nodes)) < len(nodes):
         return None
-    return OwnScores(trainee, nodes)
+    return OwnScores(experiment, nodes)
 
 
 def _class_scores(objective: Objective, features: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -91,7 +91,7 @@ def _class_scores(objective: Objective, features: Tensor) -> tuple[Tensor, Tenso
 
 def run_classifiers(
     path: str | Path,
-    trainee: Trainee,
+    experiment: Experiment,
     asked: ClassifierChoice | None = None,
     *,
     table: EmbeddingTable | None = None,
@@ -105,7 +105,7 @@ def run_classifiers(
 
     Args:
         path: the run folder.
-        trainee: the run.
+        experiment: the run.
         asked: for a classifier, or ``auto``; None: what was decided before, or what the recipe says.
         table: of all the run's samples, if it is at hand.
         anew: learn them again.
@@ -116,14 +116,14 @@ def run_classifiers(
         DataError: if no training sample has a label to learn, or there is no such classifier.
     """
     folder = RunFolder(path)
-    own = own_scores(trainee)
-    known = None if anew else _read(folder, trainee, own)
+    own = own_scores(experiment)
+    known = None if anew else _read(folder, experiment, own)
     if known is not None and (asked is None or asked == known.chosen.asked):
         return known
     with folder.locked():
         if known is None:
             table = run_tables(path, ["trained"])[1]["trained"] if table is None else table
-            found = _learn(trainee, table, asked or trainee.module.recipe.classifier, own)
+            found = _learn(experiment, table, asked or experiment.module.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             accuracies, samples = known.chosen.accuracies, known.chosen.samples
@@ -161,9 +161,9 @@ def _packed(known: Classifiers) -> bytes:
 
 
 def _learn(
-    trainee: Trainee, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
+    experiment: Experiment, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
 ) -> Classifiers:
-    taxonomy, nodes = trainee.source.taxonomy, table.nodes
+    taxonomy, nodes = experiment.source.taxonomy, table.nodes
     finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)] & (nodes > 0)
     split = table.split
     rows = {
@@ -175,7 +175,7 @@ def _learn(
     return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
 
 
-def _read(folder: RunFolder, trainee: Trainee, own: OwnScores | None) -> Classifiers | None:
+def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> Classifiers | None:
     """What the folder holds for the present weights; None where there is nothing."""
     if not (folder.chosen_classifier.is_file() and folder.classifier.is_file()):
         return None
@@ -188,7 +188,7 @@ def _read(folder: RunFolder, trainee: Trainee, own: OwnScores | None) -> Classif
     tensors = read_tensors(folder.classifier, reader)
     if content.get("classifiers") != _digest(folder.classifier):
         return None  # a process that was killed wrote the one and not the other
-    geometry, curvature = trainee.module.objective.geometry.name, trainee.module.recipe.curvature
+    geometry, curvature = experiment.module.objective.geometry.name, experiment.module.recipe.curvature
     parts = {
         part: {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
         for part in ("probe", "prototypes")

@@ -18,13 +18,13 @@ from labeltree.data.source import Modality
 from labeltree.errors import WriteError
 from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import encode_rows
 from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import Trainee, prepare
 
 __all__ = ["RAW_NAMES", "TableName", "embed_source", "raw_table", "run_tables", "start_name"]
 
@@ -90,7 +90,7 @@ def run_tables(
     progress: Progress | None = None,
     *,
     verify: bool = False,
-) -> tuple[Trainee, dict[str, EmbeddingTable]]:
+) -> tuple[Experiment, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is made once, then read.
 
     ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
@@ -98,41 +98,41 @@ def run_tables(
     With ``verify`` all files of the samples are read again, and the tables made anew.
     """
     folder = RunFolder(path)
-    trainee = load_run(path, progress, verify=verify)
+    experiment = load_run(path, progress, verify=verify)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         file = folder.embeddings(name)
         # A table from before the weights were last written is not this run's.
         if verify or not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            made = _make_table(name, trainee, path, progress)
+            made = _make_table(name, experiment, path, progress)
             try:
                 made.save(file)
             except WriteError as error:  # a run that may only be read can still be measured
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
-                tables[name] = replace(made, groups=trainee.source.groups)
+                tables[name] = replace(made, groups=experiment.source.groups)
                 continue
         # a table from before tables had groups has those of the data, whose samples are the same
-        table = EmbeddingTable.load(file, trainee.source.taxonomy)
-        source = trainee.source
+        table = EmbeddingTable.load(file, experiment.source.taxonomy)
+        source = experiment.source
         tables[name] = replace(table, groups=source.groups, group_names=source.group_names)
-    return trainee, tables
+    return experiment, tables
 
 
 def _make_table(
-    name: TableName, trainee: Trainee, path: str | Path, progress: Progress | None
+    name: TableName, experiment: Experiment, path: str | Path, progress: Progress | None
 ) -> EmbeddingTable:
     if name == "raw":
-        return raw_table(trainee.source, trainee.module.encoder.modality)
+        return raw_table(experiment.source, experiment.module.encoder.modality)
     if name == "untrained":
         recipe = read_recipe(RunFolder(path).recipe)
-        start = prepare(recipe, trainee.source).module
-        return embed_source(start, trainee.source, adapted=False, progress=progress)
-    return embed_source(trainee.module, trainee.source, trainee.labels, progress=progress)
+        start = prepare(recipe, experiment.source).module
+        return embed_source(start, experiment.source, adapted=False, progress=progress)
+    return embed_source(experiment.module, experiment.source, experiment.labels, progress=progress)
 
 
 def start_name(recipe: Recipe) -> str:
-    """What to call the encoder as training finds it, by a settled recipe."""
+    """What to call the encoder as training finds it, by a resolved recipe."""
     trained = recipe.pretrained or recipe.weights is not None
     return "pretrained encoder" if trained else "untrained encoder"
 

@@ -9,6 +9,7 @@ from labeltree.data.progress import Progress
 from labeltree.errors import RunError
 from labeltree.models import misfits
 from labeltree.runs import RunFolder
+from labeltree.training.experiment import Experiment, open_recipe_data, prepare, split_by_recipe
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import (
@@ -18,14 +19,13 @@ from labeltree.training.record import (
     recorded_samples,
     samples_without_content,
 )
-from labeltree.training.trainee import Trainee, open_recipe_data, prepare, split_by_recipe
 
 __all__ = ["load_run"]
 
 
 def load_run(
     path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
-) -> Trainee:
+) -> Experiment:
     """Build a finished run again, with the weights of its best epoch.
 
     Args:
@@ -43,11 +43,11 @@ def load_run(
     weights = folder.load_weights()
     recipe = read_recipe(folder.recipe)
     source = _own_samples(folder, recipe, progress, own_data=own_data, verify=verify)
-    trainee = prepare(recipe, source, start_weights=False)
-    check_labels(folder, recipe, trainee.labels)
+    experiment = prepare(recipe, source, start_weights=False)
+    check_labels(folder, recipe, experiment.labels)
     for module, prefix in (
-        (trainee.module.evaluated_encoder, "encoder."),
-        (trainee.module.objective, "objective."),
+        (experiment.module.evaluated_encoder, "encoder."),
+        (experiment.module.objective, "objective."),
     ):
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
         if problems := misfits(module.state_dict(), own):
@@ -56,7 +56,7 @@ def load_run(
                 "train again into another --out"
             )
         module.load_state_dict(own)
-    return trainee
+    return experiment
 
 
 def _own_samples(

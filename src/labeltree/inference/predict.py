@@ -143,7 +143,7 @@ def answer(
     if source is None:
         scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
         nothing = rule.answer(scores, promise, by_depth=by_depth, top=top)
-        taxonomy = decider.trainee.source.taxonomy
+        taxonomy = decider.experiment.source.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table, scores = decider.embed(source)
     answers = (
@@ -166,15 +166,15 @@ def answer(
 
 def _open(decider: Decider, request: Request) -> NamedSamples:
     if request.images:
-        return open_images(decider.trainee, request.images)
+        return open_images(decider.experiment, request.images)
     if request.texts:
-        return open_texts(decider.trainee, request.texts)
+        return open_texts(decider.experiment, request.texts)
     if request.data is not None:
         source = open_other(
-            decider.trainee, request.data, data_path=request.data_path, unlabelled=not request.labelled
+            decider.experiment, request.data, data_path=request.data_path, unlabelled=not request.labelled
         )
     else:
-        source = decider.trainee.source.of_split(request.split or "test")
+        source = decider.experiment.source.of_split(request.split or "test")
     return NamedSamples(_names(source), source, {})
 
 

@@ -14,8 +14,8 @@ from labeltree.data import Source, column_names, get_dataset, list_datasets, ope
 from labeltree.data.images.files import open_images as open_image_files
 from labeltree.data.source import printable
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.training.experiment import Experiment
 from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import Trainee
 
 __all__ = ["NamedSamples", "open_images", "open_other", "open_texts"]
 
@@ -41,14 +41,14 @@ class NamedSamples:
     skipped: dict[int, str]
 
 
-def open_images(trainee: Trainee, files: Sequence[str]) -> NamedSamples:
+def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
     """Image files as unlabelled samples; one that cannot be read does not keep the others from it.
 
     Raises:
         DataError: if the run reads texts.
     """
-    _check_modality(trainee, "image", "files")
-    channels, height, _ = trainee.source.image_shape
+    _check_modality(experiment, "image", "files")
+    channels, height, _ = experiment.source.image_shape
     paths = [str(file) for file in files]
     found = open_image_files(paths, paths, size=height, channels=channels, on_error="return", cache=False)
     reasons = {
@@ -61,7 +61,7 @@ def open_images(trainee: Trainee, files: Sequence[str]) -> NamedSamples:
         return NamedSamples(names, None, reasons)
     source = Source(
         name="images",
-        taxonomy=trainee.source.taxonomy,
+        taxonomy=experiment.source.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
         store=found.store,
@@ -71,20 +71,20 @@ def open_images(trainee: Trainee, files: Sequence[str]) -> NamedSamples:
     return NamedSamples(names, source, reasons)
 
 
-def open_texts(trainee: Trainee, texts: Sequence[str]) -> NamedSamples:
+def open_texts(experiment: Experiment, texts: Sequence[str]) -> NamedSamples:
     """Texts as unlabelled samples; an empty one is skipped.
 
     Raises:
         DataError: if the run reads images.
     """
-    _check_modality(trainee, "text", "--text")
+    _check_modality(experiment, "text", "--text")
     rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
     empty = {row: "the text is empty" for row, text in enumerate(texts) if not text.strip()}
     if not len(rows):
         return NamedSamples(list(texts), None, empty)
     source = Source(
         name="texts",
-        taxonomy=trainee.source.taxonomy,
+        taxonomy=experiment.source.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
         store=None,
@@ -94,18 +94,18 @@ def open_texts(trainee: Trainee, texts: Sequence[str]) -> NamedSamples:
     return NamedSamples(list(texts), source, empty)
 
 
-def _check_modality(trainee: Trainee, wanted: str, given: str) -> None:
-    reads = trainee.module.encoder.modality
+def _check_modality(experiment: Experiment, wanted: str, given: str) -> None:
+    reads = experiment.module.encoder.modality
     if reads != wanted:
         how = "--text 'WORDS', or --data TABLE" if reads == "text" else "image files, or --data FOLDER"
         raise DataError(
-            f"the run's encoder '{trainee.module.recipe.encoder}' reads {reads}s: instead of {given}, "
+            f"the run's encoder '{experiment.module.recipe.encoder}' reads {reads}s: instead of {given}, "
             f"give {how}"
         )
 
 
 def open_other(
-    trainee: Trainee,
+    experiment: Experiment,
     spec: str,
     *,
     data_path: str | None = None,
@@ -117,7 +117,7 @@ def open_other(
     They keep their aspects where those are the run's. Images that cannot be read are left out with a warning.
 
     Args:
-        trainee: the run.
+        experiment: the run.
         spec: a folder, a table or a data set.
         data_path: folder of a data set that has a name; None = that of the run where both are of the same
             files, as a data set's parts are, else that in the cache.
@@ -131,11 +131,11 @@ def open_other(
     """
     if unlabelled and own_labels:
         raise ValueError("unlabelled and own_labels exclude each other; name one")
-    recipe, taxonomy = trainee.module.recipe, trainee.source.taxonomy
-    modality = trainee.module.encoder.modality
+    recipe, taxonomy = experiment.module.recipe, experiment.source.taxonomy
+    modality = experiment.module.encoder.modality
     shape: dict[str, Any] = {}
     if modality == "image":
-        channels, height, _ = trainee.source.image_shape
+        channels, height, _ = experiment.source.image_shape
         shape = {"image_size": height, "channels": channels}
     named = spec in list_datasets()
     try:
@@ -149,7 +149,7 @@ def open_other(
             **(
                 {}
                 if named or own_labels or Path(spec).is_dir()
-                else _columns(trainee, Path(spec), unlabelled)
+                else _columns(experiment, Path(spec), unlabelled)
             ),
         )
     except TaxonomyError as error:
@@ -168,16 +168,16 @@ def open_other(
         return _without_aspects(source)
     if source.taxonomy != taxonomy:
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
-    alike = source.aspect_taxonomies == trainee.source.aspect_taxonomies
+    alike = source.aspect_taxonomies == experiment.source.aspect_taxonomies
     return source if alike else _without_aspects(source)
 
 
-def _columns(trainee: Trainee, path: Path, unlabelled: bool) -> dict[str, Any]:
+def _columns(experiment: Experiment, path: Path, unlabelled: bool) -> dict[str, Any]:
     """The columns of a table to be embedded: it need not have those that only training reads."""
-    columns = trainee.module.recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    columns = experiment.module.recipe.table.columns | {"aspect_columns": None, "group_column": None}
     if unlabelled:
         return columns | {"label_columns": []}
-    depths = trainee.source.columns.get("labels", ())
+    depths = experiment.source.columns.get("labels", ())
     if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
         columns["label_columns"] = list(depths)  # those that training found to nest
     return columns

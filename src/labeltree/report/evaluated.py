@@ -117,16 +117,16 @@ def _evaluate_run(
     progress: Progress | None,
     verify: bool,
 ) -> Evaluated:
-    trainee, tables = run_tables(path, progress=progress, verify=verify)
-    own, recipe = trainee.source.taxonomy, trainee.module.recipe
+    experiment, tables = run_tables(path, progress=progress, verify=verify)
+    own, recipe = experiment.source.taxonomy, experiment.module.recipe
     name = recipe.objective
-    classifiers = {name: run_classifiers(path, trainee, classifier, table=tables["trained"])}
+    classifiers = {name: run_classifiers(path, experiment, classifier, table=tables["trained"])}
     others: dict[str, EmbeddingTable] = {}
     for other in beside:
         theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
         mine, yours = tables["trained"], their_tables["trained"]
         same = torch.equal(mine.instances, yours.instances)  # type: ignore[arg-type]
-        if theirs.source.taxonomy != own or not (same and _same_contents(trainee.source, theirs.source)):
+        if theirs.source.taxonomy != own or not (same and _same_contents(experiment.source, theirs.source)):
             raise RunError(
                 f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
             )
@@ -134,7 +134,7 @@ def _evaluate_run(
         label = label if label not in {name, *others} else f"{label} ({Path(other).name})"
         others[label] = yours
         classifiers[label] = run_classifiers(other, theirs, table=yours)
-    raw = RAW_NAMES[trainee.module.encoder.modality]
+    raw = RAW_NAMES[experiment.module.encoder.modality]
     baselines = {**others, start_name(recipe): tables["untrained"], raw: tables["raw"]}
     table, named = tables["trained"], f"{Path(recipe.data).stem}: {recipe.objective}"
     judge: AnyTaxonomy = own
@@ -161,7 +161,7 @@ def _evaluate_run(
         table,
         judge,
         RunFolder(out),
-        shown=trainee.source,
+        shown=experiment.source,
         title=title or named,
         history=folder.read_history(),
         recipe=recipe.to_dict(),

@@ -15,8 +15,8 @@ from labeltree.safe_files import read_json
 from labeltree.studies.book import Book
 from labeltree.studies.plan import Study, slug
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
-from labeltree.training.settled import settle
-from labeltree.training.trainee import open_recipe_source, prepare
+from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.resolution import resolve_recipe
 
 __all__ = ["baseline_digests", "measure_baselines"]
 
@@ -43,7 +43,7 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
             continue
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
-        settled = settle(recipe, source)
+        settled = resolve_recipe(recipe, source)
         modality = encoder_modality(settled.encoder)
         names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
         for kind, digest in settings.items():

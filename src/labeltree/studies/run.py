@@ -22,11 +22,10 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 from labeltree.studies.plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
+from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
-from labeltree.training.groups import TableRecipe
 from labeltree.training.module import RepresentationModule
-from labeltree.training.recipe import Recipe
-from labeltree.training.trainee import open_recipe_source
+from labeltree.training.recipe import Recipe, TableRecipe
 
 __all__ = [
     "METRICS",
@@ -183,9 +182,9 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
     if is_measured(folder, digest, defaults):
         return
     begun = time.monotonic()
-    trainee = load_run(folder.path)
-    table = embed_source(trainee.module, trainee.source, trainee.labels)
-    metrics = measure(study, table, trainee.source, trainee.module)
+    experiment = load_run(folder.path)
+    table = embed_source(experiment.module, experiment.source, experiment.labels)
+    metrics = measure(study, table, experiment.source, experiment.module)
     seconds = round(time.monotonic() - begun, 1)
     folder.write_json(folder.metrics, {**metrics, "digest": digest, "defaults": defaults, "seconds": seconds})
     print(f"{folder.path.name}: evaluated", flush=True)

@@ -1,29 +1,34 @@
-"""From a source to training batches that are a pure function of (seed, epoch, start)."""
+"""Training batches that are a pure function of (seed, epoch, start), and the samples of validation."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from labeltree.data import Source
+from labeltree.data.counter_rng import sample_keys
 from labeltree.errors import LabeltreeError
+from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
+from labeltree.taxonomy.finest import finest_labels
 from labeltree.training.inputs import InputStore
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from labeltree.training.objective import Objective
 
-__all__ = ["Batch", "SourceDataModule"]
+__all__ = ["Batch", "SourceDataModule", "ValidationSamples", "validation_samples"]
 
 # Tensors by name, and the number of the epoch: from a GPU it could be had only once all work there is done.
 Batch = dict[str, Any]
@@ -183,3 +188,59 @@ class SourceDataModule(L.LightningDataModule):
             persistent_workers=self.recipe.workers > 0,
             worker_init_fn=_in_loader_process,
         )
+
+
+_DRAW = 0x6A11
+
+
+@dataclass(frozen=True)
+class ValidationSamples:
+    """The samples that validation embeds.
+
+    Attributes:
+        source: the queries, then a gallery of training samples, if there is one.
+        num_queries: how many are queries. Without a gallery they are searched among themselves.
+        groups: ``(n,)`` of these samples, where those of a query's own group are left out of its results;
+            None where they count.
+    """
+
+    source: Source
+    num_queries: int
+    groups: Tensor | None = None
+
+
+def validation_samples(
+    source: Source, seed: int, leave_group_out: LeaveGroupOut = "auto"
+) -> ValidationSamples:
+    """The validation samples of a source with splits.
+
+    Of a source with groups, the samples of a query's own group are no results of it, except where every group
+    is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
+
+    Where hardly any shares its label with another, as when one drawing style of everything is held out, there
+    is nothing to be found among them. Then one training sample of each of their labels, drawn by the seed, is
+    the gallery that they are searched in. Hardly any: fewer than half of those with a label.
+    """
+    queries = source.of_split("val")
+    finest = finest_labels(source.nodes, source.taxonomy)[source.nodes.clamp(min=0)]
+    classes = torch.where((source.nodes >= 0) & finest, source.nodes, -1)
+    leave_out = leaves_group_out(leave_group_out, classes, source.groups)
+
+    def groups(part: Source) -> Tensor | None:
+        return part.groups if leave_out else None
+
+    labelled = queries.nodes >= 0
+    if 2 * int(have_partner(queries.nodes, groups(queries)).sum()) >= int(labelled.sum()):
+        return ValidationSamples(queries, len(queries), groups(queries))
+    split = np.asarray(source.split)
+    training = source.of_split("train")
+    order = sample_keys(seed, 0, _DRAW, training.instances).argsort(stable=True)
+    order = order[training.nodes[order].argsort(stable=True)]
+    nodes = training.nodes[order]
+    first = torch.ones(len(nodes), dtype=torch.bool)
+    first[1:] = nodes[1:] != nodes[:-1]
+    chosen = order[first & torch.isin(nodes, queries.nodes[labelled])]
+    gallery = np.flatnonzero(split == "train")[chosen.numpy()]
+    both = np.concatenate([np.flatnonzero(split == "val"), gallery])
+    searched = source.subset(torch.from_numpy(both))
+    return ValidationSamples(searched, len(queries), groups(searched))

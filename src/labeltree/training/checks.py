@@ -194,7 +194,7 @@ def _hides_some(unseen: int | float | list[str] | str | None) -> bool:
 
 
 def check_idle(recipe: Recipe, names: list[str], idle: bool, because: str) -> None:
-    """Refuse settings that would be read by nothing: whoever gives one expects it to matter.
+    """Refuse settings that nothing reads: a setting you pass must have an effect.
 
     Args:
         recipe: of the run.

@@ -14,7 +14,7 @@ from typing import Any
 
 import lightning as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 
 from labeltree.data import DataSummary, ProgressLine, Source, summarize
@@ -33,18 +33,22 @@ from labeltree.training.divergence import (
     has_diverged,
     record_divergence,
 )
+from labeltree.training.experiment import open_recipe_data, prepare, split_by_recipe
 from labeltree.training.frozen import use_known_features
 from labeltree.training.loggers import check_logger, open_logger
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
-from labeltree.training.patience import Patience
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import ContentChangedError, abandon_run, begin_run, check_samples
-from labeltree.training.settled import LEFT_OPEN, settle
-from labeltree.training.trainee import open_recipe_data, prepare, split_by_recipe
-from labeltree.training.version_record import VersionRecord
+from labeltree.training.record import (
+    ContentChangedError,
+    VersionRecord,
+    abandon_run,
+    begin_run,
+    check_samples,
+)
+from labeltree.training.resolution import LEFT_OPEN, resolve_recipe
 
-__all__ = ["is_first_rank", "train"]
+__all__ = ["Patience", "is_first_rank", "train"]
 
 _FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
 _log = logging.getLogger("labeltree.data")
@@ -135,36 +139,36 @@ def _train(
     summary = summarize(source)
     if is_first_rank():
         on_data(summary)
-    trainee = prepare(recipe, source)
-    use_known_features(trainee, progress)
-    _tell_of_chunks(trainee.module)
+    experiment = prepare(recipe, source)
+    use_known_features(experiment, progress)
+    _tell_of_chunks(experiment.module)
     _quiet()
     if recipe.patience is not None:
         hooks.append(Patience(recipe))
     if progress_bar:
         hooks.append(TQDMProgressBar(leave=True))
-    watch = Watch(folder, trainee.module.recipe)
+    watch = Watch(folder, experiment.module.recipe)
     hooks.append(
         Checkpoints(folder, watch, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps)
     )
     hooks.append(VersionRecord(folder))
     trainer = _trainer(recipe, folder, hooks, progress_bar)
     if recipe.compile:
-        compile_encoders(trainee.module, trainer.strategy.root_device)
+        compile_encoders(experiment.module, trainer.strategy.root_device)
     begun = False
     if is_first_rank():
-        begun = begin_run(folder, recipe, data, trainee.source, trainee.labels, summary)
+        begun = begin_run(folder, recipe, data, experiment.source, experiment.labels, summary)
         if free and (said := goes_on_calmer(folder, known, recipe)):
             warnings.warn(said, stacklevel=2)
     last = folder.last_checkpoint
     if last.is_file():
-        _load_state(folder, trainee.module, last)  # damage is told of before anything is changed
+        _load_state(folder, experiment.module, last)  # damage is told of before anything is changed
     try:
         if is_first_rank():
             os.environ[_FIRST_RANK] = str(os.getpid())
         trainer.fit(
-            trainee.module,
-            datamodule=trainee.batches,
+            experiment.module,
+            datamodule=experiment.batches,
             ckpt_path=str(last) if last.is_file() else None,
             weights_only=True,
         )
@@ -183,7 +187,7 @@ def _train(
         if is_first_rank():
             os.environ.pop(_FIRST_RANK, None)
     if trainer.is_global_zero:
-        _keep_best(folder, trainee.module)
+        _keep_best(folder, experiment.module)
     trainer.strategy.barrier()
     return folder
 
@@ -265,7 +269,9 @@ def _open_samples(
     source = split_by_recipe(recipe, data)
     # What one recipe leaves open may be what the other says.
     free = (*_PLACES, *(CALMING if has_diverged(folder) else ()))
-    _check_settings(folder, settle(known, source).differences(settle(recipe, source), but=free))
+    _check_settings(
+        folder, resolve_recipe(known, source).differences(resolve_recipe(recipe, source), but=free)
+    )
     if folder.recipe.is_file():
         _check_data(folder, known, recipe, data, source)
     return data, source
@@ -330,3 +336,22 @@ def _quiet() -> None:
         ".*module\\(s\\) in eval mode at the start of training.*",  # what is frozen is meant to be
     ):
         warnings.filterwarnings("ignore", message=message)
+
+
+class Patience(EarlyStopping):
+    """Early stopping that remembers, when a finished run is continued, that it was finished."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__(
+            monitor=f"val_{recipe.monitor}",
+            mode="max",
+            patience=recipe.patience or 1,
+            check_on_train_epoch_end=True,
+            check_finite=False,  # an undefined value is an epoch without progress, not a failure
+        )
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop at once where patience had run out already."""
+        super().on_train_start(trainer, pl_module)
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True

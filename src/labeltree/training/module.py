@@ -12,8 +12,13 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeltree.geometry import Sphere
-from labeltree.metrics.functional import retrieval_metrics
+from labeltree.geometry import Geometry, Sphere
+from labeltree.metrics.functional import (
+    class_prototypes,
+    pair_violations,
+    parent_violations,
+    retrieval_metrics,
+)
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
@@ -22,9 +27,31 @@ from labeltree.training.objective import Objective
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
 from labeltree.training.schedules import Schedules
-from labeltree.training.violations import violations
 
-__all__ = ["VALIDATION_METRICS", "RepresentationModule"]
+__all__ = ["VALIDATION_METRICS", "RepresentationModule", "violations"]
+
+_MAX_PAIRS = 2**15
+
+
+def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry) -> dict[str, float]:
+    """``pair_violations`` and ``parent_violations`` of some samples, NaN where they are not defined.
+
+    The prototypes of parents are the means of these samples themselves: no others are embedded after an
+    epoch. An evaluation takes them from the training samples and finds somewhat more violations.
+
+    Args:
+        embeddings: ``(n, d)`` points of the geometry.
+        nodes: ``(n,)``, −1 where missing.
+        taxonomy: of the nodes.
+        geometry: of the embeddings.
+    """
+    known = nodes >= 0
+    points, labels = embeddings[known], nodes[known]
+    pairs = pair_violations(points, labels, taxonomy, geometry, max_pairs=_MAX_PAIRS)
+    prototypes = class_prototypes(points, labels, taxonomy, geometry)
+    parents = parent_violations(points, labels, taxonomy, prototypes, geometry=geometry)
+    return {"pair_violations": float(pairs), "parent_violations": float(parents)}
+
 
 # As the history names them, and as `retrieval_metrics` does.
 VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}

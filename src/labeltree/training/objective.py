@@ -20,7 +20,7 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.fitness import check_terms, check_use, chosen_geometry
+from labeltree.training.objective_checks import check_terms, check_use, chosen_geometry
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, objective_terms
 from labeltree.training.term import Term

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from labeltree.training.groups import OptimizerRecipe
+from labeltree.training.recipe import OptimizerRecipe
 
 __all__ = ["build_optimizer", "learning_rate_factor"]
 

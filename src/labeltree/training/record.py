@@ -1,20 +1,25 @@
-"""What a run depends on, written when it begins and checked whenever it is taken up again."""
+"""What a run folder records: its samples, which must not change, and the versions it was trained with."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+import lightning as L
 import numpy as np
 import torch
+from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
 from labeltree.errors import DataError, RunError
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
+from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
 from labeltree.training.labels import TrainingLabels
@@ -22,6 +27,7 @@ from labeltree.training.recipe import Recipe
 
 __all__ = [
     "ContentChangedError",
+    "VersionRecord",
     "abandon_run",
     "begin_run",
     "check_labels",
@@ -316,3 +322,53 @@ class _NoTexts(Sequence[str]):
 
 def _not_open() -> DataError:
     return DataError("the run was opened without the contents of its samples: open it with own_data=True")
+
+
+class VersionRecord(Callback):
+    """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write it, by the first rank."""
+        if not trainer.is_global_zero:
+            return
+        self.folder.add_versions(
+            {
+                "began": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+                "epoch": trainer.current_epoch,
+                "step": trainer.global_step,
+                **dict(versions()),
+                "device": _device(trainer.strategy.root_device),
+                "devices": trainer.world_size,
+                "threads": torch.get_num_threads(),
+                "precision": str(trainer.precision),
+                "samples": _digest(self.folder),
+            }
+        )
+
+
+def _device(device: torch.device) -> str:
+    """What kind of device it is, never which machine's."""
+    if device.type == "cuda":
+        libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
+        return f"{torch.cuda.get_device_name(device)} ({libraries})"
+    if device.type == "cpu":
+        return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
+    return device.type
+
+
+def _digest(folder: RunFolder) -> str:
+    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
+    taxonomy.
+    """
+    digest = hashlib.sha256(folder.taxonomy.read_bytes())
+    for name, column in sorted(folder.load_samples().arrays().items()):
+        digest.update(f"{name} {column.dtype} {column.shape}".encode())
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()[:32]

@@ -11,7 +11,7 @@ from labeltree.plugins import load_plugins
 __all__: list[str] = []
 
 # In the order in which they are listed.
-_FAMILIES = ("contrastive", "mlcl", "coarse", "semantic", "classifiers")
+_FAMILIES = ("contrastive", "coarse", "semantic", "classifiers")
 
 for _family in _FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")

@@ -1,4 +1,4 @@
-"""Objectives that compare all pairs of a batch, and the prototypes that go with them."""
+"""Objectives that compare all pairs of a batch, on one head or several, and their prototypes."""
 
 from labeltree import losses
 from labeltree.training.registry import register_objective
@@ -32,3 +32,8 @@ register_objective(
 register_objective(
     "lam", summary="inner nodes have prototypes; their own lies nearer by a margin", source=f"{_HWC}, Eq. 11"
 )(losses.LevelAwareMarginLoss)
+register_objective(
+    "mlcl",
+    summary="SupCon on a head of its own for every depth, or every aspect of the samples",
+    source="Ghanooni et al., Multi-level Supervised Contrastive Learning, Eq. 2 and 3",
+)(losses.MLCLLoss)

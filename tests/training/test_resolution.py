@@ -8,7 +8,7 @@ import torch
 from labeltree.data import ArrayStore, Source
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.recipe import Recipe
-from labeltree.training.settled import settle
+from labeltree.training.resolution import resolve_recipe
 
 TREE = Taxonomy.from_paths([("a", "x"), ("b", "y")])
 
@@ -37,16 +37,16 @@ def source_of(images: bool, texts: bool) -> Source:
     ],
 )
 def test_the_samples_decide(images, texts, encoder, expected):
-    recipe = settle(Recipe(data="made", encoder=encoder), source_of(images, texts))
+    recipe = resolve_recipe(Recipe(data="made", encoder=encoder), source_of(images, texts))
     assert (recipe.encoder, recipe.views, recipe.pretrained) == expected
-    assert settle(recipe, source_of(images, texts)) == recipe
+    assert resolve_recipe(recipe, source_of(images, texts)) == recipe
 
 
 def test_what_is_given_stays():
     source = source_of(False, True)
-    fresh = settle(Recipe(data="made", pretrained=False, views="word-deletion", deletion=0.3), source)
+    fresh = resolve_recipe(Recipe(data="made", pretrained=False, views="word-deletion", deletion=0.3), source)
     assert (fresh.pretrained, fresh.views, fresh.deletion) == (False, "word-deletion", 0.3)
-    from_file = settle(Recipe(data="made", encoder="minilm", weights="w.safetensors"), source)
+    from_file = resolve_recipe(Recipe(data="made", encoder="minilm", weights="w.safetensors"), source)
     assert from_file.pretrained is False
     assert from_file.learning_rates == (1e-4, 1e-3)
 
@@ -78,7 +78,7 @@ def test_what_is_given_stays():
 )
 def test_what_does_not_fit(texts, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        settle(Recipe(data="made", **settings), source_of(not texts, texts))
+        resolve_recipe(Recipe(data="made", **settings), source_of(not texts, texts))
 
 
 def test_deletion_needs_its_views():
@@ -88,11 +88,11 @@ def test_deletion_needs_its_views():
 
 def test_a_frozen_text_encoder_sees_texts_as_they_are():
     recipe = Recipe(data="made", encoder="small-text", trainable="head")
-    assert settle(recipe, source_of(False, True)).views == "identity"
+    assert resolve_recipe(recipe, source_of(False, True)).views == "identity"
     deleted = dataclasses.replace(recipe, views="word-deletion")
-    assert settle(deleted, source_of(False, True)).views == "word-deletion"
+    assert resolve_recipe(deleted, source_of(False, True)).views == "word-deletion"
     images = dataclasses.replace(recipe, encoder="small-conv")
-    assert settle(images, source_of(True, False)).views == "simclr"
+    assert resolve_recipe(images, source_of(True, False)).views == "simclr"
 
 
 @pytest.mark.parametrize("setting", [{"flip": False}, {"erasing": 0.5}, {"dropout": 0.2}])

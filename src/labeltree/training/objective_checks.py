@@ -1,4 +1,4 @@
-"""Whether a recipe and its objective go together: options, geometry, settings that no loss reads."""
+"""Checks of a recipe against its objective: options, geometry, settings that no loss reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recipe describes, built: its samples, what training sees of them, and the module that learns."""
+"""An experiment: what a recipe describes, built. Its samples, their labels, batches and the module."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from labeltree.models import (
     encoder_modality,
     set_trainable,
 )
-from labeltree.training.batches import SourceDataModule
+from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.inputs import open_inputs, open_views
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
-from labeltree.training.settled import settle
-from labeltree.training.validation import validation_samples
+from labeltree.training.resolution import resolve_recipe
 
-__all__ = ["Trainee", "open_recipe_data", "open_recipe_source", "prepare", "split_by_recipe"]
+__all__ = ["Experiment", "open_recipe_data", "open_recipe_source", "prepare", "split_by_recipe"]
 
 
 @dataclass(frozen=True)
-class Trainee:
+class Experiment:
     """The data of a run, and the module that learns from them.
 
     Attributes:
@@ -106,7 +105,7 @@ def split_by_recipe(recipe: Recipe, source: Source) -> Source:
     )
 
 
-def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Trainee:
+def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Experiment:
     """Build everything that a recipe describes, with the weights that training starts from.
 
     Args:
@@ -116,7 +115,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
             next does without them, and without the file or the network they come from.
     """
     source = source if source is not None else open_recipe_source(recipe)
-    recipe = settle(recipe, source)
+    recipe = resolve_recipe(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
     encoder = _encoder(recipe, source, start_weights)
     training = source.of_split("train")
@@ -138,7 +137,7 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
         validation.num_queries,
         validation.groups,
     )
-    return Trainee(source, labels, batches, module)
+    return Experiment(source, labels, batches, module)
 
 
 def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:

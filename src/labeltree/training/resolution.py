@@ -1,4 +1,4 @@
-"""What a recipe leaves open until the samples are known: the encoder, its weights, the views."""
+"""Resolving a recipe: the settings it leaves open until the samples are known (encoder, weights, views)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from labeltree.models import encoder_modality, usually_pretrained
 from labeltree.training.checks import check_idle
 from labeltree.training.recipe import Recipe
 
-__all__ = ["LEFT_OPEN", "settle"]
+__all__ = ["LEFT_OPEN", "resolve_recipe"]
 
 LEFT_OPEN = ("encoder", "views", "pretrained")
 
@@ -23,7 +23,7 @@ _OF_TEXTS = ["max_length", "deletion", "dropout"]
 _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
 
 
-def settle(recipe: Recipe, source: Source) -> Recipe:
+def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """The recipe with its encoder, views and start decided.
 
     Samples that have images and texts are read as images, unless the encoder reads texts. A frozen text
