@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labeltree.training import explaining, help_text
+from labeltree.training import parser_text
 from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
 from labeltree.training.recipe import Recipe
 
@@ -109,7 +109,7 @@ def test_values_of_the_wrong_kind(flag: str, message: str) -> None:
 
 
 def test_the_example_of_an_explanation() -> None:
-    assert doctest.testmod(explaining) == (0, 2)
+    assert doctest.testmod(parser_text) == (0, 5)
 
 
 def test_bad_flags() -> None:
@@ -148,7 +148,7 @@ def test_the_defaults_are_what_our_studies_advise() -> None:
 
 
 def test_the_help_is_for_people() -> None:
-    assert doctest.testmod(help_text).failed == 0
+    assert doctest.testmod(parser_text).failed == 0
     text = RecipeParser("hwc+lam+mlcl").format_help()
     for mark in ("`", "None", "Literal", "Optional[", "Union["):
         assert mark not in text, mark
