@@ -241,7 +241,7 @@ def _given(table: str, taxonomy: str) -> dict[str, Any]:
     return {"table": EmbeddingTable.load(table, judge), "taxonomy": judge}
 
 
-def measure(names: list[str], tables: list[list[str]]) -> dict[str, Any]:
+def find_numbers(names: list[str], tables: list[list[str]]) -> dict[str, Any]:
     """Everything that the version on the path finds."""
     from labeltree.evaluation import EvaluationSettings, compare, evaluate
 
@@ -355,7 +355,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.cases or list(CASES)
     if options.measure:
-        options.measure.write_text(json.dumps(measure(names, options.table)))
+        options.measure.write_text(json.dumps(find_numbers(names, options.table)))
         return 0
     arguments = [*names, *(word for pair in options.table for word in ("--table", *pair))]
     if options.keep and options.keep.is_file():
