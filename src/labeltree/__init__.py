@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         taxonomy,
         training,
     )
+    from labeltree.api import compare, evaluate, load, open_data, train
     from labeltree.errors import DataError, LabeltreeError, RunError, TaxonomyError
     from labeltree.taxonomy import Taxonomy, TaxonomyDAG, load_taxonomy
 
@@ -38,20 +39,25 @@ __all__ = [
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
+    "compare",
     "data",
     "datasets",
     "errors",
+    "evaluate",
     "evaluation",
     "geometry",
+    "load",
     "load_taxonomy",
     "losses",
     "metrics",
     "models",
+    "open_data",
     "pairs",
     "report",
     "runs",
     "sampling",
     "taxonomy",
+    "train",
     "training",
 ]
 
@@ -61,6 +67,8 @@ def __getattr__(name: str) -> "Any":
 
     if name in ("Taxonomy", "TaxonomyDAG", "load_taxonomy"):
         return getattr(importlib.import_module("labeltree.taxonomy"), name)
+    if name in ("compare", "evaluate", "load", "open_data", "train"):
+        return getattr(importlib.import_module("labeltree.api"), name)
     if name in __all__:
         if name.endswith("Error"):
             return getattr(importlib.import_module("labeltree.errors"), name)

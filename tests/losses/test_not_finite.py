@@ -161,7 +161,7 @@ def test_where_length_matters_it_is_as_in_double_precision(name: str) -> None:
     found, gradient = with_gradient(BY_LENGTH[name](), z)
     expected, wide = with_gradient(BY_LENGTH[name](), z.double())
     torch.testing.assert_close(found.double(), expected.double(), rtol=1e-4, atol=1e-5)
-    # Of LAM in the ball, prototypes lie at its edge, where float32 has few digits: how few, processors differ.
+    # Of LAM in the ball, prototypes lie at its edge, where float32 has few digits; processors differ in them.
     share = 0.05 if name == "lam in the ball" else 1e-3
     assert ((gradient.double() - wide).norm(dim=1) <= share * wide.norm(dim=1) + 1e-7).all()
 

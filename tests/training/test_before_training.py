@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from labeltree.cli.train import _with_whole_paths
 from labeltree.errors import DataError, RunError
 from labeltree.training.fit import train
+from labeltree.training.reading import with_absolute_paths
 from labeltree.training.recipe import Recipe
 
 
@@ -65,9 +65,9 @@ def test_files_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     (tmp_path / "unpacked").mkdir()
-    recipe = _with_whole_paths(Recipe(data="emoji", data_path="unpacked", encoder="text:model"))
+    recipe = with_absolute_paths(Recipe(data="emoji", data_path="unpacked", encoder="text:model"))
     assert recipe.data == "emoji"
     assert recipe.data_path == str(tmp_path / "unpacked")
     assert recipe.encoder == f"text:{tmp_path / 'model'}"
-    assert _with_whole_paths(Recipe(data="emoji", encoder="text:all-mpnet")).encoder == "text:all-mpnet"
-    assert _with_whole_paths(Recipe(data="emoji", encoder="timm:model")).encoder == "timm:model"
+    assert with_absolute_paths(Recipe(data="emoji", encoder="text:all-mpnet")).encoder == "text:all-mpnet"
+    assert with_absolute_paths(Recipe(data="emoji", encoder="timm:model")).encoder == "timm:model"

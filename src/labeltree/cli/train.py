@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeltree.data import DataSummary
-    from labeltree.training.recipe import Recipe
 
 USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config FILE] [settings]"
 
@@ -21,7 +18,13 @@ def run(arguments: list[str]) -> None:
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import is_first_rank, train
     from labeltree.training.parser_text import short_help
-    from labeltree.training.reading import RecipeParser, list_recipes, objective_of
+    from labeltree.training.reading import (
+        RecipeParser,
+        default_folder,
+        list_recipes,
+        objective_of,
+        with_absolute_paths,
+    )
     from labeltree.training.registry import list_objectives
 
     if "--list-objectives" in arguments:
@@ -61,12 +64,10 @@ def run(arguments: list[str]) -> None:
         return
     if settings and not settings[0].startswith("-"):
         raise ValueError(f"'{settings[0]}' stands alone; samples are named by --data {settings[0]}")
-    recipe = _with_whole_paths(parser.recipe(settings))
-    path = Path(recipe.data)
-    out = Path(options.out) if options.out else Path("runs") / (path.name if path.is_dir() else path.stem)
+    recipe = with_absolute_paths(parser.recipe(settings))
     folder = train(
         recipe,
-        out,
+        options.out or default_folder(recipe),
         progress_bar=not options.quiet,
         on_data=_tell_warnings if options.quiet else _tell,
         verify=options.verify,
@@ -90,38 +91,6 @@ def _tell(summary: DataSummary) -> None:
 def _tell_warnings(summary: DataSummary) -> None:
     for warning in summary.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-
-
-def _with_whole_paths(recipe: Recipe) -> Recipe:
-    """The recipe with its files named from the root, so that the run is found from any folder."""
-    from labeltree.data import list_datasets
-
-    def whole(value: str | None) -> str | None:
-        if value is None or value in list_datasets() or not Path(value).expanduser().exists():
-            return value
-        return str(Path(value).expanduser().resolve())
-
-    def is_file(value: object) -> bool:  # a word such as "all" is a choice, also beside a file of that name
-        return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
-
-    kind, _, model = recipe.encoder.partition(":")
-    options = {
-        name: {key: whole(value) if is_file(value) else value for key, value in chosen.items()}
-        for name, chosen in recipe.options.items()
-    }
-    return dataclasses.replace(
-        recipe,
-        options=options,
-        data=whole(recipe.data) or recipe.data,
-        data_path=whole(recipe.data_path),
-        encoder=f"text:{whole(model)}" if kind == "text" else recipe.encoder,
-        taxonomy=whole(recipe.taxonomy),
-        train_taxonomy=whole(recipe.train_taxonomy),
-        weights=whole(recipe.weights),
-        logger_folder=None
-        if recipe.logger_folder is None
-        else str(Path(recipe.logger_folder).expanduser().resolve()),
-    )
 
 
 def _underscored(argument: str) -> str:

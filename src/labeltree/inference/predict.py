@@ -20,7 +20,7 @@ from labeltree.inference.format_answers import Format, answer_rows, show_rows, s
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Answered", "Request", "answer"]
+__all__ = ["Answered", "Request", "answer", "answer_with"]
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,44 @@ def answer(
         LabeltreeError: if the run, the samples or the costs are not what they should be.
         ValueError: if what is asked makes no sense.
     """
-    if top < 0:
-        raise ValueError(f"top is {top}; expected at least 0")
+    _check_top(top)
     decider = open_decider(run, classifier, own_data=request.split is not None, verify=verify)
+    return answer_with(
+        decider,
+        request,
+        promise,
+        by_depth=by_depth,
+        cost=cost,
+        coarse=coarse,
+        top=top,
+        warning=other_report(run, decider.chosen),
+    )
+
+
+def answer_with(
+    decider: Decider,
+    request: Request,
+    promise: Promise,
+    *,
+    by_depth: int | None = None,
+    cost: str | None = None,
+    coarse: float | None = None,
+    top: int = 3,
+    warning: str | None = None,
+) -> Answered:
+    """Answer with a run that is open already; see `answer`.
+
+    Args:
+        decider: the run; for a split of its own data, opened with them.
+        request: which samples.
+        promise: what is asked of the answers.
+        by_depth: see `answer`, as all that follows.
+        cost: see there.
+        coarse: see there.
+        top: see there.
+        warning: a sentence for the answers to bring along.
+    """
+    _check_top(top)
     rule = decider.rule
     # all that can be wrong with what is asked, before the samples are read
     if cost is None:
@@ -136,7 +171,7 @@ def answer(
         asked = f"least expected cost by {cost}"
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
-        "warning": other_report(run, decider.chosen),
+        "warning": warning,
     }
     named = _open(decider, request)
     source = named.source
@@ -162,6 +197,11 @@ def answer(
         named.skipped,
         **said,
     )
+
+
+def _check_top(top: int) -> None:
+    if top < 0:
+        raise ValueError(f"top is {top}; expected at least 0")
 
 
 def _open(decider: Decider, request: Request) -> NamedSamples:

@@ -12,7 +12,7 @@ from typing import Any
 
 from labeltree.errors import LabeltreeError
 from labeltree.evaluation import EvaluationSettings
-from labeltree.training.reading import RecipeParser
+from labeltree.training.reading import RecipeParser, nested_settings
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives, objective_terms
 
@@ -148,7 +148,7 @@ class Study:
         """The recipe of one run."""
         settings = self.settings(method, trial, seed)
         objective = str(settings.get("objective", Recipe.objective))
-        return _parser(objective).recipe(settings=_nested(settings))
+        return _parser(objective).recipe(settings=nested_settings(settings))
 
     def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
         """Names all that a run depends on and, where it is measured, how; stored results are found by it."""
@@ -227,16 +227,3 @@ def _parser(objective: str) -> RecipeParser:
 def slug(name: str) -> str:
     """A name as a folder name."""
     return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
-
-
-def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for key, value in flat.items():
-        *parents, last = key.split(".")
-        place = nested
-        for parent in parents:
-            place = place.setdefault(parent, {})
-            if not isinstance(place, dict):
-                raise ValueError(f"'{key}' is set beside '{parent}' itself; leave out one of them")
-        place[last] = value
-    return nested

@@ -6,13 +6,14 @@ import argparse
 import dataclasses
 import difflib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser, Namespace
 
 import labeltree
+from labeltree.data import list_datasets
 from labeltree.errors import RecipeError
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
@@ -22,12 +23,13 @@ from labeltree.training.registry import GIVEN, objective_terms
 __all__ = [
     "RecipeError",
     "RecipeParser",
-    "find_recipe",
-    "list_recipes",
+    "default_folder",
+    "make_recipe",
+    "nested_settings",
     "objective_of",
     "read_recipe",
     "recipe_settings",
-    "with_found_recipe",
+    "with_absolute_paths",
 ]
 
 
@@ -196,6 +198,81 @@ def recipe_settings(path: str | Path) -> dict[str, Any]:
         RecipeError: if there is no such file, or it does not hold settings by name in YAML.
     """
     return read_yaml(path, _RECIPE)
+
+
+def nested_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"optimizer.lr": 0.1}`` as ``{"optimizer": {"lr": 0.1}}``; what is nested already stays.
+
+    Raises:
+        ValueError: if a group and a setting within it are both given.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        place = nested
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"'{key}' is set beside '{parent}' itself; leave out one of them")
+        inner = place.get(last)
+        place[last] = {**inner, **value} if isinstance(inner, dict) and isinstance(value, Mapping) else value
+    return nested
+
+
+def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -> Recipe:
+    """The recipe that settings describe, on top of a recipe file's where one is named.
+
+    Args:
+        settings: as in a recipe file; those of a group nested (``optimizer={"lr": 0.1}``) or dotted
+            (``{"optimizer.lr": 0.1}``).
+        config: a YAML file, or the name of a recipe that comes with labeltree.
+
+    Raises:
+        RecipeError: if a setting is unknown (the nearest is named) or cannot have its value.
+    """
+    below = {} if config is None else recipe_settings(find_recipe(str(config)))
+    merged = nested_settings(below)
+    for key, value in nested_settings(settings).items():
+        known = merged.get(key)
+        merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return RecipeParser(str(merged.get("objective", Recipe.objective))).recipe(settings=merged)
+
+
+def with_absolute_paths(recipe: Recipe) -> Recipe:
+    """The recipe with its files named from the root, so that the run is found from any folder."""
+
+    def whole(value: str | None) -> str | None:
+        if value is None or value in list_datasets() or not Path(value).expanduser().exists():
+            return value
+        return str(Path(value).expanduser().resolve())
+
+    def is_file(value: object) -> bool:  # a word such as "all" is a choice, also beside a file of that name
+        return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
+
+    kind, _, model = recipe.encoder.partition(":")
+    options = {
+        name: {key: whole(value) if is_file(value) else value for key, value in chosen.items()}
+        for name, chosen in recipe.options.items()
+    }
+    return dataclasses.replace(
+        recipe,
+        options=options,
+        data=whole(recipe.data) or recipe.data,
+        data_path=whole(recipe.data_path),
+        encoder=f"text:{whole(model)}" if kind == "text" else recipe.encoder,
+        taxonomy=whole(recipe.taxonomy),
+        train_taxonomy=whole(recipe.train_taxonomy),
+        weights=whole(recipe.weights),
+        logger_folder=None
+        if recipe.logger_folder is None
+        else str(Path(recipe.logger_folder).expanduser().resolve()),
+    )
+
+
+def default_folder(recipe: Recipe) -> Path:
+    """Where a run goes if nobody says where: below ``runs/``, named as its data are."""
+    data = Path(recipe.data)
+    return Path("runs") / (data.name if data.is_dir() else data.stem)
 
 
 def objective_of(arguments: Sequence[str]) -> str:

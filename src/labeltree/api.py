@@ -1,0 +1,170 @@
+"""What the commands do, from Python: open data, train, load a run, evaluate, compare.
+
+The package exports these functions; ``import labeltree as lt`` is all that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labeltree.data import DataSummary
+from labeltree.data import open_source as open_data
+from labeltree.data.progress import Progress
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.evaluation import EvaluationSettings
+from labeltree.evaluation.compare_runs import Compared, compare_paths
+from labeltree.inference.model import Model
+from labeltree.report import write_comparison_page
+from labeltree.report.evaluated import Evaluated, evaluate_embeddings, evaluate_run
+from labeltree.runs import RunFolder
+from labeltree.training.fit import train as train_recipe
+from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths
+
+__all__ = ["compare", "evaluate", "load", "open_data", "train"]
+
+
+def train(
+    data: str | Path | None = None,
+    objective: str | None = None,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    progress_bar: bool = True,
+    on_data: Callable[[DataSummary], object] | None = None,
+    verify: bool = False,
+    **settings: Any,
+) -> RunFolder:
+    """Train a run, or continue the one in the folder; as ``labeltree train``.
+
+    Args:
+        data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
+        objective: such as ``hwc+lam``; None = the recipe's, or labeltree's default.
+        out: the run folder; None = ``runs/`` and the name of the data.
+        config: a recipe to start from: a YAML file, or the name of one that comes with labeltree.
+        progress_bar: show one.
+        on_data: is given what the data hold and what cannot be measured on them; None = warnings are logged.
+        verify: when a run is continued, read all files of its samples again.
+        **settings: of the recipe, such as ``epochs=20``; those of a group as ``optimizer={"lr": 0.1}`` or
+            ``**{"optimizer.lr": 0.1}``.
+
+    Raises:
+        RecipeError: if a setting is unknown (the nearest is named) or cannot have its value.
+        LabeltreeError: if the data cannot be read, or the folder holds another run.
+    """
+    given = {"data": data if data is None else str(data), "objective": objective}
+    chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    recipe = with_absolute_paths(make_recipe(chosen, config))
+    return train_recipe(
+        recipe, out or default_folder(recipe), progress_bar=progress_bar, on_data=on_data, verify=verify
+    )
+
+
+def load(run: str | Path | RunFolder, *, classifier: ClassifierChoice | None = None) -> Model:
+    """A finished run as a model that embeds samples and answers for them.
+
+    Args:
+        run: the run folder.
+        classifier: to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the one that was
+            decided on.
+
+    Raises:
+        RunError: if it is no finished run.
+    """
+    return Model(run, classifier=classifier)
+
+
+def evaluate(
+    what: str | Path | RunFolder,
+    taxonomy: str | Path | None = None,
+    *,
+    beside: Sequence[str | Path] = (),
+    split: str = "test",
+    out: str | Path | None = None,
+    title: str | None = None,
+    classifier: ClassifierChoice | None = None,
+    progress: Progress | None = None,
+    verify: bool = False,
+    **settings: Any,
+) -> Evaluated:
+    """Measure a run, or anybody's embeddings, and write ``metrics.json`` and ``report.html``.
+
+    For a table in memory `labeltree.evaluation.evaluate` measures the same and writes nothing.
+
+    Args:
+        what: a run folder, or a file of embeddings (``.npz`` or ``.parquet``).
+        taxonomy: a taxonomy file: that of the embeddings' labels; for a run, another one than its own.
+        beside: folders of other runs on the same samples, for a run.
+        split: that is measured.
+        out: where the files go; None = the run folder, or a folder named as the embeddings' file.
+        title: of the report.
+        classifier: that the run answers with from now on; None: the one that was decided on.
+        progress: called as ``progress(message, done, total)``.
+        verify: read all files of the run's samples again.
+        **settings: of `EvaluationSettings`, such as ``protocols=["knn"]`` or ``resamples=0``.
+
+    Raises:
+        LabeltreeError: if the run, the table or the taxonomy are not what they should be.
+        ValueError: if a setting cannot have its value, or does not go with what is measured.
+    """
+    path = what.path if isinstance(what, RunFolder) else Path(what)
+    for name, value in settings.items():
+        settings[name] = tuple(value) if isinstance(value, list) else value
+    chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
+    if path.is_file():
+        if taxonomy is None:
+            raise ValueError(f"taxonomy is missing: the file with that of the labels in '{path}'")
+        if beside:
+            raise ValueError("beside names runs that stand beside a run; it does not go with embeddings")
+        return evaluate_embeddings(
+            path,
+            taxonomy,
+            out=out or path.with_suffix(""),
+            split=split,
+            settings=chosen,
+            title=title,
+            progress=progress,
+        )
+    return evaluate_run(
+        path,
+        taxonomy=taxonomy,
+        classifier=classifier,
+        beside=beside,
+        split=split,
+        out=out,
+        settings=chosen,
+        title=title,
+        progress=progress,
+        verify=verify,
+    )
+
+
+def compare(
+    methods: Mapping[str, str | Path | Sequence[str | Path]],
+    *,
+    out: str | Path = "comparison",
+    title: str | None = None,
+    **options: Any,
+) -> Compared:
+    """Compare evaluated runs, or embeddings tables, on the samples that they have in common.
+
+    Writes ``comparison.json``, ``comparison.md`` and the page ``comparison.html``.
+
+    Args:
+        methods: name → its run, or its runs with different seeds; the first is the baseline.
+        out: the folder that the files go to.
+        title: of the page.
+        **options: those of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
+            ``baseline="SupCon"`` or, for embeddings tables, ``taxonomy="tree.json"``.
+
+    Raises:
+        RunError: if a run was not evaluated.
+        DataError: if the runs cannot be compared.
+    """
+    listed = {name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in methods.items()}
+    folder = RunFolder(out)
+    with folder.locked():
+        done = compare_paths(listed, out=out, **options)
+        write_comparison_page(done.result, folder.comparison_page, done.results, title=title)
+    return done

@@ -1,0 +1,115 @@
+"""What the package exports to do what the commands do."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import labeltree as lt
+from labeltree.training.reading import make_recipe
+
+DOTTED: dict[str, Any] = {"hwc.gamma": 0.25, "optimizer.lr": 0.01}
+SMALL: dict[str, Any] = {"encoder": "small-conv", "epochs": 1, "batch_size": 16, "image_size": 16}
+
+
+@pytest.fixture(scope="module")
+def runs(image_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two evaluated runs."""
+    place = tmp_path_factory.mktemp("runs")
+    found = {}
+    for name, seed in (("first", 0), ("second", 1)):
+        run = lt.train(
+            image_folder, "hwc", out=place / name, progress_bar=False, seed=seed, val=0.3, test=0.3,
+            head={"dim": 8}, accelerator="cpu", **SMALL, **DOTTED,
+        )  # fmt: skip
+        assert lt.evaluate(run, resamples=50, protocols=["knn"]).report == run.report
+        found[name] = run.path
+    return found
+
+
+def test_settings_reach_the_recipe(runs: dict[str, Path], image_folder: Path) -> None:
+    recipe = lt.load(runs["first"]).recipe
+    assert (recipe.objective, recipe.data, recipe.head.dim) == ("hwc", str(image_folder.resolve()), 8)
+    assert recipe.optimizer.lr == 0.01
+    assert recipe.options["hwc"]["gamma"] == 0.25
+    result = json.loads((runs["first"] / "metrics.json").read_text("utf-8"))
+    assert "knn" in json.dumps(result["settings"]["protocols"])
+
+
+def test_a_recipe_is_a_start(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.yaml"
+    file.write_text("objective: hwc\nhwc: {gamma: 0.1, alpha: 0.2}\noptimizer: {lr: 0.5}\nepochs: 7\n")
+    recipe = make_recipe({"data": "x", "hwc.gamma": 0.3, "optimizer": {"weight_decay": 0.25}}, file)
+    assert (recipe.epochs, recipe.optimizer.lr, recipe.optimizer.weight_decay) == (7, 0.5, 0.25)
+    assert recipe.options["hwc"] | {"gamma": 0.3, "alpha": 0.2} == recipe.options["hwc"]
+    with pytest.raises(lt.LabeltreeError, match="did you mean 'epochs'"):
+        lt.train("x", epohcs=3)
+    with pytest.raises(ValueError, match=r"'hwc\.gamma' is set beside 'hwc' itself"):
+        make_recipe({"hwc": 3, "hwc.gamma": 1})
+
+
+def test_a_run_is_a_model(runs: dict[str, Path], image_folder: Path) -> None:
+    model = lt.load(runs["first"])
+    files = sorted(image_folder.rglob("*.png"))[:5]
+    table = model.embed(files)
+    assert table.embeddings.shape == (5, 8)
+    assert table.instances is not None
+    assert table.instances.tolist() == [0, 1, 2, 3, 4]
+    torch.testing.assert_close(model.embed(files[2]).embeddings[0], table.embeddings[2], rtol=1e-4, atol=1e-4)
+    answers = model.predict(files, coverage=0.8, top=1)
+    assert len(answers.answers) == 5
+    assert answers.taxonomy == model.taxonomy
+    assert "coverage 0.8" in answers.sentence()
+    assert len(model.embed(data=image_folder)) == len(list(image_folder.rglob("*.png")))
+    assert "hwc" in repr(model)
+    assert isinstance(model.encoder, torch.nn.Module)
+
+
+def test_what_cannot_be_read_is_named(runs: dict[str, Path], tmp_path: Path) -> None:
+    model = lt.load(runs["first"])
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    with pytest.raises(lt.DataError, match=r"bad\.png' cannot be embedded: "):
+        model.embed(tmp_path / "bad.png")
+    assert list(model.predict([tmp_path / "bad.png"]).skipped) == [0]
+    with pytest.raises(lt.DataError, match="reads images"):
+        model.embed(texts="words")
+    with pytest.raises(ValueError, match="name samples in one way"):
+        model.embed()
+    with pytest.raises(ValueError, match="name samples in one way"):
+        model.predict("a.png", data="b")
+    with pytest.raises(lt.RunError):
+        lt.load(tmp_path)
+
+
+def test_runs_are_compared(runs: dict[str, Path], tmp_path: Path) -> None:
+    found = lt.compare(
+        {"first": runs["first"], "second": [runs["second"]]}, out=tmp_path / "comparison", resamples=50,
+        permutations=50, metrics=["top1"],
+    )  # fmt: skip
+    assert {metric.metric for metric in found.result.metrics} == {"top1"}
+    assert sorted(path.suffix for path in (tmp_path / "comparison").iterdir() if path.name[0] != ".") == [
+        ".html",
+        ".json",
+        ".md",
+    ]
+
+
+def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
+    model = lt.load(runs["first"])
+    table = model.embed(data=model.recipe.data)
+    table.save(tmp_path / "table.npz")
+    with pytest.raises(ValueError, match="taxonomy is missing"):
+        lt.evaluate(tmp_path / "table.npz")
+    with pytest.raises(ValueError, match="does not go with embeddings"):
+        lt.evaluate(tmp_path / "table.npz", "tree.json", beside=["a"])
+
+
+def test_the_package_is_loaded_when_it_is_used() -> None:
+    code = "import sys, labeltree; print('torch' in sys.modules, callable(labeltree.train), dir(labeltree))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.startswith("False True")
+    assert all(f"'{name}'" in printed for name in ("compare", "evaluate", "load", "open_data", "train"))
