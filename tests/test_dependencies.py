@@ -16,6 +16,7 @@ IMPORTED_AS = {
     "pyyaml": "yaml",
     "resvg-py": "resvg_py",
     "huggingface-hub": "huggingface_hub",
+    "markdown-it-py": "markdown_it",
     "sentence-transformers": "sentence_transformers",
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.

@@ -115,6 +115,21 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     assert rates.rates == {at: fresh.rates[at] for at in range(kept + 1, 9)}
 
 
+class Overflow(Callback):
+    """Before validation, weights become so large that what they make of samples is not finite."""
+
+    def on_validation_start(self, trainer, module):
+        for weight in module.encoder.parameters():
+            weight.data.fill_(1e38)
+
+
+def test_weights_that_are_finite_and_overflow(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
+    what = "step 4, epoch 1: the embedding of a validation sample is not finite; nothing was saved before it"
+    with pytest.raises(TrainingDiverged, match=what):
+        train(recipe_of(), tmp_path / "run", callbacks=[Overflow()], progress_bar=False)
+    assert not (tmp_path / "run" / "encoder.safetensors").exists()
+
+
 def test_before_anything_is_saved(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     recipe = recipe_of()
     with pytest.raises(TrainingDiverged, match=r"step 1, epoch 1: the loss .*nothing was saved before it"):

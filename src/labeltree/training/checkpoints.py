@@ -149,6 +149,11 @@ class Checkpoints(Checkpoint):
         """Look at the gradient."""
         self._watch.see_gradient(trainer, optimizer)
 
+    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Look at what weights that are finite, but huge, have made of the validation samples."""
+        assert isinstance(pl_module, RepresentationModule)
+        self._watch.check_validation(trainer, pl_module.validation_is_finite())
+
     def _add_up(self) -> None:
         """Reading a number from a GPU waits until all work there is done: not after every step."""
         for losses in self._waiting:

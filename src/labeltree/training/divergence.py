@@ -84,6 +84,22 @@ class Watch:
         found = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
         if found is None and weights and not all(bool(p.isfinite().all()) for p in module.parameters()):
             found = (trainer.global_step, trainer.current_epoch + 1, "a weight")
+        self._stop(trainer, found)
+
+    def check_validation(self, trainer: L.Trainer, finite: bool) -> None:
+        """Raise if huge weights have made of validation samples what is not finite, on all ranks together.
+
+        Args:
+            trainer: of the run.
+            finite: whether all features and embeddings of this rank's validation samples are.
+
+        Raises:
+            TrainingDiverged: names the step and what to try.
+        """
+        place = (trainer.global_step, trainer.current_epoch + 1, "the embedding of a validation sample")
+        self._stop(trainer, None if finite else place)
+
+    def _stop(self, trainer: L.Trainer, found: tuple[int, int, str] | None) -> None:
         if trainer.world_size > 1:
             everywhere = trainer.strategy.reduce_boolean_decision(found is None)
             if found is None and not everywhere:

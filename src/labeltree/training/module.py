@@ -206,6 +206,10 @@ class RepresentationModule(L.LightningModule):
         embeddings = self.objective.embed(features).float()
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
+    def validation_is_finite(self) -> bool:
+        """Whether the features and embeddings of the validation samples seen so far are."""
+        return all(bool(column.isfinite().all()) for batch in self._validation for column in batch[:2])
+
     def on_validation_epoch_end(self) -> None:
         """Retrieval of the validation samples, by features and by embeddings, and violations among these."""
         features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
