@@ -12,6 +12,8 @@ import torch
 import labeltree as lt
 from labeltree.training.reading import make_recipe
 
+pytestmark = pytest.mark.slow
+
 DOTTED: dict[str, Any] = {"hwc.gamma": 0.25, "optimizer.lr": 0.01}
 SMALL: dict[str, Any] = {"encoder": "small-conv", "epochs": 1, "batch_size": 16, "image_size": 16}
 

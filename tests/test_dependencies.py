@@ -8,6 +8,10 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 # Packages whose import has another name.
 IMPORTED_AS = {

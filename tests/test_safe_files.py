@@ -29,6 +29,8 @@ from labeltree.safe_files import (
     read_yaml,
 )
 
+pytestmark = pytest.mark.slow
+
 READER = Reader("a test", "make it again", RunError)
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{there}: &{there} [{', '.join(['*' + here] * 9)}]\n"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_process_of_its_own() -> None:
     peak = importlib.import_module("peak").peak("supcon", 1024, 16, "dense")

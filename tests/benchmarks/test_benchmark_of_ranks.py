@@ -2,8 +2,11 @@
 
 import importlib
 
+import pytest
 import torch
 from torch import distributed
+
+pytestmark = pytest.mark.slow
 
 
 def test_parts_make_up_the_batch() -> None:

@@ -13,6 +13,8 @@ from labeltree.cli.main import COMMANDS, main
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: object) -> int:
     return main([str(word) for word in words])

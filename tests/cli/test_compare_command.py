@@ -16,6 +16,8 @@ from labeltree.evaluation import Comparison, EvaluationSettings, evaluate, save_
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

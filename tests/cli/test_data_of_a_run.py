@@ -9,6 +9,8 @@ from labeltree.cli.main import main
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.reading import read_recipe
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ["--encoder", "small-text", "--objective", "supcon", "--epochs", "1", "--batch_size", "16"]
 
 

@@ -16,6 +16,8 @@ from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.reading import find_recipe, list_recipes, read_recipe
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -14,6 +14,8 @@ from labeltree.data.views import generator as views_module
 from labeltree.data.views import randaugment
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 RECIPES = get_args(views_module.RecipeName)
 
 

@@ -10,6 +10,8 @@ from labeltree.data import ArrayStore, Source, make_splits, split_by_group
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([(f"c{i % 3}", f"leaf{i}") for i in range(12)])
 
 

@@ -10,6 +10,8 @@ from labeltree.errors import DataError
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser
 
+pytestmark = pytest.mark.slow
+
 
 class Vanishing(L.Callback):
     """Moves a file away when an epoch begins."""

@@ -20,6 +20,8 @@ from labeltree.errors import TaxonomyError
 from labeltree.inference.format_answers import calibration_text
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 TREES = [classes for classes in CASES if isinstance(classes.taxonomy, Taxonomy)]
 

@@ -17,6 +17,8 @@ from labeltree.report.evaluated import headline
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("a", "w"), ("a", "x"), ("b", "y"), ("b", "z")])
 
 

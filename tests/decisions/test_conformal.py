@@ -21,6 +21,8 @@ from labeltree.decisions.conformal import bars_of, categories_of, check_enough, 
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import AnyTaxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 
 

@@ -20,6 +20,8 @@ from labeltree.decisions import (
 )
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = cases()
 
 

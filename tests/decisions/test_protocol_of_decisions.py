@@ -14,6 +14,8 @@ from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([(a, b, c) for a in "ab" for b in "cd" for c in "ef"])
 
 

@@ -15,6 +15,8 @@ from labeltree.decisions import Promise
 from labeltree.inference.calibrate import calibrate_run, open_decider
 from labeltree.runs import RunFolder
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: object) -> int:
     return main([str(word) for word in words])

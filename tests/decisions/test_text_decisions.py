@@ -7,6 +7,8 @@ import pytest
 
 from labeltree.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 
 def run(*words: object) -> int:
     return main([str(word) for word in words])

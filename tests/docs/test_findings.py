@@ -11,6 +11,8 @@ from statistics import mean, stdev
 import pytest
 from scipy.stats import ttest_ind
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 VERDICT = re.compile(r"\*\*|cannot tell")
 MEASURED = re.compile(r"(\d+\.\d+) ± (\d+\.\d+)")

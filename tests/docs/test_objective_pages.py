@@ -12,6 +12,8 @@ from labeltree import losses
 from labeltree.training.reading import RecipeParser, objective_of
 from labeltree.training.registry import GIVEN, list_objectives
 
+pytestmark = pytest.mark.slow
+
 PAGES = Path(__file__).parents[2] / "docs" / "objectives"
 NAMES = sorted(page.stem for page in PAGES.glob("*.md") if page.stem != "index")
 

@@ -10,6 +10,8 @@ from labeltree.evaluation import registry as protocols
 from labeltree.models import registry as encoders
 from labeltree.training import registry as objectives
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

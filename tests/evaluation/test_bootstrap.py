@@ -19,6 +19,8 @@ from labeltree.evaluation.statistics import (
     number_groups,
 )
 
+pytestmark = pytest.mark.slow
+
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 

@@ -30,6 +30,8 @@ from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def clinic(taxonomy: Taxonomy) -> EmbeddingTable:

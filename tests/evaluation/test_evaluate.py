@@ -18,6 +18,8 @@ from labeltree.metrics.probe import LinearProbe
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_probe_reads_features_and_equals_the_metrics_by_hand(
     table: EmbeddingTable, taxonomy: Taxonomy

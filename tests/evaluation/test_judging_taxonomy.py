@@ -14,6 +14,8 @@ from labeltree.report import render_report
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def dag(taxonomy: Taxonomy) -> TaxonomyDAG:

@@ -19,6 +19,8 @@ from labeltree.metrics.functional import node_auroc
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("a", "x"), ("a", "y"), ("b",)])
 
 

@@ -29,6 +29,8 @@ from labeltree.evaluation.statistics.group_sums import GroupSums
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths(["cat", "dog"])
 
 

@@ -27,6 +27,8 @@ from labeltree.metrics.functional import normalized_mutual_information
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 
 def inputs_of(table: EmbeddingTable, taxonomy: Taxonomy | TaxonomyDAG, **others: object) -> Inputs:
     settings = others.pop("settings", EvaluationSettings())

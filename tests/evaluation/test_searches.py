@@ -36,6 +36,8 @@ from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 QUICK = EvaluationSettings(resamples=50)
 NEVER = replace(QUICK, leave_group_out="never")
 

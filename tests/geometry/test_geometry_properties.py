@@ -8,6 +8,8 @@ from torch.autograd import gradcheck
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 
+pytestmark = pytest.mark.slow
+
 GEOMETRIES = [
     Sphere(),
     Euclidean(),

@@ -5,6 +5,8 @@ import torch
 
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 
+pytestmark = pytest.mark.slow
+
 GEOMETRIES = [Sphere(), Euclidean(), PoincareBall(), PoincareBall(-0.25), PoincareBall(-4.0)]
 each_geometry = pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 

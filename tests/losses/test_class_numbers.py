@@ -14,6 +14,8 @@ from labeltree.metrics import functional
 from labeltree.models import KeyQueue
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 PATHS = [("animal", "dog"), ("animal", "cat"), ("plant", "oak"), ("plant", "fir")]
 NUMBERS = torch.arange(4).repeat(2)
 Z = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from slow_losses import random_batch, random_tree
 from torch import Tensor, distributed, multiprocessing, nn
 
 from labeltree.losses import CorrelationLoss, DeViSELoss
 from labeltree.taxonomy import Taxonomy
+
+pytestmark = pytest.mark.slow
 
 TREE = random_tree(2)
 LOSSES = ("correlation", "devise")

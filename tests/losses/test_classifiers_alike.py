@@ -16,6 +16,8 @@ from labeltree.losses import (
 )
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 4
 LOSSES = {
     "ce": lambda tree: CrossEntropyLoss(tree),

@@ -15,6 +15,8 @@ from labeltree.losses import JaccardSupConLoss, NTXentLoss, SupConLoss
 from labeltree.losses.ratings import RatingRelation, jaccard
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     (case["inputs"], case["expected"])
     for case in json.loads((Path(__file__).parent / "oracles" / "mlcl.json").read_text())["cases"]

@@ -11,6 +11,8 @@ from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.losses import LevelAwareMarginLoss
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 GEOMETRIES = {"unit": Sphere(), "cosine": Sphere(), "raw": Euclidean(), "poincare": PoincareBall(-0.6)}
 
 

@@ -11,6 +11,8 @@ from torch import Tensor, distributed, multiprocessing
 from labeltree.losses import ASCLLoss, CoInsLoss, CorrelationLoss, DeViSELoss, GrafitLoss, MLCLLoss
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = random_tree(8)
 PARTS = [slice(0, 3), slice(3, 3), slice(3, 4), slice(4, 7)]
 NAMES = ["coins", "grafit", "ascl", "corr", "devise", "mlcl"]

@@ -13,6 +13,8 @@ from labeltree.geometry import PoincareBall
 from labeltree.losses import CrossEntropyLoss, HiMulConLoss, JaccardSupConLoss, MLCLLoss, SupConLoss
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = [
     (case["inputs"], case["expected"])
     for case in json.loads((Path(__file__).parent / "oracles" / "mlcl.json").read_text())["cases"]

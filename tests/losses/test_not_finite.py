@@ -39,6 +39,8 @@ from labeltree.metrics import functional
 from labeltree.models import KeyQueue
 from labeltree.pairs import implementation
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 2, 2)
 HUGE = 2.0**100  # 1.3e30, whose square is beyond float32; a power of 2, so that nothing is rounded
 N, D = 20, 8

@@ -20,6 +20,8 @@ from labeltree.losses import (
 )
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "oracles"
 
 

@@ -16,6 +16,8 @@ from labeltree.losses import (
     WeightedSupConLoss,
 )
 
+pytestmark = pytest.mark.slow
+
 LOSSES = {
     "ntxent": lambda tree, tau, geometry: NTXentLoss(tau, geometry=geometry),
     "supcon": lambda tree, tau, geometry: SupConLoss(tree, tau, geometry=geometry),

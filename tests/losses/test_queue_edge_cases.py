@@ -13,6 +13,8 @@ from labeltree.losses import ASCLLoss, CoInsLoss, GrafitLoss, MaskConLoss, NNCLR
 from labeltree.models import KeyQueue
 from labeltree.pairs import gather_rows
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 3)
 LOSSES = {
     "maskcon": MaskConLoss(TREE, w=0.6),

@@ -26,6 +26,8 @@ from labeltree.losses.table import same_label
 from labeltree.pairs import LabelRows, PairRelation, soft_target_contrast
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = json.loads((Path(__file__).parent / "oracles" / "maskcon.json").read_text())["cases"]
 TREES = {"even": even_tree(2, 3), "deep and ragged": random_tree(3), "ragged": random_tree(8)}
 INF = math.inf

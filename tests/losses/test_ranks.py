@@ -23,6 +23,8 @@ from labeltree.losses import (
 )
 from labeltree.pairs import implementation
 
+pytestmark = pytest.mark.slow
+
 PARTS = {2: (4, 11), 4: (5, 0, 3, 7)}
 IMPLEMENTATIONS = ("dense", "streaming")
 COLLECTIVES = (

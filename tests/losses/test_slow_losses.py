@@ -24,6 +24,8 @@ from labeltree.losses import (
     depth_weights,
 )
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(5)
 TAU = 0.4
 SPACES = {

@@ -20,6 +20,8 @@ from slow_losses import even_tree, random_tree
 from labeltree.losses import CrossEntropyLoss, SoftLabelLoss
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREES = [random_tree(seed) for seed in range(4)] + [even_tree(2, 3), even_tree(3, 2, 2), even_tree(4)]
 CASES = json.loads((Path(__file__).parent / "oracles" / "hxe_softlabels.json").read_text())["cases"]
 

@@ -21,6 +21,8 @@ from labeltree.pairs import implementation
 from labeltree.pairs.terms import term_bounds
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TAU = 0.2
 SEEDS = range(3)
 

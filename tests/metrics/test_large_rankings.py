@@ -18,6 +18,8 @@ from labeltree.metrics.search.relevant_ranks import RelevantRanks
 from labeltree.metrics.search.topk_candidates import falling_order
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 GEOMETRIES = [Sphere(), Euclidean(), PoincareBall()]
 
 

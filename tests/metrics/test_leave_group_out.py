@@ -16,6 +16,8 @@ from labeltree.metrics import functional
 from labeltree.metrics.search import ranking
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TAXONOMY = ragged_tree()
 TREE = Tree(TAXONOMY)
 NAN = math.nan

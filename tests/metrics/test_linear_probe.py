@@ -12,6 +12,8 @@ from torch import Tensor
 from labeltree.metrics import LinearProbe
 from labeltree.metrics import probe as probe_module
 
+pytestmark = pytest.mark.slow
+
 
 def clusters(
     count: int, dimension: int, classes: int, seed: int, spread: float = 1.5

@@ -21,6 +21,8 @@ from labeltree import metrics
 from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.metrics import functional
 
+pytestmark = pytest.mark.slow
+
 TAXONOMY = ragged_tree()
 COUNT = 43
 

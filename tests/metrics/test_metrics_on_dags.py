@@ -15,6 +15,8 @@ from labeltree.metrics import functional
 from labeltree.metrics.functional import class_prototypes, nodes_at_depth, parent_violations
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError
 
+pytestmark = pytest.mark.slow
+
 SEEDS = [0, 1, 2, 3]
 
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics.functional import adjusted_mutual_information, nearest_neighbour_labels
 
+pytestmark = pytest.mark.slow
+
 
 def slow_answer(query: Tensor, keys: Tensor, labels: list[int], k: int, weights: str, space: Geometry) -> int:
     similarity = [float(space.similarity(query, key)) for key in keys]

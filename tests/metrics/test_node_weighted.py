@@ -18,6 +18,8 @@ from labeltree.metrics.functional.node_resampling import (
 )
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("a", "x", "1"), ("a", "x", "2"), ("a", "y"), ("b", "z"), ("b", "w"), ("c",)])
 EDGES = "vehicle thing, golf thing, car vehicle, cart vehicle, cart golf, ball golf, van vehicle"
 DAG = TaxonomyDAG.from_edges([tuple(edge.split()) for edge in EDGES.split(", ")])

@@ -12,6 +12,8 @@ from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.metrics import functional
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TAXONOMY = ragged_tree()
 TREE = Tree(TAXONOMY)
 READINGS = ("comparisons", "triplets", "pairs", "finer_pairs")

@@ -13,6 +13,8 @@ from labeltree.metrics.search import ranking as ranking_module
 from labeltree.metrics.search.ranking import ranked_chunks
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def ranking(queries: Tensor, keys: Tensor | None, geometry: Geometry, **options: int) -> list[list[int]]:
     chunks = list(ranked_chunks(queries, keys, geometry=geometry, **options))

@@ -19,6 +19,8 @@ from labeltree.geometry import Euclidean, Sphere, get_geometry
 from labeltree.metrics import functional
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TAXONOMY = ragged_tree()
 TREE = Tree(TAXONOMY)
 KS = (1, 2, 5, 1000)

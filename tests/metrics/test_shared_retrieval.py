@@ -14,6 +14,8 @@ from labeltree.geometry import Euclidean, PoincareBall
 from labeltree.metrics import functional, modular
 from labeltree.metrics.search import score_rankings
 
+pytestmark = pytest.mark.slow
+
 TAXONOMY = ragged_tree()
 
 

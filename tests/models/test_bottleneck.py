@@ -1,10 +1,13 @@
 """ResNet-50 for small images."""
 
+import pytest
 import torch
 from torchvision.models import resnet50
 
 from labeltree.models import build_encoder
 from labeltree.models.bottleneck import Bottleneck
+
+pytestmark = pytest.mark.slow
 
 
 def test_only_the_stem_differs_from_resnet50() -> None:

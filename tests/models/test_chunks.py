@@ -19,6 +19,8 @@ from labeltree.models import (
     set_trainable,
 )
 
+pytestmark = pytest.mark.slow
+
 IMAGES = torch.randn(11, 3, 16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 

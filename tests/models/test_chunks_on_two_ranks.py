@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from labeltree.models import encode_in_chunks
 from labeltree.pairs import gather_rows
+
+pytestmark = pytest.mark.slow
 
 SIZES = (5, 7)
 

@@ -12,6 +12,8 @@ from labeltree.models import Encoder, build_encoder, list_encoders, register_enc
 from labeltree.models.registry import registered_encoders
 from labeltree.models.wrapped import WrappedEncoder
 
+pytestmark = pytest.mark.slow
+
 OWN = ["resnet18-small", "small-conv", "small-resnet"]
 
 

@@ -13,6 +13,8 @@ from labeltree.models import build_encoder, list_encoders, set_trainable
 from labeltree.models.cifar_resnet import PaddedShortcut, cifar_resnet
 from labeltree.models.pyramidnet import pyramidnet
 
+pytestmark = pytest.mark.slow
+
 PAPERS = ["plain-11", "pyramidnet-272-200", "resnet-110w"]
 
 

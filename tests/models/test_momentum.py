@@ -10,6 +10,8 @@ import labeltree.models.momentum as momentum_module
 from labeltree.models import MomentumEncoder, ProjectionHead, build_encoder, set_trainable
 from labeltree.pairs import gather_rows
 
+pytestmark = pytest.mark.slow
+
 
 def make():
     torch.manual_seed(0)

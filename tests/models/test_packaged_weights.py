@@ -21,6 +21,8 @@ from labeltree.errors import DataError
 from labeltree.models import build_encoder
 from labeltree.models.efficientnet_lite import WEIGHTS, load_by_position
 
+pytestmark = pytest.mark.slow
+
 USERS = data_home()  # before any test has a cache of its own
 
 

@@ -10,6 +10,8 @@ from torch import distributed, multiprocessing
 import labeltree.models.queue as queue_module
 from labeltree.models import KeyQueue
 
+pytestmark = pytest.mark.slow
+
 
 def numbered(first: int, count: int):
     """Keys that say their number in every column, nodes 100 + number, instances 1000 + number."""

@@ -20,6 +20,8 @@ from labeltree.models import (
     usually_pretrained,
 )
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["A small dog.", "dogs barking dogs", "", "small"]
 
 

@@ -15,6 +15,8 @@ from tiny_transformer import write_tiny_transformer
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path):

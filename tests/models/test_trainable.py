@@ -8,6 +8,8 @@ from torch import nn
 
 from labeltree.models import ProjectionHead, build_encoder, set_trainable
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["small-conv", "small-resnet", "timm:resnet10t", "torchvision:mobilenet_v3_small"]
 
 

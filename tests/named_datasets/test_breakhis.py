@@ -10,6 +10,8 @@ from labeltree.data import get_dataset, make_splits, open_source
 from labeltree.datasets import breakhis_taxonomy
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 SLIDES = {
     "benign/SOB/adenosis": ("SOB_B_A_14-22549AB", "SOB_B_A_14-22549CD", "SOB_B_A_14-29960CD"),
     "benign/SOB/fibroadenoma": ("SOB_B_F_14-29960AB",),

@@ -13,6 +13,8 @@ from labeltree.data.images.decode import decode
 from labeltree.datasets import cub_taxonomy
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 CLASSES = {
     1: "001.Black_footed_Albatross",
     2: "002.Laysan_Albatross",

@@ -9,6 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from labeltree.pairs import LabelRows, PairRelation, implementation, soft_target_contrast
 
+pytestmark = pytest.mark.slow
+
 FIELDS = ("own", "lse", "mass", "attraction", "entropy")
 
 

@@ -2,6 +2,7 @@
 
 from math import inf
 
+import pytest
 import torch
 from pair_batches import random_batch, random_tree
 from torch import distributed, multiprocessing
@@ -21,6 +22,8 @@ from labeltree.pairs import (
     union_batch,
 )
 from labeltree.pairs.ranks import rows_of_all_ranks
+
+pytestmark = pytest.mark.slow
 
 SIZES = (3, 0, 8)
 WANT = ("count", "sum", "lse", "least", "least_index", "weighted")

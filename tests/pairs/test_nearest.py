@@ -6,6 +6,8 @@ import torch
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.pairs import implementation, nearest_other
 
+pytestmark = pytest.mark.slow
+
 SPACES = [
     (Sphere(), "distance"),
     (Sphere(), "cosine"),

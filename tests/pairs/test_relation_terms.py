@@ -9,6 +9,8 @@ from labeltree.pairs import PairRelation, implementation, masked_logsumexp, rela
 from labeltree.pairs.relation import NodeCodes
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def terms(n, z, weights, kind, tile=None):
     tree = random_tree(5)

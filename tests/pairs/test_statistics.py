@@ -9,6 +9,8 @@ from pair_batches import random_batch, random_tree
 from labeltree.geometry import Euclidean, PoincareBall, Sphere
 from labeltree.pairs import PairRelation, bounded_sum, pair_counts, pair_statistics
 
+pytestmark = pytest.mark.slow
+
 WANT = ("count", "sum", "lse", "least", "least_index", "weighted")
 SPACES = [
     (Sphere(), "cosine"),

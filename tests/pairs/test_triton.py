@@ -25,6 +25,8 @@ from labeltree.pairs.kernels.layout import sides, tiles_between
 from labeltree.pairs.primitives import way_of
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 WANT = ("count", "sum", "lse", "least", "least_index")
 FILES = [path for path in Path(__file__).parent.glob("test_triton*.py") if "builds" not in path.name]

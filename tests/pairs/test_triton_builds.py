@@ -10,6 +10,8 @@ import torch
 
 from labeltree.pairs.kernels.launch import settings
 
+pytestmark = pytest.mark.slow
+
 triton = pytest.importorskip("triton")
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("kernels are interpreted", allow_module_level=True)

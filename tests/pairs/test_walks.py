@@ -19,6 +19,8 @@ from labeltree.pairs.primitives import way_of
 from labeltree.pairs.tiles.grid import grid_of
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 WALKS = [{"tile": 5}, {"tile": 16, "keep": 0}, {"tile": 512}]
 WANT = ("count", "sum", "lse", "least")
 

@@ -19,6 +19,8 @@ from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs import RunFolder
 
+pytestmark = pytest.mark.slow
+
 HOLDS = """
     import sys
     from labeltree.lock import lock_folder

@@ -23,6 +23,8 @@ from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 INTERRUPTED = """
     import os, signal, sys
     number, module = int(sys.argv[1]), sys.argv[2]

@@ -24,6 +24,8 @@ from labeltree.errors import DataError, WriteError
 from labeltree.runs import RunFolder
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def in_a_process(script: str, *arguments: object) -> subprocess.Popen[str]:
     words = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]

@@ -9,6 +9,8 @@ from paper_recipes import PAPERS, RECIPES, TREES, PaperRecipe, paper_recipes
 from labeltree.data import list_datasets
 from labeltree.training.reading import read_recipe
 
+pytestmark = pytest.mark.slow
+
 ALL = paper_recipes()
 PLACE = re.compile(r"§\d|Tables? \d|Eq\. \d|Appendix [A-E]|supplement|Figure \d|et al\. \d{4}")
 

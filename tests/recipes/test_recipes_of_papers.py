@@ -13,6 +13,8 @@ from labeltree.models import build_encoder, set_trainable
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 
+pytestmark = pytest.mark.slow
+
 ALL = paper_recipes()
 OF_IMAGES = [recipe for recipe in ALL if recipe.settings["data"] not in TEXT]
 OF_TEXT = [recipe for recipe in ALL if recipe.settings["data"] in TEXT]

@@ -17,6 +17,8 @@ from valid_files import make_valid_files
 from labeltree.cli.main import main
 from labeltree.safe_files import value_from_json, value_from_yaml
 
+pytestmark = pytest.mark.slow
+
 CASES, IN_PROCESSES = 150, 3
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{there}: &{there} [{', '.join(['*' + here] * 9)}]\n"

@@ -20,6 +20,8 @@ from labeltree.report.comparison_words import difference_text, measure_of, verdi
 from labeltree.report.difference_tree import DifferenceNode, difference_tree
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<b>ours</b> & co"
 
 

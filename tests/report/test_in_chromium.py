@@ -18,6 +18,8 @@ from labeltree.report import comparison_page, render_report
 from labeltree.report.document import Cell, Heading, Notes, Table, Text, to_html
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine: install it to test the report in it", allow_module_level=True)

@@ -21,6 +21,8 @@ from labeltree.report import render_report, write_report
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def taxonomy() -> Taxonomy:

@@ -9,6 +9,8 @@ from sampling_trees import even_tree, lca_depth, random_tree
 from labeltree.sampling import HierarchicalBatchSampler
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @settings(max_examples=120, deadline=None)
 @given(

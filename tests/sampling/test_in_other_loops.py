@@ -23,6 +23,8 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 3)
 NODES = np.resize(TREE.leaves.numpy(), 72)
 MAKERS = {

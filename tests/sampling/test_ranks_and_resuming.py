@@ -19,6 +19,8 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 3)
 NAMES = ("random", "hierarchical", "balanced")
 

@@ -15,6 +15,8 @@ from labeltree.studies import run
 from labeltree.training import fit
 from labeltree.training.experiment import Experiment, prepare
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_run_is_gone_when_the_next_begins(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,8 @@ from labeltree.studies.run import is_measured, measured_as
 from labeltree.studies.study_file import read_study
 from labeltree.training.reading import RecipeError
 
+pytestmark = pytest.mark.slow
+
 
 def page_of(file: Path, study: Study, results: list[dict[str, Any]]) -> str:
     return to_markdown(study_blocks(file, study, results, {}))

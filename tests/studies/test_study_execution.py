@@ -20,6 +20,8 @@ from labeltree.studies.run import Task, run_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.training.checkpoints import TrainingInterrupted
 
+pytestmark = pytest.mark.slow
+
 
 def write(path: Path, **changes: Any) -> Path:
     content: dict[str, Any] = {

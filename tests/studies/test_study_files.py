@@ -6,6 +6,8 @@ import pytest
 
 from labeltree.studies.study_file import read_study
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "studies").rglob("study.yaml"))
 # Settings whose defaults are what we advise, not what a paper has.

@@ -10,6 +10,8 @@ from PIL import Image
 
 from labeltree.studies.execute import execute
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def other_folder(image_folder: Path, tmp_path: Path) -> Path:

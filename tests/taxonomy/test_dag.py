@@ -15,6 +15,8 @@ from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError, load_taxonomy
 
+pytestmark = pytest.mark.slow
+
 CART = [
     ("vehicle", "thing"), ("golf", "thing"), ("car", "vehicle"), ("ball", "golf"), ("cart", "vehicle"),
     ("cart", "golf"),

@@ -7,6 +7,8 @@ from slow_trees import Rows, trees
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 from labeltree.taxonomy.naming import join_path, split_path
 
+pytestmark = pytest.mark.slow
+
 PATHS = ["animal/mammal/dog", "animal/mammal/cat", "animal/other", "plant/oak", "plant/other"]
 
 

@@ -10,6 +10,8 @@ import torch
 
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyError, load_taxonomy
 
+pytestmark = pytest.mark.slow
+
 DEPTH = 10_000
 
 

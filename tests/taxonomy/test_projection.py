@@ -11,6 +11,8 @@ from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 
 def numbered(dag: TaxonomyDAG) -> Graph:
     return Graph(tuple(dag.names), tuple(tuple(dag.parents(node)) for node in range(len(dag))))

@@ -19,6 +19,8 @@ from labeltree.training.fit import train
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 ASPECTS = '["service","region"]'
 
 

@@ -11,6 +11,8 @@ from labeltree.training.fit import train
 from labeltree.training.reading import with_absolute_paths
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_folder_is_not_overwritten(tmp_path: Path, recipe_of: Callable[..., Recipe]) -> None:
     recipe_of("supcon", seed=1).save(tmp_path / "recipe.yaml")

@@ -20,6 +20,8 @@ from labeltree.training.checkpoints import best_row
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def test_best_row() -> None:
     rows = [{"epoch": e, "v": v} for e, v in enumerate([0.1, 0.5, 0.5, 0.2])]

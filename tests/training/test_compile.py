@@ -18,6 +18,8 @@ from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _backend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 class Poison(Callback):
     """At one step, counted from 1, a weight or a gradient becomes what it should not be."""

@@ -19,6 +19,8 @@ from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 class Plain(Encoder):
     """Layer normalisation and dropout; remembers how many samples it was given at once."""

@@ -11,6 +11,8 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("a", "b"), ("a", "c"), ("d",)])
 
 

@@ -12,6 +12,8 @@ from labeltree.training.experiment import prepare
 from labeltree.training.inputs import IMAGENET_MEAN
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import FeatureFile, encode_rows, use_known_features
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -14,6 +14,8 @@ from labeltree.training import fit
 from labeltree.training.experiment import prepare
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_error_in_a_loader_process_is_raised_as_it_is(
     tmp_path: Path, image_folder: Path, recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch

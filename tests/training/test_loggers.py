@@ -10,6 +10,8 @@ from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 from labeltree.training.term import Term
 
+pytestmark = pytest.mark.slow
+
 
 def events(folder: Path) -> dict[str, list[tuple[int, float]]]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -22,6 +22,8 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import list_objectives
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2"), ("c",)])
 NEED_MORE = {"devise", "guided"}  # word vectors; a class embedding of its own
 HAVE_LAYERS = {"label-embedding", "cls"}  # these losses have linear layers, which compute in half precision

@@ -20,6 +20,8 @@ from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import OptimizerRecipe, Recipe
 from labeltree.training.registry import get_objective, list_objectives, objective_terms, register_objective
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["simclr", "supcon", "himulcon", "hicone", "himulcone", "hiercon", "hwc", "lam"]
 OTHERS = [
     *("ce", "supce", "supfine", "hxe", "soft-labels", "guided", "center", "label-embedding"),

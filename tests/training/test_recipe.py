@@ -10,6 +10,8 @@ from labeltree.training import parser_text
 from labeltree.training.reading import RecipeError, RecipeParser, objective_of, read_recipe
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def test_flags_reach_the_recipe() -> None:
     recipe = RecipeParser("hwc+lam").recipe(

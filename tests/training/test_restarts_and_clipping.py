@@ -13,6 +13,8 @@ from labeltree.training.fit import train
 from labeltree.training.optim import build_optimizer, learning_rate_factor
 from labeltree.training.recipe import OptimizerRecipe, Recipe
 
+pytestmark = pytest.mark.slow
+
 PAPER = OptimizerRecipe(name="sgd", lr=0.1, schedule="sgdr", warmup_epochs=0)
 
 

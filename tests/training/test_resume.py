@@ -20,6 +20,8 @@ from labeltree.training.checkpoints import TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 class Stop(RuntimeError):
     """The power fails."""

@@ -14,6 +14,8 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.schedules import Schedules
 
+pytestmark = pytest.mark.slow
+
 Recipes = Callable[..., Recipe]
 
 

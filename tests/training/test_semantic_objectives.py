@@ -20,6 +20,8 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import get_objective
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["animal", "dog", "poodle", "beagle", "cat", "tabby", "plant", "rose", "fern"]
 TREE = Taxonomy.from_paths(
     ["animal/dog/poodle", "animal/dog/beagle", "animal/cat/tabby", "plant/rose", "plant/fern"]

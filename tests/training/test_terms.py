@@ -13,6 +13,8 @@ from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import register_objective
 
+pytestmark = pytest.mark.slow
+
 Recipes = Callable[..., Recipe]
 
 

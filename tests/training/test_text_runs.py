@@ -18,6 +18,8 @@ from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 WORDS = {
     "dog": "bark bone leash puppy tail paw hound",
     "cat": "purr whisker claw kitten tail paw mouse",

@@ -18,6 +18,8 @@ from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 
+pytestmark = pytest.mark.slow
+
 RANK = textwrap.dedent(
     """
     import sys, torch

@@ -20,6 +20,8 @@ from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe, TableRecipe
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = {"tabby", "fern"}
 
 

@@ -18,6 +18,8 @@ from labeltree.training.fit import train
 from labeltree.training.module import violations
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 class StopAt(Callback):
     def __init__(self, step: int) -> None:

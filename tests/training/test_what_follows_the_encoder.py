@@ -13,6 +13,8 @@ from labeltree.models import Encoder, register_encoder
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 MOMENTUM, DECAY = 0.75, 0.6
 
 
