@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh Debian machine that has only Python:
 #   make quickstart   installs, trains on Fashion-MNIST, evaluates, writes runs/quickstart/report.html
 #   make test         installs, checks style, types and import contracts, runs all tests
-#   make check        the same without the tests that are marked slow
+#   make check        the same without the tests that are marked slow: a minute or so on one core
 
 PYTHON ?= python3
 VENV   := .venv

@@ -68,3 +68,10 @@ def write_image() -> Callable[..., Path]:
         return path
 
     return write
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Quick tests need not import the files of which all tests are slow."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text("utf-8") or None

@@ -5,6 +5,8 @@ import importlib
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 SHAPES = ["balanced, 8/64/512", "skewed (Zipf), 8/64/512", "2 leaves"]
 
 

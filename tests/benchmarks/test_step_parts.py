@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("objective", ["hwc+lam", "mlcl", "maskcon", "ce"])
 def test_the_same_weights(objective: str, tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from labeltree.data import open_source
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def photos(tmp_path, write_image):

@@ -8,6 +8,8 @@ from labeltree.data import open_source
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table(tmp_path, write_image):

@@ -8,6 +8,8 @@ import torch
 from labeltree.data import ViewGenerator
 from labeltree.data.views import RECIPES
 
+pytestmark = pytest.mark.slow
+
 
 def noise(n: int, c: int = 3, size: int = 20, seed: int = 0) -> torch.Tensor:
     return torch.randint(

@@ -16,6 +16,8 @@ from labeltree.errors import DataError, RunError
 from labeltree.inference.format_answers import answer_rows, show_rows
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([("dark", "black"), ("dark", "coal"), ("light", "white"), ("light", "snow")])
 SHADES = ClassNodes(TREE.leaves, TREE)
 

@@ -15,6 +15,8 @@ from labeltree.evaluation.result_text import comparison_text
 from labeltree.evaluation.statistics import Bootstrap, GroupSums, holm, mcnemar, sign_flip_test
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TOP1, SEVERITY, AHP = ("features", "top1"), ("features", "mistake_severity"), ("embeddings", "ahp")
 
 

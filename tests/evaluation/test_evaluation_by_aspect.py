@@ -18,6 +18,8 @@ from labeltree.evaluation import AspectResult, EvaluationResult, aspect_means, e
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 MOOD = Taxonomy.from_paths(["bad/1", "bad/2", "fair/3", "good/4", "good/5"], root_name="service")
 REGION = Taxonomy.from_paths(["eu", "us"], root_name="region")
 

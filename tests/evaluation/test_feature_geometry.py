@@ -15,6 +15,8 @@ from labeltree.metrics import functional as metrics
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stretched(table: EmbeddingTable) -> EmbeddingTable:

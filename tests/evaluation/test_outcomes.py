@@ -24,6 +24,8 @@ from labeltree.evaluation.statistics import number_groups
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
+pytestmark = pytest.mark.slow
+
 _QUICK = EvaluationSettings(resamples=60, hp_k=20)
 
 

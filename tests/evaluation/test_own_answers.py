@@ -16,6 +16,8 @@ from labeltree.report.metric_table import metric_table
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answered(table: EmbeddingTable, taxonomy: Taxonomy) -> EmbeddingTable:

@@ -35,6 +35,8 @@ from labeltree.evaluation import (
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Choices:

@@ -23,6 +23,8 @@ from labeltree.evaluation.registry import get_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 
 def measured(table: EmbeddingTable, taxonomy: Taxonomy, **options: object) -> ProtocolResult:
     settings = EvaluationSettings(resamples=0)

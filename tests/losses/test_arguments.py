@@ -26,6 +26,8 @@ from labeltree.losses import (
 )
 from labeltree.pairs import implementation, relation_space, terms
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 2)
 Z, NODES, INSTANCES = random_batch(TREE, 0)
 

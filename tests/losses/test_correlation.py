@@ -13,6 +13,8 @@ from labeltree.errors import TaxonomyError
 from labeltree.losses import CorrelationLoss, CrossEntropyLoss
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 CASES = json.loads((Path(__file__).parent / "oracles" / "corr.json").read_text())["cases"]
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from labeltree import metrics
 
+pytestmark = pytest.mark.slow
+
 MODULES = [name for _, name, _ in pkgutil.walk_packages(metrics.__path__, "labeltree.metrics.")]
 
 

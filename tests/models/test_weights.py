@@ -9,6 +9,8 @@ from torch import nn
 
 from labeltree.models import AdaptedEncoder, build_encoder, load_weights, save_weights, set_trainable
 
+pytestmark = pytest.mark.slow
+
 
 def same_state(a, b):
     first, second = a.state_dict(), b.state_dict()

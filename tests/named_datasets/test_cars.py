@@ -16,6 +16,8 @@ from labeltree.datasets import cars_taxonomy
 from labeltree.datasets.cars import TYPES
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 NAMES = [f"Maker Model {number}" for number in range(1, 197)]
 NAMES[173] = "Ram C/V Cargo Van Minivan 2012"
 CLASSES = (1, 2, 174, 196)  # an SUV, a sedan, a van, a convertible

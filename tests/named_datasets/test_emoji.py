@@ -22,6 +22,8 @@ from labeltree.datasets.fetching.atomic_download import Expected, sha256
 from labeltree.datasets.fetching.packages import tarball_name
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 # Label, code points, group, subgroup; the last two are left out.
 EMOJI = [
     ("grinning face", "1F600", 0, 0),

@@ -11,6 +11,8 @@ from labeltree.datasets import emoji as splits
 from labeltree.datasets.emoji_drawings import EmojiImages
 from labeltree.datasets.emoji_icons import STYLES, Emoji, family_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["emoji", "emoji-near", "emoji-far", "emoji-unseen", "emoji-seen"]
 NAMES += [f"emoji-few-{count}" for count in splits.FEW]
 

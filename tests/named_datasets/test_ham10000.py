@@ -10,6 +10,8 @@ from labeltree.data import make_splits, open_source
 from labeltree.datasets import ham10000_taxonomy
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 HEADER = "lesion_id,image_id,dx,dx_type,age,sex,localization"
 CODES = ("akiec", "bcc", "bkl", "df", "mel", "nv", "vasc")
 

@@ -11,6 +11,8 @@ from labeltree.data import make_splits, open_source
 from labeltree.datasets import odir_graph, odir_taxonomy
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 HEADER = "ID,Patient Age,Patient Sex,Left-Fundus,Right-Fundus,Left-Diagnostic Keywords,"
 HEADER += "Right-Diagnostic Keywords,N,D,G,C,A,H,M,O"
 # Flags N D G C A H M O of each patient, and the label that follows.

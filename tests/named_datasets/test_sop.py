@@ -12,6 +12,8 @@ from official_layouts import check, check_refuses_what_is_missing, edit_line, wr
 from labeltree.data import make_splits, open_source
 from labeltree.errors import DataError
 
+pytestmark = pytest.mark.slow
+
 HEAD = "image_id class_id super_class_id path"
 # Product, category, and number of images; the test part has products of its own.
 TRAIN = ((1, "bicycle", 12), (2, "bicycle", 7), (3, "coffee_maker", 12), (4, "coffee_maker", 8))

@@ -14,6 +14,8 @@ from labeltree.pairs import (
     soft_target_contrast,
 )
 
+pytestmark = pytest.mark.slow
+
 N = 23
 TREE = random_tree(4)
 HALVES = (torch.bfloat16, torch.float16)

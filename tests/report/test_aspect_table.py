@@ -15,6 +15,8 @@ from labeltree.report.page import render_report
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths(SMALL)
 MOOD = Taxonomy.from_paths(["bad/1", "bad/2", "good/5"], root_name="<service>")
 PLACE = Taxonomy.from_paths(["eu", "us"], root_name="place")

@@ -19,6 +19,8 @@ from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = Taxonomy.from_paths([*SMALL, ("only", "child")])
 
 

@@ -13,6 +13,8 @@ from sampling_trees import even_tree, random_tree
 from labeltree.sampling import ClassBalancedBatchSampler
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 TREE = even_tree(2, 3)
 LEAVES = TREE.leaves.numpy()
 

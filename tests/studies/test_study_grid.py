@@ -23,6 +23,8 @@ from labeltree.studies.run import trial_tasks_of
 from labeltree.studies.study_file import read_study
 from labeltree.studies.summary import Summary
 
+pytestmark = pytest.mark.slow
+
 METHODS = {
     "SupCon": {"settings": {"objective": "supcon"}},
     "HWC": {"settings": {"objective": "hwc", "hwc.alpha": 0.0}},

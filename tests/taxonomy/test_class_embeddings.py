@@ -12,6 +12,8 @@ from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyError, class_embeddings
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "oracles"
 CASES = json.loads((FOLDER / "class_embeddings.json").read_text())["cases"]
 CIFAR = json.loads((FOLDER / "class_embeddings_cifar100.json").read_text())["cases"][0]

@@ -6,6 +6,8 @@ from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy
 
+pytestmark = pytest.mark.slow
+
 RAGGED = ["animal/mammal/dog", "animal/mammal/cat", "animal/fish", "plant"]
 
 

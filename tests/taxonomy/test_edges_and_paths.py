@@ -7,6 +7,8 @@ from slow_trees import Rows, trees
 
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 
+pytestmark = pytest.mark.slow
+
 
 @given(trees(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)

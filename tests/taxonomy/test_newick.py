@@ -9,6 +9,8 @@ from slow_trees import Rows, trees
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 from labeltree.taxonomy.newick import entries_from_newick, newick_from_tree
 
+pytestmark = pytest.mark.slow
+
 
 def read(text: str, root_name: str | None = "root") -> Taxonomy:
     entries = entries_from_newick(text, root_name)

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from labeltree.taxonomy import Taxonomy, TaxonomyError
 from labeltree.taxonomy.perturb import perturb
 
+pytestmark = pytest.mark.slow
+
 
 @st.composite
 def trees(draw):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
+
+pytestmark = pytest.mark.slow
 
 TREE = Taxonomy.from_paths(["a/b", "c"])
 STARS = Taxonomy.from_paths(["bad/1", "good/4", "good/5"])

@@ -13,6 +13,8 @@ from labeltree.inference.samples import open_other
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from labeltree.training.batches import Batch
 from labeltree.training.experiment import prepare
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 def batches(recipe: Recipe) -> list[Batch]:
     return list(prepare(recipe).batches.train_dataloader())

@@ -12,6 +12,8 @@ from labeltree.training.fit import train
 from labeltree.training.labels import training_labels
 from labeltree.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow
+
 Recipes = Callable[..., Recipe]
 
 
