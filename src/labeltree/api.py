@@ -144,6 +144,7 @@ def compare(
     methods: Mapping[str, str | Path | Sequence[str | Path]],
     *,
     out: str | Path = "comparison",
+    report: str | Path | None = None,
     title: str | None = None,
     **options: Any,
 ) -> Compared:
@@ -154,6 +155,7 @@ def compare(
     Args:
         methods: name → its run, or its runs with different seeds; the first is the baseline.
         out: the folder that the files go to.
+        report: file that the page goes to instead of ``comparison.html`` in that folder.
         title: of the page.
         **options: those of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
             ``baseline="SupCon"`` or, for embeddings tables, ``taxonomy="tree.json"``.
@@ -166,5 +168,5 @@ def compare(
     folder = RunFolder(out)
     with folder.locked():
         done = compare_paths(listed, out=out, **options)
-        write_comparison_page(done.result, folder.comparison_page, done.results, title=title)
+        write_comparison_page(done.result, report or folder.comparison_page, done.results, title=title)
     return done

@@ -13,6 +13,7 @@ import math
 import pickle
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,8 +145,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; of a name given twice, Python's parser keeps the last."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        seen: set[str] = set()
-        again = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        again = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise _Unfit(f"it gives {again[:80]!r} twice within one object")
     return values
 

@@ -53,15 +53,17 @@ def run(arguments: list[str]) -> None:
     options = parser.parse_intermixed_args(arguments)
     methods = _methods(options.runs, options.name)
 
+    from labeltree.api import compare
     from labeltree.cli.progress import stages
-    from labeltree.evaluation.compare_runs import compare_paths
-    from labeltree.report import write_comparison_page
     from labeltree.runs import RunFolder
 
-    with RunFolder(options.out).locked(), stages(quiet=options.quiet) as progress:
-        done = compare_paths(
+    page = options.report or RunFolder(options.out).comparison_page
+    with stages(quiet=options.quiet) as progress:
+        done = compare(
             methods,
             out=options.out,
+            report=page,
+            title=options.title,
             taxonomy=options.taxonomy,
             split=options.split,
             baseline=options.baseline,
@@ -71,12 +73,6 @@ def run(arguments: list[str]) -> None:
             permutations=options.permutations,
             seed=options.seed,
             progress=progress,
-        )
-        page = write_comparison_page(
-            done.result,
-            options.report or RunFolder(options.out).comparison_page,
-            done.results,
-            title=options.title,
         )
     print(done.text)
     print(f"report:     {page}\ncomparison: {done.json}\nas text:    {done.markdown}")
