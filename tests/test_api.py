@@ -106,6 +106,9 @@ def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
     table.save(tmp_path / "table.npz")
     with pytest.raises(ValueError, match="taxonomy is missing"):
         lt.evaluate(tmp_path / "table.npz")
+    model.taxonomy.save(tmp_path / "tree.json")
+    with pytest.raises(lt.DataError, match=r"missing\.npz"):
+        lt.evaluate(tmp_path / "missing.npz", tmp_path / "tree.json")
     with pytest.raises(ValueError, match="does not go with embeddings"):
         lt.evaluate(tmp_path / "table.npz", "tree.json", beside=["a"])
 

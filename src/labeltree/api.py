@@ -112,7 +112,7 @@ def evaluate(
     for name, value in settings.items():
         settings[name] = tuple(value) if isinstance(value, list) else value
     chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
-    if path.is_file():
+    if path.suffix in (".npz", ".parquet") and not path.is_dir():
         if taxonomy is None:
             raise ValueError(f"taxonomy is missing: the file with that of the labels in '{path}'")
         if beside:
