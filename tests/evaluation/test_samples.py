@@ -9,7 +9,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.subsampling import half_split, thin_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.label_sets import finest_labels
 
 
 def test_finest_labels_against_a_loop(taxonomy: Taxonomy) -> None:

@@ -24,7 +24,7 @@ from labeltree.losses import (
     WeightedSupConLoss,
     depth_weights,
 )
-from labeltree.pairs import implementation, relation_space, terms
+from labeltree.pairs import implementation, relation_codes, terms
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +141,7 @@ def test_a_tree_too_deep_for_the_bounds_is_refused(make, monkeypatch):
 
 
 def test_tables_are_checked():
-    space = relation_space(2)
+    space = relation_codes(2)
     one, no = torch.ones(1, space.size), torch.zeros(1, space.size, dtype=torch.bool)
     with pytest.raises(ValueError, match="positive, share and member must all have one shape"):
         LossTable(one, one[:, :3], no, torch.ones(1))

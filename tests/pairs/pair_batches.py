@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.relations import APART, INSTANCE, KIN, SAME, relation_code, unknown_relation
+from labeltree.taxonomy.relations import ANCESTOR, APART, INSTANCE, SAME, relation_code, unknown_relation
 
 
 def random_tree(seed: int, num_nodes: int = 14) -> Taxonomy:
@@ -41,5 +41,5 @@ def walked_code(tree: Taxonomy, u: int, v: int, same_instance: bool) -> int:
     elif lca not in (u, v):
         kind = APART
     else:
-        kind = SAME if u == v and not tree.children(u) else KIN
+        kind = SAME if u == v and not tree.children(u) else ANCESTOR
     return relation_code(kind, depth, depth_of_tree)

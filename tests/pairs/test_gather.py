@@ -17,7 +17,7 @@ from labeltree.pairs import (
     own_rows,
     pair_counts,
     pair_statistics,
-    relation_space,
+    relation_codes,
     sum_over_ranks,
     union_batch,
 )
@@ -94,7 +94,7 @@ def _statistics(rank: int) -> None:
     generator = torch.Generator().manual_seed(1)
     z = torch.randn(11, 4, generator=generator, dtype=torch.float64)
     weights = torch.rand(11, 11, generator=generator, dtype=torch.float64)
-    size = relation_space(tree.max_depth).size
+    size = relation_codes(tree.max_depth).size
     slopes = torch.randn(4, 11, size, generator=generator, dtype=torch.float64)
 
     def evaluate(shard: slice | None) -> list[torch.Tensor]:

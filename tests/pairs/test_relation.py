@@ -4,7 +4,7 @@ import pytest
 import torch
 from pair_batches import line, random_batch, random_tree, walked_code
 
-from labeltree.pairs import PairRelation, relation_space
+from labeltree.pairs import PairRelation, relation_codes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import APART, INSTANCE, SAME, relation_code
 
@@ -65,7 +65,7 @@ def test_without_instances_every_row_is_its_own():
     tree = random_tree(5)
     nodes, _ = random_batch(tree, 5)
     codes = PairRelation.of_batch(tree.paths, nodes).codes()
-    kinds = relation_space(tree.max_depth).relations.kind
+    kinds = relation_codes(tree.max_depth).relations.kind
     assert not (kinds[codes[codes < len(kinds)]] == INSTANCE).any()
 
 
@@ -100,13 +100,13 @@ def test_rho_by_its_three_definitions():
 
 def test_rho_asks_for_the_space_it_needs():
     with pytest.raises(ValueError, match=r"own_depth.*refined"):
-        relation_space(2).rho("own_depth")
+        relation_codes(2).rho("own_depth")
     with pytest.raises(ValueError, match="rho must be one of max_depth, own_depth, same_one; got 'depth'"):
-        relation_space(2).rho("depth")
+        relation_codes(2).rho("depth")
 
 
 def test_a_table_spreads_over_the_refined_codes():
-    space = relation_space(3, refined=True)
+    space = relation_codes(3, refined=True)
     table = torch.arange(len(space.relations)).double()
     spread = space.spread(table)
     assert spread.shape == (space.size,)

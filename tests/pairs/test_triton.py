@@ -115,7 +115,7 @@ def test_statistics_of_two_sides(rows, offset):
 @inside
 @pytest.mark.parametrize("temperature", [0.1, 0.01])
 def test_tiles_of_one_relation_are_found_and_used(temperature):
-    """Sorted labels, of which whole tiles are apart, kin, the same leaf or unknown."""
+    """Sorted labels, of which whole tiles are apart, ancestor and descendant, the same leaf or unknown."""
     tree = Taxonomy.from_paths([("a", "b", "c"), ("a", "b", "d"), ("a", "e"), ("f",)])
     names = ["c", "c", "d", "e", "f", "b", None]
     nodes = tree.encode([name for name in names for _ in range(16)])

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from slow_trees import Rows, trees
 
 from labeltree.taxonomy import RelationTable, Taxonomy, num_relations, relation_code, relation_from_paths
-from labeltree.taxonomy.relations import APART, INSTANCE, KIN, SAME, UNKNOWN
+from labeltree.taxonomy.relations import ANCESTOR, APART, INSTANCE, SAME, UNKNOWN
 
 
 def naive_relation(tree: Taxonomy, u: int, v: int) -> tuple[int, int]:
@@ -17,7 +17,7 @@ def naive_relation(tree: Taxonomy, u: int, v: int) -> tuple[int, int]:
         shared += 1
     if shared < len(first) and shared < len(second):
         return APART, shared - 1
-    return (SAME if u == v and tree.is_leaf[u] else KIN), shared - 1
+    return (SAME if u == v and tree.is_leaf[u] else ANCESTOR), shared - 1
 
 
 @given(trees())
@@ -62,12 +62,12 @@ def test_codes_of_a_ragged_tree() -> None:
         ("dog", "plant"): (APART, 0),
         ("dog", "dog"): (SAME, 3),
         ("fish", "fish"): (SAME, 2),  # a shallow leaf keeps its own depth
-        ("dog", "mammal"): (KIN, 2),
-        ("mammal", "mammal"): (KIN, 2),
+        ("dog", "mammal"): (ANCESTOR, 2),
+        ("mammal", "mammal"): (ANCESTOR, 2),
         ("mammal", "fish"): (APART, 1),
-        ("mammal", "animal"): (KIN, 1),
-        ("root", "dog"): (KIN, 0),
-        ("root", "root"): (KIN, 0),
+        ("mammal", "animal"): (ANCESTOR, 1),
+        ("root", "dog"): (ANCESTOR, 0),
+        ("root", "root"): (ANCESTOR, 0),
     }
     for (u, v), (kind, depth) in expected.items():
         assert tree.relation(label[u], label[v]) == relation_code(kind, depth, 3), (u, v)
@@ -118,7 +118,7 @@ def test_arguments_without_a_meaning() -> None:
                 query(depth)
     with pytest.raises(ValueError, match="max_depth=-1"):
         RelationTable(-1)
-    for kind, depth in ((APART, 3), (UNKNOWN, 1), (5, 0), (KIN, -1)):
+    for kind, depth in ((APART, 3), (UNKNOWN, 1), (5, 0), (ANCESTOR, -1)):
         with pytest.raises(ValueError, match=f"no relation has kind={kind} and depth={depth}"):
             relation_code(kind, depth, max_depth=2)
 

@@ -14,7 +14,7 @@ from labeltree.data.source import SPLITS, UNSEEN, Source
 from labeltree.data.stratified import draw_evenly, group_numbers, make_folds, rank_within, split_by_group
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.finest import covered_nodes, finest_labels
+from labeltree.taxonomy.label_sets import covered_nodes, finest_labels
 from labeltree.taxonomy.naming import some
 
 __all__ = ["choose_unseen", "fold_number", "hold_out_fold", "make_splits"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from labeltree.data.source import SPLITS, UNSEEN, Source
 from labeltree.data.stratified import group_numbers
-from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.placeholders import placeholder_sentences
 

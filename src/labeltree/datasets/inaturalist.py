@@ -38,8 +38,8 @@ def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
 
     A rank that a category does not give is filled by a node of its own, named after the next finer taxon:
     ``Cichlidae (order incertae sedis)``. So depth is rank for all species, and no two taxa become siblings
-    or kin by what both lack: every pair that shares a given taxon shares just what it shares without the
-    filled ranks.
+    or relatives by what both lack: every pair that shares a given taxon shares just what it shares without
+    the filled ranks.
 
     Raises:
         DataError: If a category has no name, or nothing else.

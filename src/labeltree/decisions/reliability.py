@@ -14,7 +14,7 @@ from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.decisions.conformal import group_codes
 from labeltree.metrics.checks import check_nodes, check_positive, check_same_length, check_tree
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
-from labeltree.taxonomy.shared_depths import shared_depth
+from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = [
     "LEAST_SAMPLES",

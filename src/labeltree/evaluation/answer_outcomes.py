@@ -14,7 +14,7 @@ from labeltree.metrics.functional import (
     mistake_severity,
     tree_accuracy,
 )
-from labeltree.taxonomy.shared_depths import shared_depth
+from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["answer_columns", "micro_f1_column"]
 

@@ -26,7 +26,7 @@ from labeltree.metrics.functional import average_hierarchical_precision, retriev
 from labeltree.metrics.search.ranking import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
-from labeltree.taxonomy.shared_depths import shared_depth
+from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["Inputs", "Second"]
 

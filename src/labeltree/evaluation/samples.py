@@ -15,8 +15,7 @@ from labeltree.evaluation.subsampling import half_split, thin_out
 from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.finest import finest_labels
-from labeltree.taxonomy.shared_depths import shared_depth, shared_note
+from labeltree.taxonomy.label_sets import finest_labels, shared_depth, shared_note
 
 __all__ = [
     "FEW",

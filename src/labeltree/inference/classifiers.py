@@ -28,7 +28,7 @@ from labeltree.errors import DataError, RunError
 from labeltree.inference.embeddings import run_tables
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
-from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.experiment import Experiment
 from labeltree.training.objective import Objective
 from labeltree.training.term import Term

@@ -15,7 +15,7 @@ from labeltree.decisions.answers import Answers, holds_truth
 from labeltree.decisions.conformal import Promise, samples_needed
 from labeltree.decisions.rule import DecisionRule
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
-from labeltree.taxonomy.shared_depths import shared_note
+from labeltree.taxonomy.label_sets import shared_note
 
 __all__ = ["Format", "answer_rows", "calibration_text", "show_rows", "skipped_row"]
 

@@ -15,7 +15,7 @@ from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction, hide_nothing
 from labeltree.losses.relation import RelationLoss, bounded_relation_loss, relation_loss
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
-from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_space
+from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -170,7 +170,7 @@ class DepthwiseLoss(RelationLoss):
         lambdas = lambdas / (num_depths if variant == "paper" else num_depths + 1)
         super().__init__(
             taxonomy,
-            depth_table(relation_space(num_depths), lambdas, positives, undecided),
+            depth_table(relation_codes(num_depths), lambdas, positives, undecided),
             temperature=temperature,
             geometry=geometry,
             similarity=similarity,

@@ -13,7 +13,7 @@ from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation import RelationLoss
 from labeltree.losses.supcon import outside_table
 from labeltree.losses.table import LossTable, Undecided, members, same_label
-from labeltree.pairs import PairRelation, RelationCodes, Rho, Similarity, pair_counts, relation_space, weigh
+from labeltree.pairs import PairRelation, RelationCodes, Rho, Similarity, pair_counts, relation_codes, weigh
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -112,7 +112,7 @@ class HWCLoss(RelationLoss):
             raise ValueError(f"omega_max must be at least 1; got {omega_max}")
         if control not in (None, "constant_omega", "outside_softmax"):
             raise ValueError(f"control must be None, 'constant_omega' or 'outside_softmax'; got {control!r}")
-        space = relation_space(taxonomy.max_depth, refined=rho == "own_depth")
+        space = relation_codes(taxonomy.max_depth, refined=rho == "own_depth")
         if control == "outside_softmax":
             if positives != "same" or omega_max is not None:
                 raise ValueError("control='outside_softmax' has positives='same' and no omega_max")

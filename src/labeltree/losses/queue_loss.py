@@ -16,7 +16,7 @@ from labeltree.pairs import (
     PairRelation,
     QueueContrast,
     as_kernels_take,
-    relation_space,
+    relation_codes,
     soft_target_contrast,
 )
 from labeltree.taxonomy import Taxonomy
@@ -163,7 +163,7 @@ class QueueLoss(nn.Module):
         self.undecided = undecided
         self.geometry = Sphere()
         self.reduction = check_reduction(reduction)
-        space = relation_space(0 if taxonomy is None else taxonomy.max_depth)
+        space = relation_codes(0 if taxonomy is None else taxonomy.max_depth)
         everything = torch.ones(space.size, dtype=torch.bool)
         candidates = everything if taxonomy is None else same_label(space)
         competing = everything if taxonomy is None else members(space, undecided)

@@ -16,7 +16,7 @@ from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.reduction import Reduction, hide_nothing, reduce_terms
 from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
-from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_space, union_batch, weighted_terms
+from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes, union_batch, weighted_terms
 from labeltree.taxonomy.relations import APART, INSTANCE, SAME, UNKNOWN
 
 __all__ = ["JaccardSupConLoss", "RatingOverlap", "RatingRelation", "check_ratings", "jaccard"]
@@ -350,7 +350,7 @@ class JaccardSupConLoss(RelationLoss):
             raise ValueError(f"threshold must be 0 or more and below 1; got {threshold}")
         if undecided not in ("ignore", "negative"):
             raise ValueError(f"undecided must be one of ignore, negative; got {undecided!r}")
-        kind = relation_space(0).relations.kind
+        kind = relation_codes(0).relations.kind
         positive = ((kind == SAME) | (kind == INSTANCE))[None].double()
         member = (kind != UNKNOWN)[None] if undecided == "ignore" else torch.ones_like(positive).bool()
         super().__init__(

@@ -19,7 +19,7 @@ from labeltree.pairs import (
     Similarity,
     as_kernels_take,
     bounded_terms,
-    relation_space,
+    relation_codes,
     relation_terms,
     union_batch,
 )
@@ -104,9 +104,9 @@ class RelationLoss(nn.Module):
         A loss of one's own: labels that share a parent attract each other half as much as equal ones.
 
         >>> from labeltree.losses import same_label
-        >>> from labeltree.pairs import relation_space
+        >>> from labeltree.pairs import relation_codes
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
-        >>> space = relation_space(taxonomy.max_depth)
+        >>> space = relation_codes(taxonomy.max_depth)
         >>> attract = torch.where(same_label(space), 1.0, 0.5 * same_label(space, depth=1))[None]
         >>> table = LossTable(attract, attract, torch.ones_like(attract, dtype=torch.bool), torch.ones(1))
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
@@ -132,7 +132,7 @@ class RelationLoss(nn.Module):
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0; got {temperature}")
         if space is None:
-            space = relation_space(0 if taxonomy is None else taxonomy.max_depth)
+            space = relation_codes(0 if taxonomy is None else taxonomy.max_depth)
         if table.positive.shape[1] != space.size:
             raise ValueError(
                 f"table is over {table.positive.shape[1]} relations, the taxonomy's codes are {space.size}"

@@ -10,7 +10,7 @@ from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction
 from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided, instance_table, members, same_label
-from labeltree.pairs import RelationCodes, Rho, Similarity, relation_space
+from labeltree.pairs import RelationCodes, Rho, Similarity, relation_codes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -51,7 +51,7 @@ class NTXentLoss(RelationLoss):
     ) -> None:
         super().__init__(
             None,
-            instance_table(relation_space(0)),
+            instance_table(relation_codes(0)),
             temperature=temperature,
             geometry=geometry,
             similarity=similarity,
@@ -104,7 +104,7 @@ class SupConLoss(RelationLoss):
             raise ValueError(
                 f"depth must lie between 1 and {taxonomy.max_depth}, the depth of the tree; got {depth}"
             )
-        space = relation_space(taxonomy.max_depth)
+        space = relation_codes(taxonomy.max_depth)
         positive = same_label(space, depth)[None].double()
         member = members(space, undecided, depth)[None]
         super().__init__(
@@ -161,8 +161,8 @@ class WeightedSupConLoss(RelationLoss):
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; `"pairs"` divides by the total weight of the pairs (`"related"`) or
             by their number (`"same"`).
-        undecided: `"ignore"` or `"negative"`. Under `"related"` kin are positives, with the ρ of the
-            ancestor.
+        undecided: `"ignore"` or `"negative"`. Under `"related"` a label and its ancestor are positives,
+            with the ρ of the ancestor.
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
 
@@ -189,7 +189,7 @@ class WeightedSupConLoss(RelationLoss):
     ) -> None:
         if not alpha >= 0:
             raise ValueError(f"alpha must not be negative; got {alpha}")
-        space = relation_space(taxonomy.max_depth, refined=rho == "own_depth")
+        space = relation_codes(taxonomy.max_depth, refined=rho == "own_depth")
         super().__init__(
             taxonomy,
             outside_table(space, positives, alpha, rho, undecided),

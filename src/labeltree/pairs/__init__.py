@@ -1,6 +1,6 @@
 """Pairs of samples: their relation in the taxonomy, and what losses need to know of their similarities."""
 
-from labeltree.pairs.codes import RelationCodes, Rho, relation_space
+from labeltree.pairs.codes import RelationCodes, Rho, relation_codes
 from labeltree.pairs.manual_gradient import eager_gradient
 from labeltree.pairs.plan import Implementation, Plan, implementation
 from labeltree.pairs.precision import as_kernels_take
@@ -55,7 +55,7 @@ __all__ = [
     "pair_similarity",
     "pair_statistics",
     "prototype_distances",
-    "relation_space",
+    "relation_codes",
     "relation_terms",
     "soft_target_contrast",
     "sum_over_ranks",

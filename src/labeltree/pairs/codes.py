@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.taxonomy.relations import APART, INSTANCE, SAME, RelationTable, num_relations
 
-__all__ = ["RelationCodes", "Rho", "relation_space"]
+__all__ = ["RelationCodes", "Rho", "relation_codes"]
 
 Rho = Literal["max_depth", "own_depth", "same_one"]
 
@@ -22,7 +22,7 @@ class RelationCodes:
 
     Nearly everything that a loss asks of a pair of labels follows from its relation code. One thing does
     not: how deep the shallower of two labels lies, which `rho="own_depth"` needs for pairs that are apart.
-    The *refined* space therefore numbers `APART(d)` once per depth m > d of the shallower label, behind the
+    The *refined* codes therefore number `APART(d)` once per depth m > d of the shallower label, behind the
     taxonomy's own codes: `APART(d, m) = R + d·L + m − 1`. A table over the R codes becomes one over the
     refined codes by indexing it with `base`.
 
@@ -55,7 +55,7 @@ class RelationCodes:
         return num_relations(self.relations.max_depth) + depth * self.relations.max_depth + shallower - 1
 
     def spread(self, table: Tensor) -> Tensor:
-        """A table over the taxonomy's codes `(..., R)` as one over this space's codes `(..., size)`."""
+        """A table over the taxonomy's codes `(..., R)` as one over these codes `(..., size)`."""
         return table[..., self.base]
 
     def rho(self, kind: Rho = "max_depth") -> Tensor:
@@ -65,16 +65,14 @@ class RelationCodes:
           1 if that leaf is shallower than L.
         - `"same_one"`: the same, but ρ(y, y) = 1, as the sentence after Eq. 4 has it.
         - `"own_depth"`: depth(lca) / depth of the shallower label, so that ρ(y, y) = 1 follows. Only a
-          refined space knows it.
+          refined numbering has it.
 
         A pair of which a label is missing has ρ = 0.
         """
         if kind not in get_args(Rho):
             raise ValueError(f"rho must be one of {', '.join(get_args(Rho))}; got {kind!r}")
         if kind == "own_depth" and not self.refined:
-            raise ValueError(
-                "rho='own_depth' needs a refined relation space: relation_space(..., refined=True)"
-            )
+            raise ValueError("rho='own_depth' needs a refined numbering: relation_codes(..., refined=True)")
         rho = self.spread(self.relations.rho)
         depth, kinds = self.spread(self.relations.depth), self.spread(self.relations.kind)
         if kind == "own_depth":
@@ -86,18 +84,18 @@ class RelationCodes:
 
 
 @lru_cache(maxsize=32)
-def relation_space(max_depth: int, refined: bool = False) -> RelationCodes:
+def relation_codes(max_depth: int, refined: bool = False) -> RelationCodes:
     """The relation codes of a tree of depth `max_depth` (0: no labels, only instances).
 
     Example:
-        >>> relation_space(2).size, relation_space(2, refined=True).size
+        >>> relation_codes(2).size, relation_codes(2, refined=True).size
         (13, 17)
     """
     with torch.inference_mode(False):  # it is kept, for training as well
-        return _relation_space(max_depth, refined)
+        return _relation_codes(max_depth, refined)
 
 
-def _relation_space(max_depth: int, refined: bool) -> RelationCodes:
+def _relation_codes(max_depth: int, refined: bool) -> RelationCodes:
     relations = RelationTable(max_depth)
     base = torch.arange(num_relations(max_depth))
     shallower = relations.depth.clone()

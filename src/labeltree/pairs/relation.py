@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from labeltree.pairs.codes import RelationCodes, relation_space
-from labeltree.taxonomy.relations import KIN, SAME, relation_from_paths
+from labeltree.pairs.codes import RelationCodes, relation_codes
+from labeltree.taxonomy.relations import ANCESTOR, SAME, relation_from_paths
 
 __all__ = ["LabelRows", "NodeCodes", "PairRelation", "Rows"]
 
@@ -217,7 +217,7 @@ class PairRelation:
     @property
     def space(self) -> RelationCodes:
         """The meaning of the codes."""
-        return relation_space(self.max_depth, self.refined)
+        return relation_codes(self.max_depth, self.refined)
 
     @property
     def num_relations(self) -> int:
@@ -275,7 +275,7 @@ class PairRelation:
         if depth_u is None or depth_v is None:
             return codes
         refined = self.space.apart(codes, torch.minimum(depth_u, depth_v))
-        return torch.where(codes < KIN * (self.max_depth + 1), refined, codes)
+        return torch.where(codes < ANCESTOR * (self.max_depth + 1), refined, codes)
 
     def view_codes(self, codes: Tensor) -> Tensor:
         """The codes of views of one sample, from those of their labels."""

@@ -12,14 +12,13 @@ from torch import Tensor
 
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
+from labeltree.taxonomy.description import render, review, review_parents
 from labeltree.taxonomy.entries import Entries, entries_of_dag
 from labeltree.taxonomy.files import read_taxonomy
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.nodes import NodesLike
 from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
-from labeltree.taxonomy.render import render
-from labeltree.taxonomy.review import review, review_parents
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = ["AnyTaxonomy", "TaxonomyDAG", "load_taxonomy"]

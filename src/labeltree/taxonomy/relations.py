@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "ANCESTOR",
     "APART",
     "INSTANCE",
-    "KIN",
     "SAME",
     "UNKNOWN",
     "RelationTable",
@@ -25,7 +25,7 @@ __all__ = [
 
 APART: Final = 0
 """The labels agree down to the depth and differ below."""
-KIN: Final = 1
+ANCESTOR: Final = 1
 """One label is an inner node of the depth, the other lies below it or equals it: undecided further down."""
 SAME: Final = 2
 """The same leaf of that depth; a leaf continues itself, so the labels agree at every depth."""
@@ -53,7 +53,7 @@ def relation_code(kind: int, depth: int, max_depth: int) -> int:
     """
     if kind == UNKNOWN and depth == 0:
         return unknown_relation(max_depth)
-    if kind not in (APART, KIN, SAME, INSTANCE) or not 0 <= depth <= max_depth:
+    if kind not in (APART, ANCESTOR, SAME, INSTANCE) or not 0 <= depth <= max_depth:
         raise ValueError(
             f"no relation has kind={kind} and depth={depth}; expected a kind from {APART} to {INSTANCE} "
             f"and a depth from 0 to {max_depth}, or kind {UNKNOWN} and depth 0"
@@ -87,7 +87,7 @@ def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes
         decided = (at_u >= 0) & (at_v >= 0)
         depth += equal & decided
         apart |= ~equal & decided
-    kind = torch.where(depth == max_depth, SAME, KIN).masked_fill_(apart, APART)
+    kind = torch.where(depth == max_depth, SAME, ANCESTOR).masked_fill_(apart, APART)
     if max_depth:
         # A shallow leaf agrees with itself at all L depths; its own depth is where its row stops changing.
         own_depth = 1 + (paths_u[..., 1:] != paths_u[..., :-1]).sum(dim=-1)
@@ -102,12 +102,12 @@ class RelationTable:
 
     Attributes:
         max_depth: L, the largest depth of a leaf.
-        kind: APART, KIN, SAME, INSTANCE or UNKNOWN of each code.
+        kind: APART, ANCESTOR, SAME, INSTANCE or UNKNOWN of each code.
         depth: the depth of the lowest common ancestor (0 for UNKNOWN).
 
     Example:
         >>> table = RelationTable(max_depth=2)
-        >>> code = relation_code(KIN, 1, max_depth=2)
+        >>> code = relation_code(ANCESTOR, 1, max_depth=2)
         >>> [bool(table.agrees(depth)[code]) for depth in (1, 2)]
         [True, False]
         >>> bool(table.undecided(2)[code])

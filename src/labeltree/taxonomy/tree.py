@@ -20,15 +20,14 @@ from labeltree.taxonomy.class_embeddings import (
     means_of_classes,
     sparse_vectors,
 )
+from labeltree.taxonomy.description import render, review
 from labeltree.taxonomy.entries import entries_from_folders, entries_from_paths, entries_of_tree
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.lca import RangeMinima
 from labeltree.taxonomy.nested import entries_from_nested
 from labeltree.taxonomy.nodes import NodesLike, as_node
 from labeltree.taxonomy.numbering import subtree_end
-from labeltree.taxonomy.relations import APART, KIN, SAME, RelationTable, unknown_relation
-from labeltree.taxonomy.render import render
-from labeltree.taxonomy.review import review
+from labeltree.taxonomy.relations import ANCESTOR, APART, SAME, RelationTable, unknown_relation
 
 __all__ = ["Taxonomy"]
 
@@ -284,7 +283,7 @@ class Taxonomy(Graph):
         """
         u, v, device = self._pair(u, v)
         ancestor = self.lca(u, v)
-        kind = torch.where((ancestor == u) | (ancestor == v), KIN, APART)
+        kind = torch.where((ancestor == u) | (ancestor == v), ANCESTOR, APART)
         kind.masked_fill_((u == v) & self.is_leaf[u], SAME)
         codes = kind * (self.max_depth + 1) + self.depth[ancestor]
         return codes.masked_fill_(ancestor < 0, unknown_relation(self.max_depth)).to(device)

@@ -21,7 +21,7 @@ from labeltree.errors import LabeltreeError
 from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
-from labeltree.taxonomy.finest import finest_labels
+from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.inputs import InputStore
 from labeltree.training.recipe import Recipe
 

@@ -36,7 +36,7 @@ from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.registry import ProtocolResult, register
 from labeltree.evaluation.samples import held_rows, labelled_rows
 from labeltree.taxonomy import Taxonomy
-from labeltree.taxonomy.shared_depths import shared_depth
+from labeltree.taxonomy.label_sets import shared_depth
 
 __all__ = ["DecisionOptions", "decisions"]
 

@@ -18,9 +18,8 @@ from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.samples import SearchPlan, labelled_rows
 from labeltree.evaluation.subsampling import half_split
 from labeltree.metrics.functional.retrieval import nodes_at_depth
-from labeltree.taxonomy.finest import covered_nodes, finest_labels
+from labeltree.taxonomy.label_sets import covered_nodes, finest_labels, shared_depth, shared_note
 from labeltree.taxonomy.naming import some
-from labeltree.taxonomy.shared_depths import shared_depth, shared_note
 
 __all__ = ["SeenUnseenOptions", "seen_unseen"]
 

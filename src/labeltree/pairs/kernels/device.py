@@ -11,7 +11,7 @@ from labeltree.taxonomy import relations
 
 __all__ = ["added_product", "cosines", "rows_of", "tile_relation"]
 
-KIN = tl.constexpr(relations.KIN)
+ANCESTOR = tl.constexpr(relations.ANCESTOR)
 SAME = tl.constexpr(relations.SAME)
 INSTANCE = tl.constexpr(relations.INSTANCE)
 UNKNOWN = tl.constexpr(relations.UNKNOWN)
@@ -59,7 +59,7 @@ def tile_relation(
         depth += (equal & decided).to(tl.int32)
         apart = apart | ((u[:, None] != v[None, :]) & decided)
     own_x, own_y = tl.load(labels_x + L * pad_x + rows), tl.load(labels_y + L * pad_y + cols)
-    kind = tl.where(apart, 0, tl.where(depth == L, SAME, KIN))
+    kind = tl.where(apart, 0, tl.where(depth == L, SAME, ANCESTOR))
     depth = tl.minimum(depth, own_x[:, None])
     codes = kind * (L + 1) + depth
     if REFINED:
