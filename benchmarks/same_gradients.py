@@ -2,18 +2,19 @@
 
     python benchmarks/same_gradients.py --before OTHER [--after .] [OBJECTIVE ...]
 
-OTHER and `.` are folders of the project. Each version trains each objective on the same small images for one
-step, as `labeltree train` would, and the gradients of all parameters are compared: on a ragged tree and on one
-of two leaves, with a batch that is one tile of the pair losses and with one that is several. The measure is the
-distance from the dense implementation of the version before, as a share of the gradient's norm: the version
-after may not lie further from it than twice what the version before does, or 2e-6 where that is more (goal
-P6; float32's own rounding).
+OTHER and `.` are folders of the project. Each version trains each objective on the same small images for
+one step, as `labeltree train` would, and the gradients of all parameters are compared: on a ragged tree and
+on one of two leaves, with a batch that is one tile of the pair losses and with one that is several. The
+measure is the distance from the dense implementation of the version before, as a share of the gradient's
+norm: the version after may not lie further from it than twice what the version before does, or 2e-6 where
+that is more (goal P6; float32's own rounding).
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
         raise _Stepped
 
     hook = register_optimizer_step_post_hook(keep)
-    output = tempfile.TemporaryFile("w+")
+    output = io.StringIO()
     try:
         with redirect_stdout(output), redirect_stderr(output), _dense() if dense else nullcontext():
             train.run(arguments)
@@ -99,8 +100,7 @@ def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
         pass
     finally:
         hook.remove()
-    output.seek(0)
-    raise RuntimeError(f"{' '.join(arguments)} took no step:\n{output.read()[-2000:]}")
+    raise RuntimeError(f"{' '.join(arguments)} took no step:\n{output.getvalue()[-2000:]}")
 
 
 def measure(out: Path, work: Path, objectives: list[str], dense: bool) -> None:
