@@ -17,7 +17,7 @@ from labeltree.evaluation import EvaluationSettings
 from labeltree.evaluation.compare_runs import Compared, compare_paths
 from labeltree.inference.model import Model
 from labeltree.report import write_comparison_page
-from labeltree.report.evaluated import Evaluated, evaluate_embeddings, evaluate_run
+from labeltree.report.evaluate_and_report import Evaluated, evaluate_embeddings, evaluate_run
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train as train_recipe
 from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths

@@ -13,7 +13,7 @@ from labeltree.decisions import ClassNodes, fit_rule
 from labeltree.decisions.classifiers import ChosenClassifier, choose_classifier
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, EvaluationSettings, evaluate, load_outcomes
-from labeltree.report.evaluated import headline
+from labeltree.report.main_numbers import main_numbers_table
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
 
@@ -88,8 +88,8 @@ def test_the_result_says_which_and_why() -> None:
     result = evaluate(table("val"), TREE, baselines={"raw": table(None)})
     sentence = result.main.classifier.sentence
     assert sentence in result.notes
-    assert sentence in headline(result)
-    rows = {line.split("  ")[0]: line.split() for line in headline(result).splitlines()}
+    assert sentence in main_numbers_table(result)
+    rows = {line.split("  ")[0]: line.split() for line in main_numbers_table(result).splitlines()}
     assert rows["classifier"][1:] == ["own", result.methods["raw"].classifier.name]
     assert float(rows["its top1"][2]) == 0.0
     content = json.loads(json.dumps(result.to_dict()))

@@ -28,9 +28,7 @@ from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.metrics import functional
 from labeltree.metrics.search.left_out import have_partner, leaves_group_out
 from labeltree.report.charts import DotRow, dot_chart
-from labeltree.report.evaluated import headline
-from labeltree.report.headline import headline as page_headline
-from labeltree.report.headline import tiles
+from labeltree.report.main_numbers import main_numbers_table, main_sentences, tiles
 from labeltree.report.metric_table import metric_table, table_cells
 from labeltree.report.wording import percent
 from labeltree.runs import EmbeddingTable
@@ -76,7 +74,7 @@ def test_the_same_patient_does_not_count(patients: EmbeddingTable, taxonomy: Tax
     assert any("own group count" in note for note in never.cautions)
     back = EvaluationResult.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)))
     assert (back.search, back.cautions, back.settings) == (found.search, found.cautions, found.settings)
-    assert "own group do not count" in headline(found)
+    assert "own group do not count" in main_numbers_table(found)
     answers = [group.answer for group in metric_table(found, "image", "images")]
     assert any("all the others but those of its own group are sorted" in answer for answer in answers)
 
@@ -146,7 +144,7 @@ def test_without_a_training_split_it_is_not_defined(taxonomy: Taxonomy) -> None:
     assert any(
         "No sample of the test samples has another of its class to find" in note for note in found.cautions
     )
-    text = headline(found)
+    text = main_numbers_table(found)
     assert "nan" not in text
     assert "–" in text
     json.dumps(found.to_dict(), allow_nan=False)
@@ -361,7 +359,7 @@ def test_a_depth_of_a_single_node_has_no_number(under_one: tuple[EmbeddingTable,
         assert not any(math.isnan(result.by_depth[column][1]) for column in result.by_depth)
     shown = {tile.title: tile.number for tile in tiles(found, "images")}
     assert shown["get the right coarsest group"] == percent(found.main.answer_by_depth[1])
-    assert "100% stay" not in " ".join(page_headline(found, "images"))
+    assert "100% stay" not in " ".join(main_sentences(found, "images"))
 
 
 def test_a_branch_of_a_tree_has_no_number_at_the_depth_of_its_top(

@@ -119,7 +119,7 @@ def load_libraries() -> None:
     import labeltree.cli.study
     import labeltree.cli.train
     import labeltree.inference.calibrate
-    import labeltree.report.evaluated
+    import labeltree.report.evaluate_and_report
     import labeltree.studies.execute
     import labeltree.training.fit  # noqa: F401
 

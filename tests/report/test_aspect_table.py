@@ -9,7 +9,7 @@ import torch
 from report_inputs import SMALL, random_table
 
 from labeltree.evaluation import EvaluationResult, evaluate
-from labeltree.report.evaluated import headline
+from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.metric_table import aspect_table
 from labeltree.report.page import render_report
 from labeltree.runs import EmbeddingTable
@@ -78,7 +78,7 @@ def test_the_page_and_the_terminal(table: EmbeddingTable, result: EvaluationResu
     assert page.count("&lt;service&gt;") == 4
     assert "<service>" not in page
     assert 'href="#aspects"' in page
-    assert "aspect own accuracy at depth 1" in headline(result)
+    assert "aspect own accuracy at depth 1" in main_numbers_table(result)
 
 
 def test_nothing_of_it_where_there_are_none(table: EmbeddingTable) -> None:
@@ -87,4 +87,4 @@ def test_nothing_of_it_where_there_are_none(table: EmbeddingTable) -> None:
     assert aspect_table(result, "image", "images") == []
     page = render_report(result, plain, TREE, projection="PCA", max_points=20)
     assert "aspect" not in page.split("</style>")[1].lower()
-    assert "aspect" not in headline(result)
+    assert "aspect" not in main_numbers_table(result)

@@ -15,9 +15,8 @@ from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, 
 from labeltree.evaluation.comparison import Comparison, Difference
 from labeltree.evaluation.result_text import comparison_text
 from labeltree.report import comparison_page
-from labeltree.report.comparison_page import _charted
+from labeltree.report.comparison_page import DifferenceNode, _charted, difference_tree
 from labeltree.report.comparison_words import difference_text, measure_of, verdict
-from labeltree.report.difference_tree import DifferenceNode, difference_tree
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow

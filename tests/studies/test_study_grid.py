@@ -15,9 +15,8 @@ import yaml
 from labeltree.report.document import to_html, to_markdown
 from labeltree.report.template import svg_file
 from labeltree.studies.book import Book
-from labeltree.studies.figures import study_figures
 from labeltree.studies.output import to_csv
-from labeltree.studies.page import study_blocks
+from labeltree.studies.page import study_blocks, study_figures
 from labeltree.studies.plan import Study, StudyError
 from labeltree.studies.run import trial_tasks_of
 from labeltree.studies.study_file import read_study
@@ -215,7 +214,7 @@ def test_a_map_marks_nothing_undefined_and_not_all_alike(tmp_path: Path, values:
         {"method": method.name, "seed": 0, "scores": {"features/top1": value}}
         for method, value in zip(study.methods, values, strict=True)
     ]
-    ((_, _, svg),) = study_figures(study, Summary(rows), ["features/top1"])
+    svg = study_figures(study, Summary(rows), ["features/top1"])[0].svg
     known = [value for value in values if not math.isnan(value)]
     assert svg.count(" best<") == (1 if len(set(known)) > 1 else 0)
     assert svg.count(">–<") == len(values) - len(known)

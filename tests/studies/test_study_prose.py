@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from labeltree.report.charts import _ink_on, _shade
 from labeltree.report.document import inline, prose
-from labeltree.studies.figures import _mixed, _on
 
 FINDINGS = sorted((Path(__file__).parents[2] / "studies").glob("*/FINDINGS.md"))
 
@@ -95,6 +95,6 @@ def test_text_on_a_map_is_readable() -> None:
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     for i in range(101):
-        ink = 1.0 if _on(i / 100) == "#fff" else 0.0
-        paper = luminance(_mixed(i / 100))
+        ink = 1.0 if _ink_on(i / 100) == "#fff" else 0.0
+        paper = luminance(_shade(i / 100))
         assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5

@@ -99,7 +99,7 @@ def run(arguments: list[str]) -> None:
 
     from labeltree.cli.progress import stages
     from labeltree.evaluation import EvaluationSettings, parse_options, protocol_table
-    from labeltree.report.evaluated import evaluate_embeddings, evaluate_run
+    from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
 
     settings = EvaluationSettings(
         feature_geometry=options.feature_geometry,

@@ -1,4 +1,4 @@
-"""Charts of methods: lines over k, dots by depth, differences to a baseline, small histories."""
+"""The charts of all pages: lines over k, bands over a setting, dots in rows, cells of a grid, histories."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from markupsafe import Markup
 from labeltree.report.svg import SHAPES, STYLES, Drawing, legend_mark, marker, text_width
 
 __all__ = [
-    "DifferenceRow",
+    "Band",
     "DotRow",
     "Line",
+    "band_chart",
+    "cell_chart",
     "clip",
     "difference_chart",
     "dot_chart",
@@ -38,12 +40,23 @@ class Line:
 
 @dataclass(frozen=True)
 class DotRow:
-    """A row of a dot chart: a label, a smaller one, one value a method, perhaps the ends of its interval."""
+    """A row of a dot chart or of a chart of differences: its labels, and a mark for each method.
+
+    Attributes:
+        label: in plain words.
+        detail: stands below the label, smaller.
+        values: one for each method; NaN where it is not defined.
+        bounds: the ends of each value's interval; may be left out.
+        texts: the values as written; by default in percent.
+        sure: of a difference, whether it is significant; those that are not have open marks.
+    """
 
     label: str
     detail: str
     values: Sequence[float]
     bounds: Sequence[tuple[float, float]] = ()
+    texts: Sequence[str] = ()
+    sure: Sequence[bool] = ()
 
 
 def method_mark(style: int) -> Markup:
@@ -139,55 +152,105 @@ def _named_below(lines: Sequence[Line]) -> Markup:
 
 
 def dot_chart(rows: Sequence[DotRow], methods: Sequence[str], *, title: str, narrow: bool = False) -> Markup:
-    """Draw a row a depth and in it a dot a method, on an axis of shares that ends at 100 %.
-
-    A narrow one has the labels above the dots.
-    """
-    lane, left, right, top, bottom = (
-        (20.0, 16.0, 76.0, 4.0, 30.0) if narrow else (17.0, 262.0, 76.0, 12.0, 34.0)
-    )
-    above = 42.0 if narrow else 0.0
-    gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
-    width, height = 400.0 if narrow else 860.0, top + gap * len(rows) + bottom
-    drawing = Drawing(width, height, title)
+    """Draw a dot for each method in every row, on an axis of shares that ends at 100 %."""
     shown = [value for row in rows for value in (*row.values, *(low for low, _ in row.bounds))]
     known = [value for value in shown if math.isfinite(value)]
     low = max(0.0, math.floor(10 * (min(known, default=0.0) - 0.03)) / 10)
     step = 0.2 if low < 0.5 else 0.1 if low < 0.8 else 0.05
+    marks = [max(1 - i * step, low) for i in range(round((1 - low) / step) + 1)]
+    axis = _RowAxis(low, 1.0, {mark: f"{100 * mark:.0f}%" for mark in marks}, top=4.0 if narrow else 12.0)
+    return _row_chart(rows, methods, axis, title, narrow).markup()
 
-    def x_of(value: float) -> float:
-        return left + (width - left - right) * (value - low) / (1 - low)
 
-    for i in range(round((1 - low) / step) + 1):
-        value = max(1 - i * step, low)
-        drawing.line(x_of(value), top, x_of(value), height - bottom, "grid")
-        drawing.text(x_of(value), height - bottom + 20, f"{100 * value:.0f}%", "tick mid")
+def difference_chart(
+    rows: Sequence[DotRow], methods: Sequence[str], *, baseline: str, title: str, narrow: bool = False
+) -> Markup:
+    """Draw differences to a baseline around its line: filled where significant, else open.
+
+    Args:
+        rows: a metric each, with ``texts`` and ``sure``; values above 0 are better than the baseline.
+        methods: that are compared with the baseline, which has the style before theirs.
+        baseline: its name.
+        title: for people who do not see the chart.
+        narrow: whether the labels stand above the marks, for a telephone.
+    """
+    ends = [v for row in rows for v in (*row.values, *(e for b in row.bounds for e in b)) if math.isfinite(v)]
+    reach = max((abs(v) for v in ends), default=0.0) or 0.01
+    step = next(s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if reach / s <= 4.5)
+    count = math.ceil(reach / step)
+    marks = {
+        i * step: f"{100 * i * step:+g}".replace("-", "−") if i else "0" for i in range(-count, count + 1)
+    }
+    axis = _RowAxis(-count * step, count * step, marks, top=30.0, right=56.0 if narrow else 96.0)
+    drawing = _row_chart(rows, methods, axis, title, narrow, first_style=1)
+    zero = axis.place(0.0, narrow)
+    drawing.text(zero - 8, 18, f"← {clip(baseline, 12 if narrow else 24)} is better", "label end")
+    return drawing.text(zero + 8, 18, "the other is better →", "label").markup()
+
+
+@dataclass(frozen=True)
+class _RowAxis:
+    """The horizontal axis of a chart of rows: its ends, value → text of its marks, and the margins."""
+
+    low: float
+    high: float
+    marks: dict[float, str]
+    top: float
+    right: float = 76.0
+
+    def place(self, value: float, narrow: bool) -> float:
+        """Where a value lies, from the left of the chart."""
+        left, width = (16.0, 400.0) if narrow else (262.0, 860.0)
+        return left + (width - left - self.right) * (value - self.low) / (self.high - self.low)
+
+
+def _row_chart(
+    rows: Sequence[DotRow],
+    methods: Sequence[str],
+    axis: _RowAxis,
+    title: str,
+    narrow: bool,
+    *,
+    first_style: int = 0,
+) -> Drawing:
+    """The rows with labels, intervals and marks; in a narrow chart the labels stand above the marks."""
+    lane, bottom, above = (20.0, 30.0, 42.0) if narrow else (17.0, 34.0, 0.0)
+    gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
+    width, height = 400.0 if narrow else 860.0, axis.top + gap * len(rows) + bottom
+    end = width - axis.right
+    drawing = Drawing(width, height, title)
+    for value, text in axis.marks.items():
+        x = axis.place(value, narrow)
+        drawing.line(x, axis.top, x, height - bottom, "axis" if text == "0" else "grid")
+        drawing.text(x, height - bottom + 20, text, "tick mid")
     for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5) + above / 2
-        label_y = y - gap / 2 - above / 2 + 20 if narrow else y - 4
-        drawing.text(0, label_y, row.label, "rowname")
-        drawing.text(0, label_y + 18, clip(row.detail, 58), "detail")
+        y = axis.top + gap * (i + 0.5) + above / 2
+        label_y = axis.top + gap * i + 20 if narrow else y - 4
+        drawing.text(0, label_y, clip(row.label, 44 if narrow else 34), "rowname")
+        drawing.text(0, label_y + 18, clip(row.detail, 58 if narrow else 44), "detail")
         if i:
-            line_y = top + gap * i
-            drawing.line(0, line_y, width - right, line_y, "grid")
+            drawing.line(0, axis.top + gap * i, end, axis.top + gap * i, "grid")
         if not any(map(math.isfinite, row.values)):
-            drawing.text(left + (width - left - right) / 2, y + 4.5, "– not defined here", "detail mid")
-        for style, value in enumerate(row.values):
+            middle = (axis.place(axis.low, narrow) + end) / 2
+            drawing.text(middle, y + 4.5, "– not defined here", "detail mid")
+        for j, value in enumerate(row.values):
             if not math.isfinite(value):
                 continue
-            place = y + lane * (style - (len(row.values) - 1) / 2)
-            drawing.raw(Markup("<g><title>{}</title>").format(methods[style]))
-            ends = row.bounds[style] if style < len(row.bounds) else (math.nan, math.nan)
-            if math.isfinite(ends[0]) and math.isfinite(ends[1]):
-                drawing.line(x_of(ends[0]), place, x_of(ends[1]), place, f"line m{style % STYLES} whisker")
-            shape = SHAPES[style % len(SHAPES)]
-            size = 6.5 if style == 0 else 5.2
-            drawing.add("path", d=marker(shape, x_of(value), place, size), css=f"dot m{style % STYLES}")
-            css = f"value m{style % STYLES}" + (" first" if style == 0 else "")
-            reach = max(12.0, x_of(ends[1]) - x_of(value) + 6) if math.isfinite(ends[1]) else 12.0
-            drawing.text(x_of(value) + reach, place + 4.5, f"{100 * value:.1f}%", css)
-            drawing.raw(Markup("</g>"))
-    return drawing.markup()
+            style, place = first_style + j, y + lane * (j - (len(row.values) - 1) / 2)
+            ends = row.bounds[j] if row.bounds else (math.nan, math.nan)
+            x, low, high = (axis.place(v, narrow) for v in (value, *ends))
+            known, sure = math.isfinite(low) and math.isfinite(high), not row.sure or row.sure[j]
+            text = row.texts[j] if row.texts else f"{100 * value:.1f}%"
+            css, shape = f"m{style % STYLES}", SHAPES[style % len(SHAPES)]
+            says = f": {text} ({'sure' if sure else 'not sure'})" if row.sure else ""
+            with drawing.group(methods[j] + says):
+                if known:
+                    drawing.line(low, place, high, place, f"line {css} whisker")
+                mark = marker(shape, x, place, 5.2 if style else 6.5)
+                drawing.add("path", d=mark, css=f"dot {css}" + ("" if sure else " open"))
+                beside = end + 8 if row.texts else max(x + 12, high + 6) if known else x + 12
+                drawing.text(beside, place + 4.5, text, f"value {css}" + ("" if style else " first"))
+    return drawing
 
 
 def sparkline(
@@ -238,87 +301,126 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
+_WIDTH, _HEIGHT = 820.0, 360.0  # of the charts of a grid, and their margins
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
+
+
 @dataclass(frozen=True)
-class DifferenceRow:
-    """A metric: its name and for each method how much better it is, between what ends, and whether surely.
+class Band:
+    """A line of a band chart.
 
     Attributes:
-        label: of the metric.
-        detail: its name in the field.
-        values: difference of each method, above 0 = better.
-        bounds: ends of its interval.
-        sure: whether the difference is told from none.
-        texts: as they are written.
+        name: for the legend.
+        values: mean and spread at each place; None where nothing was measured.
+        constant: whether it is one value that does not depend on the place; drawn dashed, without marks.
     """
 
-    label: str
-    detail: str
-    values: Sequence[float]
-    bounds: Sequence[tuple[float, float]]
-    sure: Sequence[bool]
-    texts: Sequence[str]
+    name: str
+    values: Sequence[tuple[float, float] | None]
+    constant: bool = False
 
 
-def difference_chart(
-    rows: Sequence[DifferenceRow],
-    methods: Sequence[str],
+def band_chart(bands: Sequence[Band], places: Sequence[str], *, title: str, x_label: str) -> Markup:
+    """Draw means as lines and their spread as bands, over places that are evenly spaced."""
+    drawing = Drawing(_WIDTH, _HEIGHT, title)
+    known = [value for band in bands for value in band.values if value]
+    if not known:
+        return drawing.text(_WIDTH / 2, _HEIGHT / 2, "nothing was measured yet", "mid").markup()
+    marks = _ticks(min(mean - spread for mean, spread in known), max(mean + spread for mean, spread in known))
+    low, high = marks[0], marks[-1]
+    width = _WIDTH - _LEFT - _RIGHT
+    across = [_LEFT + width * (i + 0.5) / len(places) for i in range(len(places))]
+
+    def y_of(value: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
+
+    for x, label in zip(across, places, strict=True):
+        drawing.text(x, _HEIGHT - _BOTTOM + 18, label, "tick mid")
+    drawing.text(_LEFT + width / 2, _HEIGHT - 8, x_label, "mid")
+    drawing.text(4, 16, title, "")
+    for mark in marks:
+        drawing.line(_LEFT, y_of(mark), _WIDTH - _RIGHT, y_of(mark), "grid")
+        drawing.text(_LEFT - 8, y_of(mark) + 4, f"{mark:.4g}", "tick end")
+    for number, band in enumerate(bands):
+        css, shape = f"m{number % STYLES}", SHAPES[number % len(SHAPES)]
+        points = [(x, *value) for x, value in zip(across, band.values, strict=True) if value]
+        if points:
+            upper = [f"{x:.1f} {y_of(mean + spread):.1f}" for x, mean, spread in points]
+            lower = [f"{x:.1f} {y_of(mean - spread):.1f}" for x, mean, spread in reversed(points)]
+            drawing.add("path", d="M" + "L".join([*upper, *lower]) + "z", css=f"band {css}")
+            path = "M" + "L".join(f"{x:.1f} {y_of(mean):.1f}" for x, mean, _ in points)
+            drawing.add("path", d=path, css=f"line {css}{' dashed' if band.constant else ''}")
+        for x, mean, _ in [] if band.constant else points:
+            drawing.add("path", d=marker(shape, x, y_of(mean), 4.5), css=f"dot {css}")
+        y = _TOP + 10 + 21 * number
+        drawing.add("path", d=marker(shape, _WIDTH - _RIGHT + 20, y, 5), css=f"dot {css}")
+        drawing.text(_WIDTH - _RIGHT + 32, y + 4.5, band.name, f"name {css}")
+    return drawing.markup()
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values that enclose the range, four to seven of them."""
+    span = max(high - low, 1e-4)
+    power = 10.0 ** math.floor(math.log10(span))
+    step = next(power * f for f in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (power * f) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [i * step for i in range(first, max(last, first + 1) + 1)]
+
+
+def cell_chart(
+    values: Sequence[Sequence[float | None]],
+    down: Sequence[str],
+    across: Sequence[str],
     *,
-    baseline: str,
     title: str,
-    first_style: int = 1,
-    narrow: bool = False,
+    x_label: str,
+    y_label: str,
+    lower_is_better: bool = False,
 ) -> Markup:
-    """Draw what is sure as a filled mark and what is not as an open one, around the baseline's line.
+    """Draw a grid of numbers, shaded by their size, the best one framed.
 
     Args:
-        rows: a metric each.
-        methods: that are compared with the baseline.
-        baseline: its name.
-        title: for people who do not see the chart.
-        first_style: style of the first method; the baseline has the one before.
-        narrow: whether the labels stand above the marks, for a telephone.
+        values: a row for each entry of ``down``, in it a number for each of ``across``; None = not measured.
+        down: labels of the rows.
+        across: labels of the columns.
+        title: of the chart.
+        x_label: what the columns are.
+        y_label: what the rows are.
+        lower_is_better: whether the smallest is best; where all are equal, none is.
     """
-    lane, left, right, top, bottom = (
-        (20.0, 18.0, 56.0, 30.0, 32.0) if narrow else (18.0, 250.0, 96.0, 30.0, 36.0)
-    )
-    above = 42.0 if narrow else 0.0
-    gap = above + max(lane * len(methods), 30.0) + (8 if narrow else 18)
-    width, height = 400.0 if narrow else 860.0, top + gap * len(rows) + bottom
-    drawing = Drawing(width, height, title)
-    ends = [v for row in rows for v in (*row.values, *(e for b in row.bounds for e in b)) if math.isfinite(v)]
-    reach = max((abs(v) for v in ends), default=0.0) or 0.01
-    step = next(s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if reach / s <= 4.5)
-    reach = step * math.ceil(reach / step)
+    drawing = Drawing(_WIDTH, _HEIGHT, title)
+    known = [value for row in values for value in row if value is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    best = math.nan if low == high and len(known) > 1 else low if lower_is_better else high
+    width = (_WIDTH - _LEFT - 40) / len(across)
+    height = (_HEIGHT - _TOP - _BOTTOM) / len(down)
+    for i, (label, row) in enumerate(zip(down, values, strict=True)):
+        y = _TOP + height * i
+        drawing.text(_LEFT - 8, y + height / 2 + 4, label, "tick end")
+        for j, value in enumerate(row):
+            x = _LEFT + width * j
+            share = 0.0 if value is None or high == low else (value - low) / (high - low)
+            fill = "none" if value is None else f"rgb({','.join(map(str, _shade(share)))})"
+            box = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2, "rx": 3}
+            drawing.add("rect", None, **box, fill=fill, style="stroke:var(--ink)" if value == best else None)
+            text = "–" if value is None else f"{value:.4f}" + (" best" if value == best else "")
+            style = None if value is None else f"fill:{_ink_on(share)}"
+            drawing.text(x + width / 2, y + height / 2 + 4, text, "mid", style=style)
+    for j, label in enumerate(across):
+        drawing.text(_LEFT + width * (j + 0.5), _HEIGHT - _BOTTOM + 18, label, "tick mid")
+    drawing.text((_LEFT + _WIDTH - 40) / 2, _HEIGHT - 8, x_label, "mid")
+    return drawing.text(4, 16, f"{y_label} (down); {title}", "").markup()
 
-    def x_of(value: float) -> float:
-        return left + (width - left - right) * (value + reach) / (2 * reach)
 
-    for i in range(-round(reach / step), round(reach / step) + 1):
-        drawing.line(x_of(i * step), top, x_of(i * step), height - bottom, "axis" if i == 0 else "grid")
-        mark = f"{100 * i * step:+g}".replace("-", "−") if i else "0"
-        drawing.text(x_of(i * step), height - bottom + 20, mark, "tick mid")
-    drawing.text(x_of(0) - 8, 18, f"← {clip(baseline, 12 if narrow else 24)} is better", "label end")
-    drawing.text(x_of(0) + 8, 18, "the other is better →", "label")
-    for i, row in enumerate(rows):
-        y = top + gap * (i + 0.5) + above / 2
-        label_y = top + gap * i + 20 if narrow else y - 2
-        drawing.text(0, label_y, clip(row.label, 44 if narrow else 34), "rowname")
-        drawing.text(0, label_y + 17, clip(row.detail, 58 if narrow else 42), "detail")
-        if i:
-            drawing.line(0, top + gap * i, width - right, top + gap * i, "grid")
-        for j, value in enumerate(row.values):
-            if not math.isfinite(value):
-                continue
-            style = first_style + j
-            place = y + lane * (j - (len(row.values) - 1) / 2)
-            says = "sure" if row.sure[j] else "not sure"
-            drawing.raw(Markup("<g><title>{}: {} ({})</title>").format(methods[j], row.texts[j], says))
-            low, high = row.bounds[j]
-            if math.isfinite(low) and math.isfinite(high):
-                drawing.line(x_of(low), place, x_of(high), place, f"line m{style % STYLES} whisker")
-            shape = SHAPES[style % len(SHAPES)]
-            css = f"dot m{style % STYLES}" + ("" if row.sure[j] else " open")
-            drawing.add("path", d=marker(shape, x_of(value), place, 5.6), css=css)
-            drawing.text(width - right + 8, place + 4.5, row.texts[j], f"value m{style % STYLES}")
-            drawing.raw(Markup("</g>"))
-    return drawing.markup()
+def _shade(share: float) -> list[int]:
+    """From pale to deep blue, as red, green and blue."""
+    return [round(a + (b - a) * share) for a, b in ((226, 8), (237, 64), (248, 120))]
+
+
+def _ink_on(share: float) -> str:
+    """White or black, whichever stands out more from that shade: by WCAG's contrast, 4.6 at least."""
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in _shade(share))
+    ]
+    luminance = sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    return "#fff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000"

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from labeltree.atomic import atomic_write
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison
-from labeltree.report.charts import (
-    DifferenceRow,
-    DotRow,
-    difference_chart,
-    dot_chart,
-    for_screens,
-    method_mark,
-)
+from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
+from labeltree.report.charts import DotRow, difference_chart, dot_chart, for_screens, method_mark
 from labeltree.report.comparison_words import (
     better_by,
     difference_text,
@@ -28,12 +20,12 @@ from labeltree.report.comparison_words import (
     summary,
     verdict,
 )
-from labeltree.report.difference_tree import difference_tree
 from labeltree.report.figures import curve_chart, depth_chart
-from labeltree.report.template import read_script, render_page
+from labeltree.report.template import read_script, render_page, write_page
 from labeltree.runs.versions import versions
+from labeltree.taxonomy.naming import split_path
 
-__all__ = ["comparison_page", "write_comparison_page"]
+__all__ = ["DifferenceNode", "comparison_page", "difference_tree", "write_comparison_page"]
 
 Results = Mapping[str, EvaluationResult | Sequence[EvaluationResult]]
 
@@ -104,10 +96,7 @@ def write_comparison_page(
     Returns:
         the path of the file.
     """
-    page = comparison_page(comparison, results, title=title)
-    with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return Path(path)
+    return write_page(comparison_page(comparison, results, title=title), path)
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
@@ -139,24 +128,19 @@ def _differences(entries: list[MetricComparison], baseline: str, others: list[st
         parts = [entry.differences.get(name, _UNKNOWN) for name in others]
         ends = [(p.low, p.high) if entry.larger_is_better else (-p.high, -p.low) for p in parts]
         rows.append(
-            DifferenceRow(
+            DotRow(
                 measure.title,
                 f"{measure.term}, {entry.role}" + ("" if entry.larger_is_better else "; + is fewer"),
                 [better_by(entry, part) for part in parts],
                 ends,
+                [difference_text(entry, replace(part, value=better_by(entry, part)))[0] for part in parts],
                 [verdict(entry, part) != "not sure" for part in parts],
-                [difference_text(entry, _turned(entry, part))[0] for part in parts],
             )
         )
     title = f"Differences to {baseline}"
     return for_screens(
         lambda narrow: difference_chart(rows, others, baseline=baseline, title=title, narrow=narrow)
     )
-
-
-def _turned(entry: MetricComparison, part: Difference) -> Difference:
-    """The difference as the chart draws it, + for better."""
-    return replace(part, value=better_by(entry, part))
 
 
 def _trees(comparison: Comparison) -> list[dict[str, Any]]:
@@ -168,6 +152,89 @@ def _trees(comparison: Comparison) -> list[dict[str, Any]]:
         if nodes and nodes[0].cells:
             found.append({"measure": measure_of(metric, role), "role": role, "nodes": nodes})
     return found
+
+
+@dataclass(frozen=True)
+class DifferenceCell:
+    """One method at one branch: the difference, how it is drawn, and what is sure about it.
+
+    Attributes:
+        text: the difference; ``ends`` those of its interval.
+        ends: as text.
+        verdict: ``better``, ``worse`` or ``not sure``.
+        share: length of its bar, 0 to 1, of the largest difference.
+        right: whether the bar points to the right, where the method is better.
+    """
+
+    text: str
+    ends: str
+    verdict: str
+    share: float
+    right: bool
+
+
+@dataclass
+class DifferenceNode:
+    """A branch or class with those inside it; ``open`` where something inside is sure, or it is coarse."""
+
+    name: str
+    path: str
+    samples: int
+    base: str
+    cells: list[DifferenceCell]
+    children: list[DifferenceNode] = field(default_factory=list)
+    open: bool = False
+
+
+def difference_tree(
+    comparison: Comparison, metric: str, role: str, *, most_open: int = 40
+) -> list[DifferenceNode]:
+    """The coarsest branches that were compared by one metric, with all that lie inside them.
+
+    Args:
+        comparison: with strata of the kind ``subtree``.
+        metric: that is shown.
+        role: of it.
+        most_open: beyond as many rows only branches with a sure difference inside are unfolded.
+    """
+    entries = [
+        entry
+        for entry in comparison.strata
+        if entry.kind == "subtree" and (entry.metric, entry.role) == (metric, role)
+    ]
+    parts = [part for entry in entries for part in entry.differences.values()]
+    largest = max((abs(part.value) for part in parts if math.isfinite(part.value)), default=0.0) or 1.0
+    top: list[DifferenceNode] = []
+    line: list[tuple[tuple[str, ...], DifferenceNode]] = []
+    for entry in sorted(entries, key=lambda entry: entry.node):
+        path = split_path(entry.name)
+        node = _node(entry, path, comparison.baseline, largest)
+        while line and line[-1][0] != path[: len(line[-1][0])]:
+            line.pop()
+        (line[-1][1].children if line else top).append(node)
+        line.append((path, node))
+    small = len(entries) <= most_open
+    for node in top:
+        _unfold(node, small)
+    return top
+
+
+def _node(entry: StratumComparison, path: tuple[str, ...], baseline: str, largest: float) -> DifferenceNode:
+    cells = []
+    for part in entry.differences.values():
+        text, ends = difference_text(entry, part)
+        good = better_by(entry, part)
+        share = abs(good) / largest if math.isfinite(good) else 0.0
+        cells.append(DifferenceCell(text, ends, verdict(entry, part), share, good > 0))
+    name = path[-1] if path else "All classes"
+    return DifferenceNode(name, " › ".join(path), entry.samples, estimate_text(entry, baseline)[0], cells)
+
+
+def _unfold(node: DifferenceNode, everything: bool) -> bool:
+    """Open what leads to a sure difference; says whether there is one at or below the node."""
+    inside = [_unfold(child, everything) for child in node.children]
+    node.open = everything or any(inside)
+    return any(inside) or any(cell.verdict != "not sure" for cell in node.cells)
 
 
 def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from labeltree.geometry import PoincareBall
 from labeltree.metrics.functional import class_prototypes
 from labeltree.report.charts import clip
 from labeltree.report.nodes import NodeNames, TreeColours
+from labeltree.report.projection import draw_samples, principal_axes
 from labeltree.report.svg import Drawing, marker
 from labeltree.taxonomy import Taxonomy
 
@@ -90,7 +91,8 @@ def lay_out(
     far = unit * ball.distance(centre[None], places).numpy()
     far_points = unit * ball.distance(centre[None], points[shown]).numpy()
     tangent = ball.log(centre[None], places).numpy()
-    angles = _fit(far, apart, _start(tangent))
+    flat = tangent @ principal_axes(tangent)[0].T
+    angles = _fit(far, apart, np.arctan2(flat[:, 1], flat[:, 0]))
     to_nodes = unit * ball.pairwise_distance(points[shown], places).numpy()
     around = _best_angles(far_points, far, angles, to_nodes)
     upper = np.triu_indices(len(drawn), 1)
@@ -119,16 +121,6 @@ def _distance(a: Array, b: Array, angle: Array) -> Array:
     """Distance of two points ``a`` and ``b`` away from the centre, by the hyperbolic law of cosines."""
     half = np.sin(angle / 2) ** 2  # cosh(a − b) + 2 sinh a sinh b sin²(θ/2): no difference of large numbers
     return np.asarray(np.arccosh(np.maximum(np.cosh(a - b) + 2 * np.sinh(a) * np.sinh(b) * half, 1.0)))
-
-
-def _start(tangent: Array) -> Array:
-    """Angles in the plane of the two principal directions around the centre."""
-    _, _, directions = np.linalg.svd(tangent, full_matrices=False)
-    axes = np.zeros((2, tangent.shape[1]))
-    axes[: min(2, len(directions))] = directions[:2]
-    axes *= np.where(axes.sum(1) < 0, -1.0, 1.0)[:, None]
-    flat = tangent @ axes.T
-    return np.asarray(np.arctan2(flat[:, 1], flat[:, 0]))
 
 
 def _fit(far: Array, apart: Array, angles: Array) -> Array:
@@ -183,16 +175,8 @@ def draw_disk(
         if ring < 4:
             drawing.text(cx + 4, cy - _RADIUS * math.tanh(ring / 2) - 3, str(ring), "tick")
     at = {node: _on_page(place) for node, place in zip(disk.nodes, disk.places, strict=True)}
-    for node in torch.unique(disk.labels).tolist():
-        rows = (disk.labels == node).nonzero().squeeze(1).tolist()
-        drawing.raw(
-            Markup('<g class="points faint" fill="{}" data-name="{}"><title>{}</title>').format(
-                colours.colour(node), names.full(node), names.full(node)
-            )
-        )
-        for i in rows:
-            drawing.add("path", d=marker(colours.shape(node), *_on_page(disk.points[i]), 2.3))
-        drawing.raw(Markup("</g>"))
+    points = np.array([_on_page(point) for point in disk.points]).reshape(-1, 2)
+    draw_samples(drawing, disk.labels, points, colours, names, 2.3, "points faint")
     places = dict(zip(disk.nodes, disk.places, strict=True))
     for node in disk.nodes:
         above = [parent for parent in taxonomy.ancestors_of(node) if parent in places]
@@ -208,18 +192,14 @@ def draw_disk(
             )
     for node in disk.nodes:
         size = max(8.5 - 1.6 * int(taxonomy.depth[node]), 3.2)
-        drawing.raw(
-            Markup('<g class="mean" fill="{}" data-name="{}"><title>{}</title>').format(
-                colours.colour(node) if node else "currentColor", names.full(node), names.full(node)
-            )
-        )
-        drawing.add("path", d=marker(colours.shape(node), *at[node], size))
-        drawing.raw(Markup("</g>"))
+        name, colour = names.full(node), colours.colour(node) if node else "currentColor"
+        with drawing.group(name, css="mean", fill=colour, data_name=name):
+            drawing.add("path", d=marker(colours.shape(node), *at[node], size))
     _names(drawing, disk, taxonomy, names)
     return drawing.markup()
 
 
-def geodesic(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any]) -> str:
+def geodesic(p: Array, q: Array) -> str:
     """Path data of the geodesic of the unit disk between two of its points, at the size of the drawing.
 
     It is an arc of the circle through both that meets the rim at right angles: its centre c solves
@@ -236,7 +216,7 @@ def geodesic(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any]) -> str:
     return f"M{x1:.1f} {y1:.1f}A{radius:.1f} {radius:.1f} 0 0 {int(turn < 0)} {x2:.1f} {y2:.1f}"
 
 
-def _on_page(place: np.ndarray[Any, Any]) -> tuple[float, float]:
+def _on_page(place: Array) -> tuple[float, float]:
     return _WIDTH / 2 + _RADIUS * float(place[0]), _HEIGHT / 2 - _RADIUS * float(place[1])
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
 from labeltree.evaluation.samples import thin_out
@@ -18,15 +17,15 @@ from labeltree.report.confusions import confusion_rows, example_pictures, taken_
 from labeltree.report.disk import draw_disk, lay_out
 from labeltree.report.error_tree import ErrorTree, json_in_page, tree_data
 from labeltree.report.figures import curve_figure, depth_figure
-from labeltree.report.headline import headline, opening, tiles
 from labeltree.report.history import history_groups, trained_with
+from labeltree.report.main_numbers import main_sentences, opening, tiles
 from labeltree.report.metric_table import aspect_table, metric_table
 from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.report.projection import draw_plane, project
 from labeltree.report.protocol_tables import protocol_blocks
 from labeltree.report.searches import choose_searches, search_legend, search_rows
 from labeltree.report.svg import legend_mark
-from labeltree.report.template import read_script, render_page
+from labeltree.report.template import read_script, render_page, write_page
 from labeltree.runs import EmbeddingTable
 from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
@@ -37,41 +36,21 @@ _DISK_POINTS = 600
 
 
 def write_report(
-    result: EvaluationResult,
-    table: EmbeddingTable,
-    taxonomy: Taxonomy,
-    path: str | Path,
-    *,
-    images: Callable[[Tensor], Tensor] | None = None,
-    texts: Callable[[Tensor], list[str]] | None = None,
-    title: str = "How well the embeddings follow the tree",
-    history: Sequence[Mapping[str, float]] | None = None,
-    recipe: Mapping[str, Any] | None = None,
-    trained: Sequence[Mapping[str, Any]] | None = None,
-    projection: str = "t-SNE",
-    max_points: int = 2000,
+    result: EvaluationResult, table: EmbeddingTable, taxonomy: Taxonomy, path: str | Path, **options: Any
 ) -> Path:
-    """Write the report of an evaluation as one HTML file, atomically; see `render_report`.
+    """Write the report as one HTML file, atomically.
+
+    Args:
+        result: as for `render_report`.
+        table: as for `render_report`.
+        taxonomy: as for `render_report`.
+        path: of the file.
+        **options: those of `render_report`.
 
     Returns:
         the path of the file.
     """
-    page = render_report(
-        result,
-        table,
-        taxonomy,
-        images=images,
-        texts=texts,
-        title=title,
-        history=history,
-        recipe=recipe,
-        trained=trained,
-        projection=projection,
-        max_points=max_points,
-    )
-    with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return Path(path)
+    return write_page(render_report(result, table, taxonomy, **options), path)
 
 
 def render_report(
@@ -149,7 +128,7 @@ def render_report(
         sample=sample,
         samples=samples,
         opening=opening(result, taxonomy, samples, trained=recipe is not None),
-        sentences=headline(result, samples),
+        sentences=main_sentences(result, samples),
         tiles=tiles(result, samples),
         methods=list(result.methods),
         has_intervals=any(m.intervals for m in result.methods.values()),
@@ -166,7 +145,9 @@ def render_report(
         confused=outcomes is not None and answering in outcomes.predicted,
         protocols=protocol_blocks(result),
         curve=curve_figure(result),
-        plane=draw_plane(plane, taxonomy, colours, title=f"Map of {len(shown)} {samples} by {plane.method}"),
+        plane=draw_plane(
+            plane, taxonomy, colours, names, title=f"Map of {len(shown)} {samples} by {plane.method}"
+        ),
         plane_method=plane.method,
         disk=disk,
         disk_chart=None

@@ -13,11 +13,13 @@ from torch import Tensor
 
 from labeltree.evaluation import Reading
 from labeltree.report.charts import clip
-from labeltree.report.nodes import TreeColours
+from labeltree.report.nodes import NodeNames, TreeColours
 from labeltree.report.svg import Drawing, marker, text_width
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Plane", "draw_plane", "project"]
+__all__ = ["Plane", "draw_plane", "draw_samples", "principal_axes", "project"]
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Plane:
         method: how they were projected, in words.
     """
 
-    points: np.ndarray[Any, Any]
+    points: Array
     nodes: Tensor
     method: str
 
@@ -61,17 +63,26 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
     )
 
 
-def _principal_plane(vectors: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], float]:
+def _principal_plane(vectors: Array) -> tuple[Array, float]:
     centred = vectors - vectors.mean(0)
-    _, values, directions = np.linalg.svd(centred, full_matrices=False)
-    axes = np.zeros((2, vectors.shape[1]))
-    axes[: min(2, len(directions))] = directions[:2]
-    axes *= np.where(axes.sum(1) < 0, -1.0, 1.0)[:, None]  # a singular vector has no sign of its own
+    axes, values = principal_axes(centred)
     total = float((values**2).sum())
     return centred @ axes.T, float((values[:2] ** 2).sum()) / total if total else 1.0
 
 
-def _tsne(vectors: np.ndarray[Any, Any], start: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+def principal_axes(vectors: Array) -> tuple[Array, Array]:
+    """The two directions along which vectors ``(n, d)`` are longest, ``(2, d)``, and all singular values.
+
+    The entries of each direction sum to 0 or more, since a singular vector has no sign of its own.
+    """
+    _, values, directions = np.linalg.svd(vectors, full_matrices=False)
+    axes = np.zeros((2, vectors.shape[1]))
+    axes[: min(2, len(directions))] = directions[:2]
+    axes *= np.where(axes.sum(1) < 0, -1.0, 1.0)[:, None]
+    return axes, values
+
+
+def _tsne(vectors: Array, start: Array, seed: int) -> Array:
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -94,7 +105,9 @@ def _in_ball(reading: Reading) -> bool:
     return reading.representation.geometry == "poincare"
 
 
-def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title: str) -> Markup:
+def draw_plane(
+    plane: Plane, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, title: str
+) -> Markup:
     """Draw the points: colour and marker by branch, shade by class, names where the classes lie."""
     width, height, pad = 860.0, 620.0, 26.0
     low, high = plane.points.min(0), plane.points.max(0)
@@ -105,27 +118,33 @@ def draw_plane(plane: Plane, taxonomy: Taxonomy, colours: TreeColours, *, title:
     y = height / 2 - scale * (plane.points[:, 1] - middle[1])
     drawing = Drawing(width, height, title, "chart plane")
     radius = 3.6 if len(x) <= 800 else 3.0 if len(x) <= 2000 else 2.5
-    for node in torch.unique(plane.nodes).tolist():
-        rows = (plane.nodes == node).nonzero().squeeze(1).tolist()
-        shape = colours.shape(node)
-        name = " › ".join(taxonomy.path(node))
-        drawing.raw(
-            Markup('<g class="points" fill="{}" data-name="{}"><title>{}</title>').format(
-                colours.colour(node), name, name
-            )
-        )
-        for i in rows:
-            drawing.add("path", d=marker(shape, float(x[i]), float(y[i]), radius))
-        drawing.raw(Markup("</g>"))
+    draw_samples(drawing, plane.nodes, np.stack([x, y], axis=1), colours, names, radius, "points")
     places = _label_places(plane.nodes, x, y, taxonomy)
-    names = {node: clip(taxonomy.names[node], 24) for node in places}
-    for node, (px, py) in _apart(places, names, width, height).items():
-        drawing.text(px, py + 4, names[node], "halo mid")
+    texts = {node: clip(taxonomy.names[node], 24) for node in places}
+    for node, (px, py) in _apart(places, texts, width, height).items():
+        drawing.text(px, py + 4, texts[node], "halo mid")
     return drawing.markup()
 
 
+def draw_samples(
+    drawing: Drawing,
+    nodes: Tensor,
+    points: Array,
+    colours: TreeColours,
+    names: NodeNames,
+    radius: float,
+    css: str,
+) -> None:
+    """Draw a mark for each sample, grouped by label: ``nodes`` (m,), ``points`` (m, 2) on the page."""
+    for node in torch.unique(nodes).tolist():
+        name, shape = names.full(node), colours.shape(node)
+        with drawing.group(name, css=css, fill=colours.colour(node), data_name=name):
+            for x, y in points[(nodes == node).numpy()].tolist():
+                drawing.add("path", d=marker(shape, x, y, radius))
+
+
 def _label_places(
-    nodes: Tensor, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], taxonomy: Taxonomy, limit: int = 24
+    nodes: Tensor, x: Array, y: Array, taxonomy: Taxonomy, limit: int = 24
 ) -> dict[int, tuple[float, float]]:
     """Where to write names: those of the finest depth that has at most ``limit``, amid their points."""
     for depth in range(taxonomy.max_depth, 0, -1):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from markupsafe import Markup, escape
 
@@ -67,10 +68,12 @@ class Drawing:
         """Add a line."""
         return self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, css=css)
 
-    def raw(self, part: Markup) -> Drawing:
-        """Add markup that is escaped already."""
-        self._parts.append(part)
-        return self
+    @contextmanager
+    def group(self, title: str, **attributes: float | str | None) -> Iterator[None]:
+        """Put what is added inside the ``with`` block into a group whose tooltip is ``title``."""
+        self._parts.append(Markup("<g{}><title>{}</title>").format(_attributes(attributes), title))
+        yield
+        self._parts.append(Markup("</g>"))
 
     def markup(self) -> Markup:
         """The finished drawing."""
@@ -118,17 +121,21 @@ def legend_mark(shape: str, *, colour: str | None = None, css: str | None = None
     )
 
 
-def _element(tag: str, text: str | None, attributes: dict[str, float | str | None]) -> Markup:
+def _element(tag: str, text: str | None, attributes: Mapping[str, float | str | None]) -> Markup:
+    opening = Markup(f"<{tag}") + _attributes(attributes)
+    if text is None:
+        return opening + Markup("/>")
+    return opening + Markup(">") + escape(text) + Markup(f"</{tag}>")
+
+
+def _attributes(attributes: Mapping[str, float | str | None]) -> Markup:
     written = Markup("")
     for name, value in attributes.items():
-        if value is None:
-            continue
-        key = "class" if name == "css" else name.rstrip("_").replace("_", "-")
-        shown = value if isinstance(value, str) else _short(value)
-        written += Markup(' {}="{}"').format(key, shown)
-    if text is None:
-        return Markup(f"<{tag}") + written + Markup("/>")
-    return Markup(f"<{tag}") + written + Markup(">") + escape(text) + Markup(f"</{tag}>")
+        if value is not None:
+            key = "class" if name == "css" else name.rstrip("_").replace("_", "-")
+            shown = value if isinstance(value, str) else _short(value)
+            written += Markup(' {}="{}"').format(key, shown)
+    return written
 
 
 def _short(value: float) -> str:

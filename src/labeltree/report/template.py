@@ -6,15 +6,17 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeltree.atomic import atomic_write
 from labeltree.report.svg import COLOURS, STYLES
 from labeltree.report.wording import percent
 
-__all__ = ["read_script", "render_page", "svg_file"]
+__all__ = ["read_script", "render_page", "svg_file", "write_page"]
 
 
 def render_page(
@@ -36,6 +38,13 @@ def render_page(
     """
     page = _templates(filters or {}).get_template(f"{kind}.html")
     return page.render(kind=kind, title=title, script=script, policy=_policy(script), **content) + "\n"
+
+
+def write_page(page: str, path: str | Path) -> Path:
+    """Write a page, or another text, as a file: as a whole or not at all. Returns its path."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return Path(path)
 
 
 def read_script() -> Markup:

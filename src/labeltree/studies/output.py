@@ -7,9 +7,8 @@ import io
 import math
 from pathlib import Path
 
-from labeltree.atomic import atomic_write
 from labeltree.report.document import Figure, to_html, to_markdown
-from labeltree.report.template import svg_file
+from labeltree.report.template import svg_file, write_page
 from labeltree.studies.book import Book
 from labeltree.studies.page import study_blocks
 from labeltree.studies.plan import Study
@@ -33,10 +32,7 @@ def write_tables(path: Path, study: Study, book: Book) -> Path:
     figures = [block for block in blocks if isinstance(block, Figure)]
     files |= {f"figures/{figure.name}.svg": svg_file(figure.svg) for figure in figures}
     for name, text in files.items():
-        target = path.parent / name
-        target.parent.mkdir(exist_ok=True)
-        with atomic_write(target) as temporary:
-            temporary.write_text(text, "utf-8")
+        write_page(text, path.parent / name)
     return path.parent / "README.md"
 
 

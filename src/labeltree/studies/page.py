@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
+from labeltree.report.charts import Band, band_chart, cell_chart
 from labeltree.report.document import Block, Cell, Figure, Heading, Notes, Table, Text
-from labeltree.studies.figures import study_figures
-from labeltree.studies.plan import Axis, PaperTable, Study
+from labeltree.studies.plan import Axis, PaperTable, Study, slug
 from labeltree.studies.summary import SIGNIFICANCE, Entry, Summary, lower_is_better, metric_title
 
-__all__ = ["study_blocks"]
+__all__ = ["study_blocks", "study_figures"]
 
 _DEFAULT_COLUMNS = (
     "features/top1",
@@ -49,8 +51,7 @@ def study_blocks(
         blocks.append(Notes(notes.read_text("utf-8")))
     if study.grid:
         columns = study_columns(study, summary)
-        blocks += [Figure(name, title, svg) for name, title, svg in study_figures(study, summary, columns)]
-        blocks += _grid_blocks(study, summary, columns)
+        blocks += [*study_figures(study, summary, columns), *_grid_blocks(study, summary, columns)]
     else:
         if study.columns:
             blocks += [Heading("Main scores"), _main(summary, study_columns(study, summary))]
@@ -189,6 +190,57 @@ def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
     if not seconds:
         return []
     return [Text(f"Training took {min(seconds):.0f} to {max(seconds):.0f} seconds a run (wall clock).")]
+
+
+def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[Figure]:
+    """Along one axis, a chart of each column; along two, a chart of each column and method; else none."""
+    figures = []
+    for column in columns:
+        title = f"{column.split('/')[0]}: {metric_title(column)}"
+        if len(study.grid) == 1:
+            figures.append(Figure(slug(column), title, _bands(study, summary, column, title)))
+        elif len(study.grid) == 2:
+            for family in study.families:
+                if any(method.family == family and len(method.point) == 2 for method in study.methods):
+                    chart = _cells(study, summary, column, family, f"{family}, {title}")
+                    figures.append(Figure(f"{slug(column)}-{slug(family)}", f"{family}, {title}", chart))
+    return figures
+
+
+def _bands(study: Study, summary: Summary, column: str, title: str) -> Markup:
+    """A line for each method along the one axis, and a dashed one for each baseline."""
+    (axis,) = study.grid
+    entries = summary.entries(column, summary.methods)
+    rows: dict[str, list[Entry | None]] = {}
+    for family in study.families:
+        methods = [study.method_at(family, {axis.name: label}) for label in axis.points]
+        rows[family] = [entries.get(method.name) if method else None for method in methods]
+    for name in _measured_baselines(study, summary):
+        rows[name] = [entries.get(name)] * len(axis.points)
+    bands = [
+        Band(name, [(e.mean, e.sd or 0.0) if e else None for e in row], len({id(e) for e in row}) == 1)
+        for name, row in rows.items()
+    ]
+    return band_chart(bands, list(axis.points), title=title, x_label=axis.name)
+
+
+def _cells(study: Study, summary: Summary, column: str, family: str, title: str) -> Markup:
+    """The means of one method at every point of the two axes."""
+    down, across = study.grid
+    values: list[list[float | None]] = []
+    for row in down.points:
+        points = [{down.name: row, across.name: label} for label in across.points]
+        methods = [study.method_at(family, point) for point in points]
+        values.append([summary.mean(method.name, column) if method else None for method in methods])
+    return cell_chart(
+        values,
+        list(down.points),
+        list(across.points),
+        title=title,
+        x_label=across.name,
+        y_label=down.name,
+        lower_is_better=lower_is_better(column),
+    )
 
 
 def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The first paragraph: what the model is, how good it is, and next to what."""
+"""The main numbers of an evaluation: a table for the terminal; sentences and tiles that open the page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,71 @@ from labeltree.evaluation import EvaluationResult, MethodResult
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Tile", "headline", "opening", "tiles"]
+__all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "tiles"]
 
 _CLASSIFIERS = {
     "own": "the model's own classifier",
     "probe": "a simple classifier that reads the model's output",
     "prototypes": "the nearest class average of the model's output",
 }
+
+
+# the terminal's table: metrics, and the representation that each is read from
+_ANSWERS = ("top1", "hierarchical_f1", "tree_accuracy")  # of the classifier that answers
+_METRICS = (
+    ("recall_at_1", "features"),
+    ("map_at_r", "features"),
+    ("ahp", "embeddings"),
+    ("parent_violations", "embeddings"),
+    ("top1", None),
+    ("prototype_top1", "embeddings"),
+    ("own_top1", "predictions"),
+    ("aspect_accuracy_at_depth_1", "aspects"),
+    ("aspect_own_accuracy_at_depth_1", "aspects"),
+    ("aspect_recall_at_1", "aspects"),
+)
+_NOT_ALWAYS = ("predictions", "aspects")
+
+
+def main_numbers_table(result: EvaluationResult) -> str:
+    """The main numbers of every method with their confidence intervals, as a plain-text table.
+
+    First come those of the classifier that answers, then what embeddings are worth without one, then every
+    classifier by itself.
+    """
+    shown = [
+        (metric, role)
+        for metric, role in _METRICS
+        if role not in _NOT_ALWAYS or any(metric in m.scores.get(role, {}) for m in result.methods.values())
+    ]
+    answers = [f"its {metric.replace('_', ' ')}" for metric in _ANSWERS]
+    columns = [["", "classifier", *answers, *(_title(metric) for metric, _ in shown)]]
+    for name, method in result.methods.items():
+        found = [_cell(method.answer_score(metric), method.answer_interval(metric)) for metric in _ANSWERS]
+        others = [_cell(method.score(metric, role), method.interval(metric, role)) for metric, role in shown]
+        columns.append([name, method.classifier.name, *found, *others])
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in zip(*columns, strict=True)
+    ]
+    if any(method.intervals for method in result.methods.values()):
+        lines.append(
+            f"in brackets: {result.settings.confidence:.0%} confidence intervals over the test samples"
+        )
+    return "\n".join([*lines, result.main.classifier.sentence, *result.cautions])
+
+
+def _title(metric: str) -> str:
+    return "probe top1" if metric == "top1" else metric.replace("_", " ")
+
+
+def _cell(value: float, bounds: tuple[float, float]) -> str:
+    if math.isnan(value):
+        return "–"
+    low, high = bounds
+    ends = "" if math.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+    return f"{value:.4f}{ends}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +103,7 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     )
 
 
-def headline(result: EvaluationResult, samples: str) -> list[str]:
+def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
     """Sentences: how good, whether better than each baseline, and how bad the mistakes are."""
     main, errors = result.main, result.main.errors
     top1 = main.answer_score("top1")

@@ -1,0 +1,214 @@
+"""Evaluate a run, or anybody's embeddings, and write ``metrics.json`` and ``report.html``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import Source
+from labeltree.data.progress import Progress, silent
+from labeltree.decisions.classifiers import ClassifierChoice
+from labeltree.errors import RunError
+from labeltree.evaluation import (
+    EvaluationResult,
+    EvaluationSettings,
+    JudgingTaxonomy,
+    evaluate,
+    save_outcomes,
+    translate,
+)
+from labeltree.inference.classifiers import run_classifiers
+from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.report.main_numbers import main_numbers_table
+from labeltree.report.page import write_report
+from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
+
+__all__ = ["Evaluated", "evaluate_embeddings", "evaluate_run"]
+
+Shown = TypeVar("Shown")
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Where an evaluation was written, and its main numbers as text."""
+
+    result: EvaluationResult
+    headline: str
+    metrics: Path
+    report: Path
+
+
+def evaluate_run(
+    path: str | Path,
+    *,
+    taxonomy: str | Path | None = None,
+    classifier: ClassifierChoice | None = None,
+    beside: Sequence[str | Path] = (),
+    split: str = "test",
+    out: str | Path | None = None,
+    settings: EvaluationSettings | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+    verify: bool = False,
+) -> Evaluated:
+    """Evaluate a trained run beside the raw samples, the encoder before training and, if asked, other runs.
+
+    Args:
+        path: the run folder.
+        taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG, in which the labels are found
+            by path or by name; None = the run's own.
+        classifier: that answers from now on, and that the main numbers are of; None: the one that was decided
+            on, see `run_classifiers`. Other runs have their own.
+        beside: folders of other runs on the same samples, further rows of every table.
+        split: that is measured.
+        out: where the files go; None = the run folder, and for another taxonomy a folder in it.
+        settings: default `EvaluationSettings()`.
+        title: of the report; None = the data and the objective.
+        progress: called as ``progress(message, done, total)``.
+        verify: read all files of the runs' samples again; see `read_again`.
+
+    Raises:
+        RunError: if a run is not finished, its samples have changed since it was trained, or another run
+            has other samples or another taxonomy.
+        DataError: if a label is not in the other taxonomy.
+        FolderInUseError: if another process writes where the files go.
+    """
+    folder = RunFolder(path).require()
+    if out is None:
+        out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
+    with RunFolder(out).locked():
+        experiment, tables = run_tables(path, progress=progress, verify=verify)
+        own, recipe = experiment.source.taxonomy, experiment.module.recipe
+        name, table = recipe.objective, tables["trained"]
+        classifiers = {name: run_classifiers(path, experiment, classifier, table=table)}
+        baselines: dict[str, EmbeddingTable] = {}
+        for other in beside:
+            theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
+            if not _same_samples(experiment.source, theirs.source, table, their_tables["trained"]):
+                raise RunError(
+                    f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
+                )
+            label = theirs.module.recipe.objective
+            label = label if label not in {name, *baselines} else f"{label} ({Path(other).name})"
+            baselines[label] = their_tables["trained"]
+            classifiers[label] = run_classifiers(other, theirs, table=baselines[label])
+        raw = RAW_NAMES[experiment.module.encoder.modality]
+        baselines |= {start_name(recipe): tables["untrained"], raw: tables["raw"]}
+        judge: AnyTaxonomy = own
+        named = f"{Path(recipe.data).stem}: {recipe.objective}"
+        if taxonomy is not None:
+            judge, where = load_taxonomy(taxonomy), f"'{taxonomy}'"
+            table = translate(table, own, judge, where)
+            baselines = {key: translate(entry, own, judge, where) for key, entry in baselines.items()}
+            named += f", measured on {Path(taxonomy).stem}"
+        settings = replace(settings or EvaluationSettings(), classifier=classifiers[name].chosen.asked)
+        # on another taxonomy, or with other settings of the probe, all learn anew: only the choice is kept
+        as_trained = taxonomy is None and _as_usual(settings)
+        result = evaluate(
+            table,
+            judge,
+            name=name,
+            baselines=baselines,
+            split=split,
+            settings=settings,
+            classifiers=classifiers if as_trained else {key: c.chosen for key, c in classifiers.items()},
+            progress=progress,
+        )
+        return _write(
+            result,
+            table,
+            judge,
+            RunFolder(out),
+            progress,
+            experiment.source,
+            title=title or named,
+            history=folder.read_history(),
+            recipe=recipe.to_dict(),
+            trained=folder.read_versions(),
+        )
+
+
+def _as_usual(settings: EvaluationSettings) -> bool:
+    """Whether classifiers are learned as those of a run are."""
+    usual = EvaluationSettings()
+    return all(
+        getattr(settings, k) == getattr(usual, k) for k in ("standardize", "max_probe_samples", "seed")
+    )
+
+
+def _same_samples(first: Source, second: Source, ours: EmbeddingTable, theirs: EmbeddingTable) -> bool:
+    """Whether two sources and their tables hold the same samples, one by one, with the same taxonomy."""
+    return (
+        first.taxonomy == second.taxonomy
+        and torch.equal(ours.instances, theirs.instances)  # type: ignore[arg-type]
+        and bool(np.array_equal(first.sample_digests(), second.sample_digests()))
+    )
+
+
+def evaluate_embeddings(
+    embeddings: str | Path,
+    taxonomy: str | Path,
+    *,
+    out: str | Path,
+    split: str = "test",
+    settings: EvaluationSettings | None = None,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate a table of embeddings that anybody made.
+
+    Args:
+        embeddings: ``.npz`` or ``.parquet``; see `EmbeddingTable.load`.
+        taxonomy: a taxonomy file, a tree or a DAG.
+        out: the folder that the files go to.
+        split: that is measured, where the table has splits.
+        settings: default `EvaluationSettings()`.
+        title: of the report; None = the name of the table's file.
+        progress: called as ``progress(message, done, total)``.
+    """
+    judge = load_taxonomy(taxonomy)
+    table = EmbeddingTable.load(embeddings, judge)
+    name = Path(embeddings).stem
+    with RunFolder(out).locked():
+        result = evaluate(table, judge, name=name, split=split, settings=settings, progress=progress)
+        return _write(result, table, judge, RunFolder(out), progress, title=title or name)
+
+
+def _write(
+    result: EvaluationResult,
+    table: EmbeddingTable,
+    taxonomy: AnyTaxonomy,
+    folder: RunFolder,
+    progress: Progress | None,
+    source: Source | None = None,
+    **report: Any,
+) -> Evaluated:
+    """Write the result, the outcomes and the report, which shows the samples of a source."""
+    folder.write_json(folder.metrics, result.to_dict())
+    save_outcomes(folder.outcomes, result.outcomes)
+    judging = JudgingTaxonomy.of(taxonomy)
+    (progress or silent)("drawing the report", 0, 0)
+    if source is not None and source.store is not None:
+        report["images"] = _by_instance(source, source.load)
+    if source is not None and source.texts is not None:
+        report["texts"] = _by_instance(source, source.read)
+    write_report(result, judging.table(table), judging.tree, folder.report, **report)
+    return Evaluated(result, main_numbers_table(result), folder.metrics, folder.report)
+
+
+def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
+    """Images or texts by instance id."""
+    order = source.instances.argsort()
+    ids = source.instances[order]
+
+    def samples(instances: Tensor) -> Shown:
+        return get(order[torch.searchsorted(ids, instances)])
+
+    return samples
