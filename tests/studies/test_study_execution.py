@@ -112,7 +112,7 @@ def test_baselines_that_the_study_has_no_more_leave_the_tables(
             }
             for seed in study.seeds
             for kind, digest in baseline_digests(study, seed).items()
-            if not book.settled(digest, {})
+            if not book.has_result(digest, {})
         ]
 
     monkeypatch.setattr(execute_module, "measure_baselines", measured)

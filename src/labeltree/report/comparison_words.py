@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from labeltree.evaluation.comparison import Comparison, Difference, MetricComparison, StratumComparison
-from labeltree.report.wording import GROUPS, Measure, format_score, percent
+from labeltree.report.wording import GROUPS, Measure, format_interval, format_score, percent
 
 __all__ = [
     "ALPHA",
@@ -34,11 +34,9 @@ Compared = MetricComparison | StratumComparison
 
 def measure_of(metric: str, role: str) -> Measure:
     """How the report calls a metric; one that it has no words for keeps its name, as a plain number."""
-    found = _MEASURES.get((metric, role)) or _MEASURES.get((metric, ""))
-    if found is None:
-        found = next((m for (name, _), m in _MEASURES.items() if name == metric), None)
-    if found is not None:
-        return found
+    named = [m for (name, _), m in _MEASURES.items() if name == metric]
+    if named:
+        return next((m for wanted in (role, "") for m in named if m.role == wanted), named[0])
     for prefix, by in _BY.items():
         if metric.startswith(prefix):
             base = measure_of(metric.removeprefix(prefix), role)
@@ -73,13 +71,7 @@ def estimate_text(entry: Compared, method: str) -> tuple[str, str]:
     found = entry.estimates.get(method)
     if found is None:
         return "–", ""
-    value = format_score(found.value, share=share)
-    ends = (
-        ""
-        if math.isnan(found.low)
-        else f"{format_score(found.low, share=share)} – {format_score(found.high, share=share)}"
-    )
-    return value, ends
+    return format_score(found.value, share=share), format_interval(found.low, found.high, share=share)
 
 
 def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:

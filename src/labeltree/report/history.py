@@ -50,9 +50,7 @@ def _in_words(column: str) -> tuple[str, str, str, bool]:
     """Kind, title, what it is of, and whether it is a share, of a column of the history."""
     if column.startswith("train_"):
         part = column.removeprefix("train_")
-        return (
-            ("loss", "Loss", "all terms together", False) if part == "loss" else ("loss", "Loss", part, False)
-        )
+        return "loss", "Loss", "all terms together" if part == "loss" else part, False
     if column == "lr":
         return "other", "Learning rate", "", False
     metric = column.removeprefix("val_").removeprefix("embeddings_")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.report.nodes import main_branches
 from labeltree.report.wording import percent, plural
 from labeltree.taxonomy import Taxonomy
 
@@ -88,10 +89,7 @@ class Tile:
 
 def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
     """What this is about: the classes, their tree, and what is asked of the model."""
-    top = 0
-    while len(taxonomy.children(top)) == 1:
-        top = taxonomy.children(top)[0]
-    branches = taxonomy.children(top)
+    branches = main_branches(taxonomy)
     names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
     tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
     tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""

@@ -13,6 +13,7 @@ from labeltree.report.wording import (
     SEARCH_EMBEDDINGS,
     AspectMeasure,
     Measure,
+    format_interval,
     format_score,
     plural,
 )
@@ -108,14 +109,14 @@ def table_cells(
     """The cells of a row, the best marked where several are known, with the ends of their intervals."""
     texts = [format_score(value, share=share) for value in values]
     known = [value for value in values if not math.isnan(value)]
-    best = "" if len(known) < 2 else format_score((max if larger_is_better else min)(known), share=share)
-    if len({format_score(value, share=share) for value in known}) < 2:
-        best = ""  # where all are alike, none is best
-    ends = [
-        "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
-        for low, high in bounds or [(math.nan, math.nan)] * len(values)
+    best = ""
+    if len({format_score(value, share=share) for value in known}) > 1:  # where all are alike, none is best
+        best = format_score((max if larger_is_better else min)(known), share=share)
+    bounds = bounds or [(math.nan, math.nan)] * len(values)
+    return [
+        TableCell(text, text == best, format_interval(*ends, share=share))
+        for text, ends in zip(texts, bounds, strict=True)
     ]
-    return [TableCell(text, text == best, end) for text, end in zip(texts, ends, strict=True)]
 
 
 def _reads(result: EvaluationResult, measure: Measure) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor
 from labeltree.report.svg import SHAPES
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["BRANCH_LIMIT", "NodeNames", "TreeColours", "nearness_colour", "oklch"]
+__all__ = ["BRANCH_LIMIT", "NodeNames", "TreeColours", "main_branches", "nearness_colour", "oklch"]
 
 
 class NodeNames:
@@ -57,6 +57,14 @@ _TONES = (
 )
 
 
+def main_branches(taxonomy: Taxonomy) -> list[int]:
+    """The children of the first node from the root that has more than one; the leaf if there is only one."""
+    top = 0
+    while len(taxonomy.children(top)) == 1:
+        top = taxonomy.children(top)[0]
+    return taxonomy.children(top) or [top]
+
+
 @dataclass(frozen=True)
 class Branch:
     """A main branch of the tree, as the figures show it."""
@@ -70,8 +78,8 @@ class Branch:
 class TreeColours:
     """Gives every node the hue of its main branch and a shade by its place within it.
 
-    Main branches are the children of the first node from the root that has more than one. At most
-    `BRANCH_LIMIT` of them, those with the most samples, have a hue; the others share a grey.
+    At most `BRANCH_LIMIT` of the `main_branches`, those with the most samples, have a hue; the others share a
+    grey.
 
     Args:
         taxonomy: the tree.
@@ -80,10 +88,7 @@ class TreeColours:
 
     def __init__(self, taxonomy: Taxonomy, nodes: Tensor) -> None:
         self.taxonomy = taxonomy
-        top = 0
-        while len(taxonomy.children(top)) == 1:
-            top = taxonomy.children(top)[0]
-        children = taxonomy.children(top) or [top]
+        children = main_branches(taxonomy)
         ends = {node: int(taxonomy.subtree_end[node]) for node in children}
         sizes = {node: int(((nodes >= node) & (nodes < ends[node])).sum()) for node in children}
         largest = sorted(children, key=lambda node: (-sizes[node], node))[:BRANCH_LIMIT]

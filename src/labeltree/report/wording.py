@@ -13,6 +13,7 @@ __all__ = [
     "AspectMeasure",
     "Measure",
     "MeasureGroup",
+    "format_interval",
     "format_score",
     "percent",
     "plural",
@@ -199,6 +200,11 @@ def format_score(value: float, *, share: bool = True) -> str:
     if math.isnan(value):
         return "–"
     return f"{100 * value:.1f}" if share else f"{value:.2f}"
+
+
+def format_interval(low: float, high: float, *, share: bool = True) -> str:
+    """The ends of an interval as the table shows them; empty where there is none."""
+    return "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
 
 
 def percent(value: float, digits: int = 1) -> str:

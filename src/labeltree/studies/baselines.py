@@ -39,13 +39,13 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
         settings = baseline_digests(study, seed)
         method = study.methods[0]
         defaults = study.defaults(method, method.trials[0], seed)
-        if all(book.settled(digest, defaults) for digest in settings.values()):
+        if all(book.has_result(digest, defaults) for digest in settings.values()):
             continue
         recipe = study.recipe(study.methods[0], study.methods[0].trials[0], seed)
         source = open_recipe_source(recipe)
-        settled = resolve_recipe(recipe, source)
-        modality = encoder_modality(settled.encoder)
-        names = {"raw": RAW_NAMES[modality], "start": start_name(settled)}
+        resolved = resolve_recipe(recipe, source)
+        modality = encoder_modality(resolved.encoder)
+        names = {"raw": RAW_NAMES[modality], "start": start_name(resolved)}
         for kind, digest in settings.items():
             folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
             if not is_measured(folder, digest, defaults) or not folder.recipe.is_file():

@@ -74,7 +74,7 @@ class Book:
         then = self._defaults.get(task.digest(self._study))
         return [] if then is None else changed_defaults(then, task.defaults(self._study))
 
-    def settled(self, digest: str, defaults: Mapping[str, Any]) -> bool:
+    def has_result(self, digest: str, defaults: Mapping[str, Any]) -> bool:
         """Whether a result of just these settings and defaults is known."""
         there = any(row.get("settings") == digest for row in self._rows.values())
         return there and not changed_defaults(self._defaults.get(digest), defaults)
