@@ -15,6 +15,7 @@ from labeltree.pairs.precision import full_precision, working_dtype
 
 __all__ = [
     "eager_gradient",
+    "gradient_alone",
     "manual_gradient",
     "normalise_backward",
     "single_backward",
@@ -76,6 +77,11 @@ def normalise_backward(grad_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
         g, x = grad_u[rows], u[rows]
         g.addcmul_((g * x).sum(1, keepdim=True), x, value=-1.0).mul_(inverse[rows])
     return grad_u
+
+
+def gradient_alone(x: Tensor) -> Tensor:
+    """0, with the gradient of x where x is finite."""
+    return torch.where(x.isfinite(), x - x.detach(), 0.0)
 
 
 def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:

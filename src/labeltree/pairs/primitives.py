@@ -17,6 +17,7 @@ from labeltree.pairs.kernels import bounded as bounded_kernels
 from labeltree.pairs.kernels import queue as queue_kernels
 from labeltree.pairs.kernels import statistics as kernels
 from labeltree.pairs.kernels.launch import WIDEST, can_run
+from labeltree.pairs.manual_gradient import gradient_alone
 from labeltree.pairs.plan import asked, planned
 from labeltree.pairs.precision import at_least_single, working_dtype
 from labeltree.pairs.relation import PairRelation
@@ -240,7 +241,8 @@ def bounded_sum(
         if way == "tiles":
             grid = grid_of(relation, asked().tile or TILE)
             loss = BoundedSum(grid, float(temperature), **options)
-            return walk(queries, grid, loss, 0, offset, bound)[0]  # few tiles have members
+            (total,) = walk(queries, grid, loss, keep=0)  # few tiles have members
+            return total + loss.kept * gradient_alone(offset) + loss.held * gradient_alone(bound)
         options["similarity"] = similarity
         pairs = queries, keys, relation, geometry, temperature
         if way == "dense":

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.geometry import Geometry
+from labeltree.geometry import Geometry, Sphere
+from labeltree.pairs.manual_gradient import gradient_alone, unit_rows
 from labeltree.pairs.plan import asked
 from labeltree.pairs.precision import full_precision
 from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
@@ -130,8 +131,11 @@ def bounded_terms(
             loss = Contrast(
                 grid, embeddings.dtype, float(temperature), weight, weight, members, None, least=True
             )
-            lse, least = walk(embeddings, grid, loss, asked().keep)
-            number = loss.share
+            (lse,) = walk(embeddings, grid, loss, asked().keep)
+            number, least = loss.share, loss.least
+            if not detach_bound:
+                largest = torch.where(number > 0, lse.detach() - least, -torch.inf)
+                least = _with_gradient(least, largest.argmax(0), embeddings, relation, temperature, positives)
     else:
         want: tuple[Statistic, ...] = ("count", "lse", "least")
         found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, want=want)
@@ -200,6 +204,27 @@ def weighted_terms(
     lse = masked_logsumexp(found.lse, (code != UNKNOWN) | unknown_competes)
     positives = found.count[:, [SAME, INSTANCE]].sum(1)
     return (found.weight * lse - found.weighted_sum)[:, None], positives[:, None].to(lse.dtype)
+
+
+def _with_gradient(
+    least: Tensor,
+    rows: Tensor,
+    embeddings: Tensor,
+    relation: PairRelation,
+    temperature: float | Tensor,
+    positives: Tensor,
+) -> Tensor:
+    """The least similarities `(n, T)` with the gradient of one row's in each term, which can set a bound.
+
+    Of keys that are equally near, the first in the batch has the gradient.
+    """
+    term = torch.arange(len(positives), device=rows.device)
+    u, _ = unit_rows(embeddings)
+    attracts = torch.cat([positives, positives.new_zeros(len(positives), 1)], dim=1)
+    others = ~attracts[term[:, None], relation.codes(rows)]
+    keys = (u[rows] @ u.T).masked_fill_(others, torch.inf).argmin(1)
+    s = Sphere().similarity(embeddings[rows], embeddings[keys]) / temperature
+    return least.index_put((rows, term), gradient_alone(s).to(least.dtype), accumulate=True)
 
 
 def term_bounds(largest: Tensor) -> Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from labeltree.pairs.tiles.grid import Grid, Tile
+from labeltree.pairs.tiles.walk import Cosines, Slope
 
 __all__ = ["BoundedSum", "least_own"]
 
@@ -26,6 +25,12 @@ def least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Ten
 
 class BoundedSum:
     """A `TileLoss`: B_it = Σ_k max(offset_it − s_ik, bound_t) over the members k of term t.
+
+    Its gradient is that of the similarities alone; in offset_it it is `kept`, in bound_t `held`.
+
+    Attributes:
+        kept: after the forward, `(n, T)` how many pairs have their own loss, in the order of the batch.
+        held: likewise how many have the bound.
 
     Args:
         grid: the tiles.
@@ -51,15 +56,14 @@ class BoundedSum:
         self._terms = [members[:, code].nonzero()[:, 0].tolist() for code in range(members.shape[1])]
         self._total, self._kept, self._number = (torch.zeros_like(self._own_offset) for _ in range(3))
 
-    def factor(self, tile: Tile) -> float | None:
-        """As `TileLoss.factor`."""
-        return 1 / self._temperature if any(self._terms[code] for code in self._grid.present(tile)) else None
-
-    def see(self, tile: Tile, cosines: Tensor) -> Tensor:
+    def see(self, tile: Tile, cosines: Cosines) -> Tensor | None:
         """As `TileLoss.see`."""
+        if not self._counts(tile):
+            return None
+        s = cosines(1 / self._temperature)
         for term, mask in self._masks(tile):
             for side, offset, least, dim in self._sides(tile, self._own_offset, self._own_least):
-                loss = offset[term].unsqueeze(dim) - cosines
+                loss = offset[term].unsqueeze(dim) - s
                 kept = _above(loss, least[term].unsqueeze(dim))
                 loss.clamp_(min=self._bounds[term])
                 number: Tensor | int = loss.shape[dim]
@@ -70,42 +74,41 @@ class BoundedSum:
                 self._number[term, side] += number
                 self._total[term, side] += loss.sum(dim)
                 self._kept[term, side] += kept.sum(dim)
-        return cosines
+        return s
 
     def found(self) -> tuple[Tensor, ...]:
         """The sums `(n, T)`."""
         every = self._grid.from_ranks(torch.cat([self._total, self._kept, self._number]).T)
-        total, self._kept, self._number = every.chunk(3, dim=1)
+        total, kept, number = every.chunk(3, dim=1)
+        self.kept, self.held = self._grid.unsorted(kept), self._grid.unsorted(number - kept)
         return (total,)
 
-    def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
-        """As `TileLoss.begin_backward`."""
+    def slopes(self, *grads: Tensor | None) -> Slope:
+        """As `TileLoss.slopes`."""
         (grad_total,) = grads
         assert grad_total is not None
-        self._grad_offset = grad_total * self._kept
-        self._grad_bound = (grad_total * (self._number - self._kept)).sum(0)
-        self._slope = grad_total.T.div(-self._temperature).contiguous()
-        self._own_slope = self._grid.own(self._slope.T).T
+        every = grad_total.T.div(-self._temperature).contiguous()
+        own = self._grid.own(every.T).T
 
-    def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor:
-        """As `TileLoss.slope`."""
-        s = seen if cosines is None else cosines
-        assert s is not None
-        slope = torch.zeros_like(s)
-        for term, mask in self._masks(tile):
-            row, col = self._own_slope[term, tile.rows, None], self._slope[term, tile.cols]
-            kept = _above(self._own_offset[term, tile.rows, None] - s, self._own_least[term, tile.rows, None])
-            of_cols = _above(self._offset[term, tile.cols] - s, self._least[term, tile.cols])
-            both = kept.mul_(row).addcmul_(of_cols, col)
-            slope.add_(both if mask is None else both.mul_(mask))
+        def slope(tile: Tile, seen: Tensor | None, cosines: Cosines) -> Tensor | None:
+            if not self._counts(tile):
+                return None
+            s = cosines(1 / self._temperature) if seen is None else seen
+            found = torch.zeros_like(s)
+            for term, mask in self._masks(tile):
+                of_rows = _above(
+                    self._own_offset[term, tile.rows, None] - s, self._own_least[term, tile.rows, None]
+                )
+                of_cols = _above(self._offset[term, tile.cols] - s, self._least[term, tile.cols])
+                both = of_rows.mul_(own[term, tile.rows, None]).addcmul_(of_cols, every[term, tile.cols])
+                found.add_(both if mask is None else both.mul_(mask))
+            return found
+
         return slope
 
-    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
-        """As `TileLoss.add_rest`: there is nothing."""
-
-    def input_grads(self) -> tuple[Tensor, Tensor]:
-        """The gradients of offset and bound."""
-        return self._grid.unsorted(self._grad_offset), self._grad_bound
+    def _counts(self, tile: Tile) -> bool:
+        """Whether a tile has members of any term."""
+        return any(self._terms[code] for code in self._grid.present(tile))
 
     def _masks(self, tile: Tile) -> list[tuple[int, Tensor | None]]:
         """The terms that have members in a tile, and which pairs are; None: all."""

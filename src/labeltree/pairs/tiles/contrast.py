@@ -12,18 +12,17 @@ cancel, and the gradient is what is left: they are therefore added pair by pair.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from labeltree.pairs.tiles.grid import Grid, Tile, blocks, scratch
+from labeltree.pairs.tiles.grid import Grid, Tile, scratch
+from labeltree.pairs.tiles.walk import Cosines, Slope
 
 __all__ = ["Contrast", "add_up", "exponent_dtype"]
 
 # of the exponent to base 2: sums of exponentials, and slopes divided by them, are far from the format's ends
 _LARGEST = {torch.float32: 64.0, torch.float64: 900.0}
-_BLOCK = 128
 _FAR = 1e4  # beyond every exponent there is
 
 
@@ -42,11 +41,12 @@ class Contrast:
 
         lse_it   = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik),  0 without members
         total_it = Σ_k positive_t(r_ik)·ω(r_ik)·s_ik
-        least_it = min of s_ik over the positives, +∞ without any; only if asked for
+        least_it = min of s_ik over the positives, +∞ without any; without gradient
 
     Attributes:
         attracted: after the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
         share: likewise Σ_k share_t(r_ik).
+        least: likewise the least similarities; only if asked for.
 
     Args:
         grid: the tiles.
@@ -97,13 +97,9 @@ class Contrast:
             self._total = torch.zeros_like(self._count)
         self._least = least
 
-    def factor(self, tile: Tile) -> float:
-        """As `TileLoss.factor`."""
-        return self._base * (self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0)
-
-    def see(self, tile: Tile, cosines: Tensor) -> Tensor:
+    def see(self, tile: Tile, cosines: Cosines) -> Tensor:
         """As `TileLoss.see`."""
-        exponent, pure = self._scaled(tile, cosines), tile.code >= 0
+        exponent, pure = self._exponent(tile, cosines), tile.code >= 0
         groups, sets = self._present(tile)
         if any(self._counts[group] for group in groups):
             if pure:
@@ -138,7 +134,7 @@ class Contrast:
             least[tile.cols] = torch.minimum(least[tile.cols], part.amin(0))
 
     def found(self) -> tuple[Tensor, ...]:
-        """The log-sum-exps and, as wanted, the totals or the least similarities, `(n, T)`."""
+        """The log-sum-exps and, unless the least similarities are wanted, the totals, `(n, T)`."""
         tables = [self._sums, self._count, self._total]
         every = self._grid.from_ranks(torch.cat(tables).T)
         sums, count, total = torch.split(every, [len(table) for table in tables], dim=1)
@@ -155,81 +151,58 @@ class Contrast:
             total[:, term != 0].amin(1) if bool(term.any()) else total.new_full((len(total),), torch.inf)
             for term in self._positive
         ]
-        return lse, torch.stack(least, dim=1).to(self._dtype)
+        self.least = self._grid.unsorted(torch.stack(least, dim=1).to(self._dtype))
+        return (lse,)
 
-    def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
-        """As `TileLoss.begin_backward`."""
-        grad_lse, grad_total = grads
-        tau, here = self._temperature, self._denominators
-        zero = here.new_zeros(1)
-        slope = zero if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
-        self._grad_sums = (
-            (slope @ self._member if grad_lse is not None else zero.expand(len(here), len(self._competes)))
-            .div(tau)
-            .to(self._exponents)
-            .T.contiguous()
-        )
-        self._grad_least = grad_total if self._least else None
-        self._grad_total: Tensor | None = None
-        if grad_total is not None and not self._least:
-            self._grad_total = (grad_total.double() @ self._positive).div_(tau).to(self._dtype).T.contiguous()
-        self._own_sums = self._grid.own(self._grad_sums.T).T
-        self._own_total = None if self._grad_total is None else self._grid.own(self._grad_total.T).T
+    def slopes(self, *grads: Tensor | None) -> Slope:
+        """As `TileLoss.slopes`."""
+        grad_lse, grad_total, here = grads[0], None if self._least else grads[1], self._denominators
+        zero = here.new_zeros(len(here), len(self._member))
+        of_sums = zero if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
+        of_sums = (of_sums @ self._member).div_(self._temperature).to(self._exponents).T.contiguous()
+        own_sums = self._grid.own(of_sums.T).T
+        of_total = own_total = None
+        if grad_total is not None:
+            of_total = (grad_total.double() @ self._positive).div_(self._temperature)
+            of_total = of_total.to(self._dtype).T.contiguous()
+            own_total = self._grid.own(of_total.T).T
 
-    def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor | None:
-        """As `TileLoss.slope`."""
-        groups, sets = self._present(tile)
-        omega = self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0
-        if seen is None:
-            assert cosines is not None
-            seen = tile.clear(self._scaled(tile, cosines).to(self._exponents).exp2_())
-        if len(sets) > 1:
-            weight = seen.mul_(self._grid.both_sides(tile, self._own_sums, self._grad_sums, self._set))
-        else:  # 0 of a set that stands in no denominator
-            row, col = self._own_sums[sets[0], tile.rows, None], self._grad_sums[sets[0], tile.cols]
-            weight = seen.mul_(torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen)))
-        weight = weight.to(self._dtype)
-        own, every = self._own_total, self._grad_total
-        if own is not None and every is not None and any(self._attracts[group] for group in groups):
-            if tile.code < 0:
-                weight.add_(self._grid.both_sides(tile, own, every, self._group))
-            else:
-                row, col = own[groups[0], tile.rows, None], every[groups[0], tile.cols]
-                weight.add_(torch.add(row * omega, col * omega, out=scratch("part", tile.shape, weight)))
-        return self._scaled(tile, weight)
+        def slope(tile: Tile, seen: Tensor | None, cosines: Cosines) -> Tensor:
+            groups, sets = self._present(tile)
+            omega = self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0
+            if seen is None:
+                seen = tile.clear(self._exponent(tile, cosines).to(self._exponents).exp2_())
+            if len(sets) > 1:
+                found = seen.mul_(self._grid.both_sides(tile, own_sums, of_sums, self._set))
+            else:  # 0 of a set that stands in no denominator
+                row, col = own_sums[sets[0], tile.rows, None], of_sums[sets[0], tile.cols]
+                found = seen.mul_(
+                    torch.add(row * omega, col * omega, out=scratch("slopes", tile.shape, seen))
+                )
+            found = found.to(self._dtype)
+            if own_total is not None and of_total is not None and any(self._attracts[g] for g in groups):
+                if tile.code < 0:
+                    found.add_(self._grid.both_sides(tile, own_total, of_total, self._group))
+                else:
+                    row, col = own_total[groups[0], tile.rows, None], of_total[groups[0], tile.cols]
+                    both = torch.add(row * omega, col * omega, out=scratch("part", tile.shape, found))
+                    found.add_(both)
+            return self._scaled(tile, found)
 
-    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
-        """Add the gradient of the least similarities, whose keys are searched for again; they are few.
-
-        Of keys that are equally near, the first in the batch has the gradient.
-        """
-        if self._grad_least is None:
-            return
-        relation, order = self._grid.relation, self._grid.order
-        attracts = (self._positive != 0)[:, self._group]
-        attracts = torch.cat([attracts, attracts.new_zeros(len(attracts), 1)], dim=1)
-        row, term = self._grad_least.nonzero(as_tuple=True)
-        for some in blocks(len(row), _BLOCK):
-            i, t = row[some], term[some]
-            cosine = (u[i] @ u.T).masked_fill_(~attracts[t[:, None], relation.codes(i)], torch.inf)
-            least = cosine == cosine.amin(1, keepdim=True)
-            k = torch.where(least, order, len(u)).argmin(1)
-            slope = self._grad_least[i, t][:, None] / self._temperature
-            u_i, u_k = u[i], u[k]
-            grad_u.index_add_(0, i, slope * u_k)
-            grad_u.index_add_(0, k, slope * u_i)
-
-    def input_grads(self) -> tuple[()]:
-        """As `TileLoss.input_grads`: there are none."""
-        return ()
+        return slope
 
     def _present(self, tile: Tile) -> tuple[list[int], list[int]]:
         """The groups and the sets of relations of a tile's pairs."""
         groups = sorted({self._group_of[code] for code in self._grid.present(tile)})
         return groups, sorted({self._set_of[group] for group in groups})
 
+    def _exponent(self, tile: Tile, cosines: Cosines) -> Tensor:
+        """ω·s in units of log 2, `(b, c)`."""
+        omega = self._omega[tile.code] if self._omega is not None and tile.code >= 0 else 1.0
+        return self._scaled(tile, cosines(self._base * omega))
+
     def _scaled(self, tile: Tile, values: Tensor) -> Tensor:
-        """The values times ω, in place, unless `factor` has it."""
+        """The values times ω, in place, unless one number ω is that of all pairs of the tile."""
         if self._scale is None or tile.code >= 0:
             return values
         return values.mul_(self._grid.spread(tile, self._scale, "mask"))

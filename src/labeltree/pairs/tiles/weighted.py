@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from labeltree.pairs.relation import LabelRows, PairRelation, Rows
 from labeltree.pairs.tiles.contrast import add_up, exponent_dtype
 from labeltree.pairs.tiles.grid import Grid, Tile, scratch
+from labeltree.pairs.tiles.walk import Cosines, Slope
 
 __all__ = ["KindRelation", "WeightedContrast", "rows_by_kind"]
 
@@ -74,25 +74,22 @@ class WeightedContrast:
         exponents = exponent_dtype(dtype, temperature, None)
         assert exponents is not None
         self._grid, self._relation, self._dtype, self._exponents = grid, relation, dtype, exponents
-        self._temperature, self._unknown_competes = temperature, unknown_competes
+        self._temperature, self._base = temperature, math.log2(math.e) / temperature
+        self._unknown_competes = unknown_competes
         own = len(grid.order) if grid.shard is None else len(grid.shard)
         device = grid.order.device
         self._sums, self._weight, self._weighted, self._positives = torch.zeros(
             4, own, dtype=torch.float64, device=device
         )
 
-    def factor(self, tile: Tile) -> float:
-        """As `TileLoss.factor`."""
-        return math.log2(math.e) / self._temperature
-
-    def see(self, tile: Tile, cosines: Tensor) -> Tensor:
+    def see(self, tile: Tile, cosines: Cosines) -> Tensor:
         """As `TileLoss.see`."""
-        weight, competing = self._pairs(tile)
+        exponent, (weight, competing) = cosines(self._base), self._pairs(tile)
         if weight is not None:
-            add_up(self._weighted, tile, torch.mul(weight, cosines, out=scratch("part", tile.shape, weight)))
+            add_up(self._weighted, tile, torch.mul(weight, exponent, out=scratch("part", tile.shape, weight)))
             add_up(self._weight, tile, weight)
             add_up(self._positives, tile, torch.sign(weight, out=scratch("part", tile.shape, weight)))
-        values = self._exponentials(tile, cosines, competing)
+        values = self._exponentials(tile, exponent, competing)
         add_up(self._sums, tile, values)
         return values
 
@@ -104,31 +101,24 @@ class WeightedContrast:
         lse = torch.where(self._denominators > 0, self._denominators, 1.0).log()
         return lse.to(self._dtype), (weighted * math.log(2)).to(self._dtype)
 
-    def begin_backward(self, grads: Sequence[Tensor | None]) -> None:
-        """As `TileLoss.begin_backward`."""
+    def slopes(self, *grads: Tensor | None) -> Slope:
+        """As `TileLoss.slopes`."""
         grad_lse, grad_weighted = grads
         none, here = torch.zeros_like(self._denominators), self._denominators
-        grad_sums = none if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
-        self._grad_sums = (grad_sums / self._temperature).to(self._exponents)
-        self._grad_weighted = (
+        of_sums = none if grad_lse is None else torch.where(here > 0, grad_lse / here, 0.0)
+        of_sums = of_sums.div(self._temperature).to(self._exponents)
+        of_weighted = (
             (none if grad_weighted is None else grad_weighted).div(self._temperature).to(self._dtype)
         )
 
-    def slope(self, tile: Tile, seen: Tensor | None, cosines: Tensor | None) -> Tensor:
-        """As `TileLoss.slope`."""
-        weight, competing = self._pairs(tile)
-        if seen is None:
-            assert cosines is not None
-            seen = self._exponentials(tile, cosines, competing)
-        slope = seen.mul_(self._both(self._grad_sums, tile)).to(self._dtype)
-        return slope if weight is None else slope.addcmul_(weight, self._both(self._grad_weighted, tile))
+        def slope(tile: Tile, seen: Tensor | None, cosines: Cosines) -> Tensor:
+            weight, competing = self._pairs(tile)
+            if seen is None:
+                seen = self._exponentials(tile, cosines(self._base), competing)
+            found = seen.mul_(self._both(of_sums, tile)).to(self._dtype)
+            return found if weight is None else found.addcmul_(weight, self._both(of_weighted, tile))
 
-    def add_rest(self, grad_u: Tensor, u: Tensor) -> None:
-        """As `TileLoss.add_rest`: there is nothing."""
-
-    def input_grads(self) -> tuple[()]:
-        """As `TileLoss.input_grads`: there are none."""
-        return ()
+        return slope
 
     def _exponentials(self, tile: Tile, exponent: Tensor, competing: Tensor | None) -> Tensor:
         values = tile.clear(exponent.to(self._exponents).exp2_())
