@@ -6,7 +6,7 @@ reference variants what the authors' published code computes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -119,48 +119,34 @@ def _one_per_node(alive: Tensor, node: Tensor, decided: Tensor) -> Tensor:
 
 
 class DepthwiseLoss(RelationLoss):
-    """Base of HiMulCon, HiConE and HiMulConE: a weighted sum over depths, constrained or not.
+    """Base of HiMulCon, HiConE and HiMulConE, a weighted sum over depths; `HiMulConELoss` has the arguments.
 
-    Args:
-        taxonomy: the tree of the labels.
-        weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
-        temperature: τ > 0.
-        constrained: whether a pair's loss is bounded below by the largest of the next finer depth.
-        positives: `"nested"` or `"exact"`, see `depth_table`.
-        variant: `"paper"` or `"reference"`, the published code's computation.
-        detach_bound: whether the bounds are constants for the gradient.
-        base_temperature: of `variant="reference"`, whose losses are multiplied by τ/base_temperature.
-        geometry: the space of the embeddings, or its name; None: the sphere.
-        similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
-        reduction: see `reduce_terms`.
-        undecided: `"ignore"` or `"negative"`, see `members`.
+    Attributes:
+        constrained: whether no depth may have a smaller loss than a finer one.
     """
+
+    constrained: ClassVar[bool] = True
 
     def __init__(
         self,
         taxonomy: Taxonomy,
-        weights: DepthWeights,
+        weights: DepthWeights = "exp_inv",
+        temperature: float = 0.1,
         *,
-        temperature: float,
-        constrained: bool,
-        positives: Positives,
-        variant: Variant,
-        detach_bound: bool,
-        base_temperature: float,
-        geometry: Geometry | str | None,
-        similarity: Similarity | None,
-        reduction: Reduction,
-        undecided: Undecided,
+        positives: Positives = "nested",
+        variant: Variant = "reference",
+        detach_bound: bool = False,
+        base_temperature: float = 0.07,
+        geometry: Geometry | str | None = None,
+        similarity: Similarity | None = None,
+        reduction: Reduction = "valid",
+        undecided: Undecided = "ignore",
     ) -> None:
         num_depths = taxonomy.max_depth
-        if variant not in ("paper", "reference"):
+        if variant not in get_args(Variant):
             raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
-        if variant == "reference" and (positives, reduction, undecided, detach_bound) != (
-            "nested",
-            "valid",
-            "ignore",
-            False,
-        ):
+        published = (positives, reduction, undecided, detach_bound) == ("nested", "valid", "ignore", False)
+        if variant == "reference" and not published:
             raise ValueError(
                 "variant='reference' computes what the published code does: positives='nested', "
                 "reduction='valid', undecided='ignore', detach_bound=False; other values need variant='paper'"
@@ -177,7 +163,6 @@ class DepthwiseLoss(RelationLoss):
             reduction=reduction,
         )
         self.weights = weights
-        self.constrained = constrained
         self.positives = positives
         self.undecided = undecided
         self.variant = variant
@@ -189,18 +174,10 @@ class DepthwiseLoss(RelationLoss):
     ) -> Tensor:
         """Evaluate the loss of a batch; see the class."""
         if self.variant == "reference":
-            return self._reference(embeddings, nodes, instances)
-        embeddings, relation, table = self._prepare(embeddings, nodes, instances)
+            return self._published(embeddings, nodes, instances)
         if not self.constrained:
-            return relation_loss(
-                embeddings,
-                relation,
-                table,
-                temperature=self.temperature,
-                geometry=self.geometry,
-                similarity=self.similarity,
-                reduction=self.reduction,
-            )
+            return super().forward(embeddings, nodes, instances)
+        embeddings, relation, table = self._prepare(embeddings, nodes, instances)
         return bounded_relation_loss(
             embeddings,
             relation,
@@ -212,7 +189,7 @@ class DepthwiseLoss(RelationLoss):
             detach_bound=self.detach_bound,
         )
 
-    def _reference(self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None) -> Tensor:
+    def _published(self, embeddings: Tensor, nodes: Tensor | None, instances: Tensor | None) -> Tensor:
         if nodes is None:
             raise ValueError(
                 "variant='reference' needs nodes: the published code has no batch without labels; "
@@ -280,6 +257,8 @@ class HiMulConLoss(DepthwiseLoss):
         tensor(0.6800)
     """
 
+    constrained = False
+
     def __init__(
         self,
         taxonomy: Taxonomy,
@@ -297,11 +276,9 @@ class HiMulConLoss(DepthwiseLoss):
         super().__init__(
             taxonomy,
             weights,
-            temperature=temperature,
-            constrained=False,
+            temperature,
             positives=positives,
             variant=variant,
-            detach_bound=False,
             base_temperature=base_temperature,
             geometry=geometry,
             similarity=similarity,
@@ -352,36 +329,6 @@ class HiMulConELoss(DepthwiseLoss):
         >>> loss(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
         tensor(3.1097)
     """
-
-    def __init__(
-        self,
-        taxonomy: Taxonomy,
-        weights: DepthWeights = "exp_inv",
-        temperature: float = 0.1,
-        *,
-        positives: Positives = "nested",
-        variant: Variant = "reference",
-        detach_bound: bool = False,
-        base_temperature: float = 0.07,
-        geometry: Geometry | str | None = None,
-        similarity: Similarity | None = None,
-        reduction: Reduction = "valid",
-        undecided: Undecided = "ignore",
-    ) -> None:
-        super().__init__(
-            taxonomy,
-            weights,
-            temperature=temperature,
-            constrained=True,
-            positives=positives,
-            variant=variant,
-            detach_bound=detach_bound,
-            base_temperature=base_temperature,
-            geometry=geometry,
-            similarity=similarity,
-            reduction=reduction,
-            undecided=undecided,
-        )
 
 
 class HiConELoss(HiMulConELoss):

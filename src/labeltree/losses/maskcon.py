@@ -22,7 +22,29 @@ Trust = Literal["entropy", "confidence"]
 MaskConVariant = Literal["paper", "reference"]
 
 
-class SelfConLoss(QueueLoss):
+class _UnlabelledLoss(QueueLoss):
+    """Base of the losses without labels whose w and target temperature are fixed, as class attributes."""
+
+    def __init__(
+        self,
+        temperature: float = 0.1,
+        *,
+        exclude_self: ExcludeSelf = "drop",
+        reduction: Reduction = "valid",
+        geometry: Geometry | str | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            temperature=temperature,
+            target_temperature=self.target_temperature,
+            w=self.w,
+            exclude_self=exclude_self,
+            reduction=reduction,
+            geometry=geometry,
+        )
+
+
+class SelfConLoss(_UnlabelledLoss):
     """Every sample is a class of its own (MoCo, He et al. 2020; L_selfcon of MaskCon, Eq. 6); no labels.
 
         L_i = −log( exp(cos(q_i, k_i)/τ0) / (exp(cos(q_i, k_i)/τ0) + Σ_j exp(cos(q_i, h_j)/τ0)) )
@@ -38,23 +60,8 @@ class SelfConLoss(QueueLoss):
     `QueueLoss`.
     """
 
-    def __init__(
-        self,
-        temperature: float = 0.1,
-        *,
-        exclude_self: ExcludeSelf = "drop",
-        reduction: Reduction = "valid",
-        geometry: Geometry | str | None = None,
-    ) -> None:
-        super().__init__(
-            None,
-            temperature=temperature,
-            target_temperature=0.0,
-            w=0.0,
-            exclude_self=exclude_self,
-            reduction=reduction,
-            geometry=geometry,
-        )
+    target_temperature = 0.0
+    w = 0.0
 
 
 class CoInsLoss(nn.Module):
@@ -133,7 +140,7 @@ class CoInsLoss(nn.Module):
         return total
 
 
-class NNCLRLoss(QueueLoss):
+class NNCLRLoss(_UnlabelledLoss):
     """The own key and its nearest neighbour in the queue attract, half each; no labels.
 
         L_i = −½·log q_i0 − ½·log q_iν,   ν = argmax_j cos(k_i, h_j)
@@ -153,23 +160,8 @@ class NNCLRLoss(QueueLoss):
     `QueueLoss`.
     """
 
-    def __init__(
-        self,
-        temperature: float = 0.1,
-        *,
-        exclude_self: ExcludeSelf = "drop",
-        reduction: Reduction = "valid",
-        geometry: Geometry | str | None = None,
-    ) -> None:
-        super().__init__(
-            None,
-            temperature=temperature,
-            target_temperature=0.0,
-            w=1.0,
-            exclude_self=exclude_self,
-            reduction=reduction,
-            geometry=geometry,
-        )
+    target_temperature = 0.0
+    w = 1.0
 
 
 class ASCLLoss(QueueLoss):
