@@ -25,7 +25,7 @@ IMPORTED_AS = {
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.
 WITH_TORCH = {"triton"}
-# Imported by Lightning's loggers, which `labeltree.training.loggers` opens.
+# Imported by Lightning's loggers, which `labeltree.training.fit` opens.
 BY_LIGHTNING = {"mlflow-skinny", "tensorboard"}
 # Extras for people who work on labeltree, not for those who use it.
 NOT_FOR_USERS = ("dev", "bench")

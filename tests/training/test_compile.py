@@ -12,10 +12,10 @@ from lightning.pytorch.callbacks import Callback
 from labeltree.inference.embeddings import embed_source
 from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder
-from labeltree.training import compiling
-from labeltree.training.compiling import compile_encoders
+from labeltree.training import module as training_module
 from labeltree.training.experiment import prepare
 from labeltree.training.fit import train
+from labeltree.training.module import compile_encoders
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def _backend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traced and differentiated as always, but no machine code, which takes long to make."""
     torch.compiler.reset()
-    monkeypatch.setattr(compiling, "BACKEND", "aot_eager")
+    monkeypatch.setattr(training_module, "COMPILER", "aot_eager")
 
 
 class Watch(Callback):
@@ -104,7 +104,7 @@ def test_nothing_can_be_compiled(
     def broken(graph: object, inputs: object) -> None:
         raise RuntimeError("No working C++ compiler found")
 
-    monkeypatch.setattr(compiling, "BACKEND", broken)
+    monkeypatch.setattr(training_module, "COMPILER", broken)
     with pytest.raises(ValueError, match=r"can be compiled here: No working C.* or leave compile out"):
         train(recipe_of("supcon", compile="true"), tmp_path / "run", progress_bar=False)
     assert not RunFolder(tmp_path / "run").recipe.exists()

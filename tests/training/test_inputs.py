@@ -8,8 +8,8 @@ import torch
 from labeltree.models import build_encoder, register_encoder
 from labeltree.models.registry import _ENTRIES
 from labeltree.models.small import small_conv
+from labeltree.training.batches import IMAGENET_MEAN
 from labeltree.training.experiment import prepare
-from labeltree.training.inputs import IMAGENET_MEAN
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from labeltree.training.fit import train
+from labeltree.training.objective import Term
 from labeltree.training.recipe import Recipe
-from labeltree.training.term import Term
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_mlflow_goes_on_in_the_same_run(
 def test_a_logger_that_is_not_installed_is_said_before_training(
     name: str, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labeltree.training.loggers.find_spec", lambda module: None)
+    monkeypatch.setattr("labeltree.training.fit.find_spec", lambda module: None)
     with pytest.raises(ValueError, match=rf"not installed; 'pip install labeltree\[{name}\]' installs it"):
         train(recipe_of(logger=name), tmp_path / "run", progress_bar=False)
     assert not (tmp_path / "run" / "recipe.yaml").exists()

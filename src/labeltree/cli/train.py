@@ -16,7 +16,7 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 def run(arguments: list[str]) -> None:
     """Train, or continue, the run that the arguments describe."""
     from labeltree.training.checkpoints import best_row
-    from labeltree.training.fit import is_first_rank, train
+    from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
     from labeltree.training.reading import (
         RecipeParser,
@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> None:
         objective_of,
         with_absolute_paths,
     )
+    from labeltree.training.record import is_first_rank
     from labeltree.training.registry import list_objectives
 
     if "--list-objectives" in arguments:

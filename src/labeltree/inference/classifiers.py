@@ -30,8 +30,6 @@ from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.label_sets import finest_labels
 from labeltree.training.experiment import Experiment
-from labeltree.training.objective import Objective
-from labeltree.training.term import Term
 
 __all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "weights_digest"]
 
@@ -60,7 +58,7 @@ class OwnScores:
         parts = []
         with torch.inference_mode():
             for part in torch.split(table.features, _ROWS):
-                found = _class_scores(objective, part.to(device))
+                found = objective.class_scores(part.to(device))
                 assert found is not None
                 parts.append(found[1].double().cpu())
         return torch.cat(parts).clone()  # a tensor made in inference mode takes part in no gradient
@@ -72,21 +70,13 @@ def own_scores(experiment: Experiment) -> OwnScores | None:
     device = next(module.parameters()).device
     width = module.encoder.feature_dim
     with torch.inference_mode():
-        found = _class_scores(module.objective, torch.zeros(1, width, device=device))
+        found = module.objective.class_scores(torch.zeros(1, width, device=device))
     if found is None:
         return None
     nodes = experiment.labels.from_training[found[0].cpu()].clone()
     if bool((nodes < 0).any()) or len(torch.unique(nodes)) < len(nodes):
         return None
     return OwnScores(experiment, nodes)
-
-
-def _class_scores(objective: Objective, features: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Classes and scores of the loss whose answers are the model's: the last one that has answers."""
-    terms = [term for term in objective.terms.values() if isinstance(term, Term) and term.answers]
-    if not terms:
-        return None
-    return terms[-1].class_scores({"features": features, "embeddings": objective.embed(features)})
 
 
 def run_classifiers(

@@ -18,9 +18,9 @@ from labeltree.data.source import Modality
 from labeltree.errors import WriteError
 from labeltree.inference.loading import load_run
 from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.training.batches import open_inputs
 from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import encode_rows
-from labeltree.training.inputs import open_inputs
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.reading import read_recipe

@@ -1,7 +1,8 @@
-"""Keeping what training has reached: the newest and the best checkpoint, and the history."""
+"""Callbacks of a run: its newest and best checkpoint, history and versions, and stopping early."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import signal
@@ -9,23 +10,33 @@ import threading
 import time
 import warnings
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.fabric.plugins import TorchCheckpointIO
-from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import RunError
 from labeltree.runs import RunFolder
+from labeltree.runs.versions import versions
 from labeltree.safe_files import fits
 from labeltree.training.divergence import Watch
 from labeltree.training.module import RepresentationModule
 
-__all__ = ["AtomicCheckpointIO", "Checkpoints", "TrainingInterrupted", "best_row"]
+__all__ = [
+    "AtomicCheckpointIO",
+    "Checkpoints",
+    "ResumedEarlyStopping",
+    "TrainingInterrupted",
+    "VersionRecord",
+    "best_row",
+]
 
 _TOGETHER = 50  # steps
 
@@ -215,6 +226,80 @@ class Checkpoints(Checkpoint):
             raise TrainingInterrupted(
                 f"stopped; the same command continues the run in '{self.folder.path}'", self._stop
             )
+
+
+class ResumedEarlyStopping(EarlyStopping):
+    """Early stopping that stops a continued run at once where it had stopped before.
+
+    Args:
+        monitor: the value that is to grow.
+        patience: epochs without a larger value until training stops.
+    """
+
+    def __init__(self, monitor: str, patience: int) -> None:
+        super().__init__(
+            monitor=monitor,
+            mode="max",
+            patience=patience,
+            check_on_train_epoch_end=True,
+            check_finite=False,  # an undefined value is an epoch without progress, not a failure
+        )
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Stop at once where training had stopped early already."""
+        super().on_train_start(trainer, pl_module)
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True
+
+
+class VersionRecord(Callback):
+    """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Write it, by the first rank."""
+        if not trainer.is_global_zero:
+            return
+        self.folder.add_versions(
+            {
+                "began": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+                "epoch": trainer.current_epoch,
+                "step": trainer.global_step,
+                **dict(versions()),
+                "device": _device(trainer.strategy.root_device),
+                "devices": trainer.world_size,
+                "threads": torch.get_num_threads(),
+                "precision": str(trainer.precision),
+                "samples": _digest(self.folder),
+            }
+        )
+
+
+def _device(device: torch.device) -> str:
+    """What kind of device it is, never which machine's."""
+    if device.type == "cuda":
+        libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
+        return f"{torch.cuda.get_device_name(device)} ({libraries})"
+    if device.type == "cpu":
+        return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
+    return device.type
+
+
+def _digest(folder: RunFolder) -> str:
+    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
+    taxonomy.
+    """
+    digest = hashlib.sha256(folder.taxonomy.read_bytes())
+    for name, column in sorted(folder.load_samples().arrays().items()):
+        digest.update(f"{name} {column.dtype} {column.shape}".encode())
+        digest.update(np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()[:32]
 
 
 def best_row(rows: Sequence[dict[str, float | int]], monitor: str) -> dict[str, float | int]:

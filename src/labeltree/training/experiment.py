@@ -18,8 +18,7 @@ from labeltree.models import (
     encoder_modality,
     set_trainable,
 )
-from labeltree.training.batches import SourceDataModule, validation_samples
-from labeltree.training.inputs import open_inputs, open_views
+from labeltree.training.batches import SourceDataModule, open_inputs, open_views, validation_samples
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
 from labeltree.training.objective import Objective

@@ -2,58 +2,63 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import signal
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lightning as L
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
-from labeltree.data import DataSummary, ProgressLine, Source, summarize
-from labeltree.data.progress import Progress
-from labeltree.errors import OtherSettingsError, RunError
+from labeltree.atomic import atomic_write
+from labeltree.data import DataSummary, ProgressLine, summarize
+from labeltree.errors import RunError
 from labeltree.models import check_encoder, misfits, normalises_by_batch
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import AtomicCheckpointIO, Checkpoints, TrainingInterrupted
-from labeltree.training.compiling import compile_encoders
+from labeltree.training.checkpoints import (
+    AtomicCheckpointIO,
+    Checkpoints,
+    ResumedEarlyStopping,
+    TrainingInterrupted,
+    VersionRecord,
+)
 from labeltree.training.divergence import (
-    CALMING,
     TrainingDiverged,
     Watch,
     goes_on_calmer,
     has_diverged,
     record_divergence,
 )
-from labeltree.training.experiment import open_recipe_data, prepare, split_by_recipe
+from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import use_known_features
-from labeltree.training.loggers import check_logger, open_logger
-from labeltree.training.module import VALIDATION_METRICS, RepresentationModule
+from labeltree.training.module import VALIDATION_METRICS, RepresentationModule, compile_encoders
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
 from labeltree.training.record import (
-    ContentChangedError,
-    VersionRecord,
     abandon_run,
     begin_run,
-    check_samples,
+    check_settings,
+    is_first_rank,
+    open_samples,
 )
-from labeltree.training.resolution import LEFT_OPEN, resolve_recipe
+from labeltree.training.resolution import LEFT_OPEN
 
-__all__ = ["Patience", "is_first_rank", "train"]
+if TYPE_CHECKING:
+    from lightning.pytorch.loggers import Logger
+
+__all__ = ["train"]
 
 _FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
-_log = logging.getLogger("labeltree.data")
-_PLACES = ("data", "data_path")  # where the samples lie; which they are is checked by name and content
+_LOGGER_PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow"}
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+_log = logging.getLogger("labeltree.data")
 
 
 def train(
@@ -91,75 +96,57 @@ def train(
         TrainingInterrupted: after Ctrl-C or SIGTERM, when the state has been saved.
     """
     folder = RunFolder(path)
+    finished = folder.encoder.is_file()
     _check_monitor(recipe)
     if not is_first_rank():
         _end_with_first_rank()
-    elif folder.encoder.is_file():
+    elif finished:
         folder.clear_after_kill()
-    writes = is_first_rank() and not folder.encoder.is_file()  # a finished run is only looked at
-    with folder.locked() if writes else nullcontext():
-        return _train(
-            recipe,
-            folder,
-            list(callbacks or []),
-            progress_bar,
-            every_n_steps,
-            on_data or _log_warnings,
-            verify,
-        )
+    # A finished run is only looked at.
+    with folder.locked() if is_first_rank() and not finished else nullcontext():
+        known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
+        check_settings(folder, known, recipe, but=LEFT_OPEN)
+        if folder.encoder.is_file() and not known.differences(recipe) and not verify:
+            return folder
+        _check_logger(recipe)
+        if recipe.encoder != "auto":
+            check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
+        progress = ProgressLine() if progress_bar else None
+        data, source = open_samples(folder, known, recipe, progress, verify=verify)
+        if folder.encoder.is_file():
+            return folder
+        summary = summarize(source)
+        if is_first_rank():
+            (on_data or _log_warnings)(summary)
+        experiment = prepare(recipe, source)
+        use_known_features(experiment, progress)
+        _warn_of_chunks(experiment.module)
+        _quiet()
+        hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]
+        trainer = _trainer(recipe, folder, hooks, progress_bar)
+        if recipe.compile:
+            compile_encoders(experiment.module, trainer.strategy.root_device)
+        begun = False
+        if is_first_rank():
+            begun = begin_run(folder, recipe, data, experiment.source, experiment.labels, summary)
+            if has_diverged(folder) and (said := goes_on_calmer(folder, known, recipe)):
+                warnings.warn(said, stacklevel=2)
+        _fit(trainer, experiment, folder, begun)
+        if trainer.is_global_zero:
+            _keep_best(folder, experiment.module)
+        trainer.strategy.barrier()
+    return folder
 
 
-def _train(
-    recipe: Recipe,
-    folder: RunFolder,
-    hooks: list[Callback],
-    progress_bar: bool,
-    every_n_steps: int | None,
-    on_data: Callable[[DataSummary], object],
-    verify: bool,
-) -> RunFolder:
-    known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
-    free = CALMING if has_diverged(folder) else ()
-    _check_settings(folder, known.differences(recipe, but=(*LEFT_OPEN, *_PLACES, *free)))
-    if folder.encoder.is_file() and not known.differences(recipe) and not verify:
-        return folder
-    check_logger(recipe)
-    if recipe.encoder != "auto":
-        check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
-    progress = ProgressLine() if progress_bar else None
-    try:
-        data, source = _open_samples(folder, known, recipe, progress, verify=verify)
-    except ContentChangedError:
-        if verify:
-            raise
-        # What is kept of the files may be wrong: they are read before anything is said of them.
-        data, source = _open_samples(folder, known, recipe, progress, verify=True)
-    if folder.encoder.is_file():
-        return folder
-    summary = summarize(source)
-    if is_first_rank():
-        on_data(summary)
-    experiment = prepare(recipe, source)
-    use_known_features(experiment, progress)
-    _tell_of_chunks(experiment.module)
-    _quiet()
-    if recipe.patience is not None:
-        hooks.append(Patience(recipe))
-    if progress_bar:
-        hooks.append(TQDMProgressBar(leave=True))
-    watch = Watch(folder, experiment.module.recipe)
-    hooks.append(
-        Checkpoints(folder, watch, f"val_{recipe.monitor}", recipe.checkpoint_minutes, every_n_steps)
-    )
-    hooks.append(VersionRecord(folder))
-    trainer = _trainer(recipe, folder, hooks, progress_bar)
-    if recipe.compile:
-        compile_encoders(experiment.module, trainer.strategy.root_device)
-    begun = False
-    if is_first_rank():
-        begun = begin_run(folder, recipe, data, experiment.source, experiment.labels, summary)
-        if free and (said := goes_on_calmer(folder, known, recipe)):
-            warnings.warn(said, stacklevel=2)
+def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:
+    """Let Lightning train, from the last state if there is one.
+
+    Args:
+        trainer: of the run.
+        experiment: to be trained.
+        folder: of the run.
+        begun: whether the run has begun just now.
+    """
     last = folder.last_checkpoint
     if last.is_file():
         _load_state(folder, experiment.module, last)  # damage is told of before anything is changed
@@ -186,13 +173,20 @@ def _train(
     finally:
         if is_first_rank():
             os.environ.pop(_FIRST_RANK, None)
-    if trainer.is_global_zero:
-        _keep_best(folder, experiment.module)
-    trainer.strategy.barrier()
-    return folder
+
+
+def _callbacks(folder: RunFolder, recipe: Recipe, every_n_steps: int | None) -> list[Callback]:
+    """Our own callbacks of a run, by its resolved recipe."""
+    monitor = f"val_{recipe.monitor}"
+    stopping = [] if recipe.patience is None else [ResumedEarlyStopping(monitor, recipe.patience)]
+    watch = Watch(folder, recipe)
+    checkpoints = Checkpoints(folder, watch, monitor, recipe.checkpoint_minutes, every_n_steps)
+    return [*stopping, checkpoints, VersionRecord(folder)]
 
 
 def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_bar: bool) -> L.Trainer:
+    if progress_bar:
+        hooks = [*hooks, TQDMProgressBar(leave=True)]
     try:
         trainer = L.Trainer(
             accelerator=recipe.accelerator,
@@ -203,7 +197,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
             plugins=[AtomicCheckpointIO()],
-            logger=open_logger(recipe, folder, first_rank=is_first_rank()) or False,
+            logger=_open_logger(recipe, folder) or False,
             log_every_n_steps=10,
             enable_model_summary=False,
             enable_progress_bar=progress_bar,
@@ -220,9 +214,44 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
     return trainer
 
 
-def is_first_rank() -> bool:
-    """Whether this process is the one that writes, also before the trainer has begun."""
-    return getattr(rank_zero_only, "rank", 0) == 0
+def _check_logger(recipe: Recipe) -> None:
+    """Find out before training whether the recipe's logger is installed."""
+    package = _LOGGER_PACKAGES.get(recipe.logger)
+    if package is not None and find_spec(package) is None:
+        raise ValueError(
+            f"logger is '{recipe.logger}', which is not installed; 'pip install labeltree[{recipe.logger}]' "
+            "installs it, or take logger 'none': history.csv in the run folder is written in any case"
+        )
+
+
+def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
+    """Lightning's logger that a recipe names, on disk, without a server; a run that goes on continues it."""
+    if recipe.logger == "none":
+        return None
+    place = folder.logs if recipe.logger_folder is None else Path(recipe.logger_folder).expanduser()
+    if recipe.logger == "tensorboard":
+        from lightning.pytorch.loggers import TensorBoardLogger
+
+        name = "" if recipe.logger_folder is None else folder.path.resolve().name
+        return TensorBoardLogger(place, name=name, version="", default_hp_metric=False)
+    # MLflow asks before it writes to files, and would report that it is used
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    logging.getLogger("lightning.pytorch.loggers.mlflow").setLevel(logging.ERROR)
+    from lightning.pytorch.loggers import MLFlowLogger
+
+    known = folder.mlflow_run.read_text("utf-8").strip() if folder.mlflow_run.is_file() else None
+    logger = MLFlowLogger(
+        experiment_name="labeltree",
+        run_name=folder.path.resolve().name,
+        tracking_uri=(place.resolve() / "mlflow").as_uri(),
+        run_id=known,
+    )
+    if known is None and is_first_rank():
+        logger.log_hyperparams(recipe.to_dict())
+        with atomic_write(folder.mlflow_run) as temporary:
+            temporary.write_text(f"{logger.run_id}\n", "utf-8")
+    return logger
 
 
 def _end_with_first_rank() -> None:
@@ -237,7 +266,7 @@ def _log_warnings(summary: DataSummary) -> None:
         _log.warning("%s: %s", summary.name, warning)
 
 
-def _tell_of_chunks(module: RepresentationModule) -> None:
+def _warn_of_chunks(module: RepresentationModule) -> None:
     size = module.recipe.batch_size * module.objective.num_views // module.recipe.devices
     chunk = module.recipe.encode_chunk
     if chunk is None or chunk >= size or module.reads_features or not is_first_rank():
@@ -249,50 +278,6 @@ def _tell_of_chunks(module: RepresentationModule) -> None:
             "an encoder with layer normalisation learns exactly what it would without encode_chunk",
             stacklevel=2,
         )
-
-
-def _check_settings(folder: RunFolder, differences: list[str]) -> None:
-    if differences:
-        raise OtherSettingsError(
-            f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
-            f"give another --out, or delete that folder"
-        )
-
-
-def _open_samples(
-    folder: RunFolder, known: Recipe, recipe: Recipe, progress: Progress | None, *, verify: bool
-) -> tuple[Source, Source]:
-    """The whole data set, and the samples that the recipe takes of it, which must be those of a run that is
-    there.
-    """
-    data = open_recipe_data(recipe, progress, verify=verify)
-    source = split_by_recipe(recipe, data)
-    # What one recipe leaves open may be what the other says.
-    free = (*_PLACES, *(CALMING if has_diverged(folder) else ()))
-    _check_settings(
-        folder, resolve_recipe(known, source).differences(resolve_recipe(recipe, source), but=free)
-    )
-    if folder.recipe.is_file():
-        _check_data(folder, known, recipe, data, source)
-    return data, source
-
-
-def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
-    """Make sure that the samples are the run's; where they lie somewhere else now, the run is told."""
-    elsewhere = known.differences(dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path))
-    if elsewhere and not folder.load_samples().has_contents:
-        _check_settings(folder, elsewhere)
-    try:
-        check_samples(folder, recipe, data, source)
-    except RunError as error:
-        if not elsewhere:
-            raise
-        raise OtherSettingsError(
-            f"'{folder.path}' holds a run on other data ({'; '.join(elsewhere)}; {error})"
-        ) from error
-    if elsewhere and is_first_rank():
-        with folder.locked() if folder.encoder.is_file() else nullcontext():  # else training holds the lock
-            dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path).save(folder.recipe)
 
 
 def _check_monitor(recipe: Recipe) -> None:
@@ -336,22 +321,3 @@ def _quiet() -> None:
         ".*module\\(s\\) in eval mode at the start of training.*",  # what is frozen is meant to be
     ):
         warnings.filterwarnings("ignore", message=message)
-
-
-class Patience(EarlyStopping):
-    """Early stopping that remembers, when a finished run is continued, that it was finished."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__(
-            monitor=f"val_{recipe.monitor}",
-            mode="max",
-            patience=recipe.patience or 1,
-            check_on_train_epoch_end=True,
-            check_finite=False,  # an undefined value is an epoch without progress, not a failure
-        )
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Stop at once where patience had run out already."""
-        super().on_train_start(trainer, pl_module)
-        if self.wait_count >= self.patience:
-            trainer.should_stop = True

@@ -19,8 +19,8 @@ from labeltree.data.images.stores import FileStore
 from labeltree.data.progress import Progress, silent
 from labeltree.errors import DataError
 from labeltree.models import encode_in_chunks
+from labeltree.training.batches import InputStore
 from labeltree.training.experiment import Experiment
-from labeltree.training.inputs import InputStore
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 

@@ -1,4 +1,4 @@
-"""The Lightning module: one training step, one validation epoch."""
+"""The Lightning module: one training step, one validation epoch, and compiling what they call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import lightning as L
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeltree.geometry import Geometry, Sphere
@@ -21,16 +21,16 @@ from labeltree.metrics.functional import (
 )
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.batches import Batch
-from labeltree.training.inputs import ViewPair
+from labeltree.training.batches import Batch, ViewPair
 from labeltree.training.objective import Objective
-from labeltree.training.optim import build_optimizer, learning_rate_factor
+from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
-from labeltree.training.schedules import Schedules
+from labeltree.training.settings import check_idle
 
-__all__ = ["VALIDATION_METRICS", "RepresentationModule", "violations"]
+__all__ = ["VALIDATION_METRICS", "RepresentationModule", "compile_encoders", "violations"]
 
 _MAX_PAIRS = 2**15
+COMPILER = "inductor"
 
 
 def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry) -> dict[str, float]:
@@ -280,3 +280,37 @@ class RepresentationModule(L.LightningModule):
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def compile_encoders(module: RepresentationModule, device: torch.device) -> None:
+    """Let `torch.compile` make what training calls of the encoder, and of the momentum encoder.
+
+    It is made when it is first called. Names and values of parameters stay what they are, so checkpoints of
+    compiled and other runs are alike.
+
+    Args:
+        module: changed in place.
+        device: that training runs on.
+
+    Raises:
+        ValueError: if nothing can be compiled here, or training does not call the encoder.
+    """
+    check_idle(module.recipe, ["compile"], module.reads_features, "where features are computed once")
+    try:
+        torch.compile(_probe, backend=COMPILER)(torch.zeros(8, device=device))
+    except RuntimeError as error:
+        inner = getattr(error, "inner_exception", error)  # what stopped the compiler
+        reason = next((line for line in str(inner).splitlines() if line.strip()), type(inner).__name__)
+        raise ValueError(
+            f"compile is True, but nothing can be compiled here: {reason}. It needs a C++ compiler and "
+            "the headers of Python (on Debian: g++ and python3-dev); install them, or leave compile out"
+        ) from error
+    encoders: list[nn.Module] = [module.encoder.without_adapter]
+    if module.momentum is not None:
+        encoders.append(module.momentum.encoder)
+    for encoder in encoders:
+        encoder.compile(backend=COMPILER)
+
+
+def _probe(x: Tensor) -> Tensor:
+    return (x + 1).sin()

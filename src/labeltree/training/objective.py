@@ -1,9 +1,9 @@
-"""An objective: the heads, the losses and the sampler, everything that training needs beyond the encoder."""
+"""An objective: the losses, the heads that they read and the sampler; all of training but the encoder."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,12 +20,12 @@ from labeltree.sampling import (
     RandomBatchSampler,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.objective_checks import check_terms, check_use, chosen_geometry
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry, objective_terms
-from labeltree.training.term import Term
+from labeltree.training.resolution import check_terms, chosen_geometry
+from labeltree.training.settings import check_idle
 
-__all__ = ["Objective"]
+__all__ = ["Objective", "Term"]
 
 Builder = Callable[[dict[str, Any]], nn.Module]
 
@@ -35,6 +35,158 @@ _SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
     "balanced": BalancedBatchSampler,
     "class-balanced": ClassBalancedBatchSampler,
 }
+
+
+# What a loss or its `predict` may ask for, by the names of its parameters; `Objective` says what each is.
+_BY_ROW = ("features", "embeddings", "nodes", "instances", "aspects", "ratings")
+_OFFERED = (*_BY_ROW, "logits", "heads", "queries", "keys", "queue")
+
+
+class Term(nn.Module):
+    """A loss with its weight.
+
+    Args:
+        entry: of the registry.
+        loss: that the entry has built.
+        weight: factor in the sum.
+        widths: of features and of embeddings.
+        make_head: makes a projection head.
+        of_aspects: whether its labels are the samples' aspects.
+
+    Attributes:
+        asks: the names of what the loss is called with.
+        classifier: linear, from features or embeddings to ``loss.classes``; None unless the loss asks for
+            ``logits``.
+        of_aspects: as given.
+        heads: ``loss.num_heads`` projection heads; empty unless the loss asks for ``heads``.
+
+    Raises:
+        ValueError: if the loss asks for something that is not offered, or does not say how many classes or
+            heads it wants.
+    """
+
+    def __init__(
+        self,
+        entry: ObjectiveEntry,
+        loss: nn.Module,
+        weight: float,
+        widths: Mapping[str, int],
+        make_head: Callable[[], nn.Module],
+        of_aspects: bool = False,
+    ) -> None:
+        super().__init__()
+        self.name = entry.name
+        self.loss = loss
+        self.weight = weight
+        self.asks = self._asked(loss.forward)
+        parameters = inspect.signature(loss.forward).parameters
+        self._needs = frozenset(
+            key for key in self.asks if parameters[key].default is inspect.Parameter.empty
+        )
+        self._reads = entry.classifier
+        self.of_aspects = of_aspects
+        if of_aspects:
+            self._needs |= {"aspects"}
+        if getattr(loss, "needs_ratings", False):
+            self._needs |= {"ratings"}
+        self.classifier: nn.Linear | None = None
+        if "logits" in self.asks:
+            self.classifier = nn.Linear(widths[entry.classifier], len(self._wish("logits", "classes")))
+        count = int(self._wish("heads", "num_heads")) if "heads" in self.asks else 0
+        self.heads = nn.ModuleList(make_head() for _ in range(count))
+
+    def check_samples(self, *, aspects: bool, ratings: bool) -> None:
+        """Find out before training whether the samples have what the loss cannot do without.
+
+        Raises:
+            ValueError: if they do not.
+        """
+        for key, there in (("aspects", aspects), ("ratings", ratings)):
+            if key in self._needs and not there:
+                raise ValueError(
+                    f"objective '{self.name}' needs {key}, which the samples do not have; in a table, "
+                    "columns of whole numbers named in table.aspect_columns are both; or leave out what "
+                    "needs them, such as mlcl.global_head"
+                )
+
+    @property
+    def reads_embeddings(self) -> bool:
+        """Whether the shared head takes part in this term."""
+        classifies_them = "logits" in self.asks and self._reads == "embeddings"
+        return classifies_them or bool(self.asks & {"embeddings", "queries"})
+
+    def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
+        """The loss of a batch, from everything that is offered by name."""
+        if "queries" in self.asks:
+            rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
+            offered = {**offered, **rows, "queries": rows["embeddings"]}
+        for key in ("keys", "queue", "aspects", "ratings"):
+            if key in self._needs and offered.get(key) is None:
+                raise ValueError(f"objective '{self.name}' needs {key}, which this batch does not have")
+        if self.of_aspects:
+            offered = {**offered, "nodes": offered["aspects"]}
+        loss: Tensor = self.loss(**self._feed(self.asks, offered))
+        if loss.ndim:
+            raise ValueError(
+                f"the loss of objective '{self.name}' has shape {tuple(loss.shape)}; expected one number"
+            )
+        return loss
+
+    def answer(self, method: str, offered: Mapping[str, Any]) -> Tensor | None:
+        """The nodes that the loss itself would answer; None if it does not answer.
+
+        Args:
+            method: ``predict`` for labels, nodes ``(n,)``; ``predict_aspects`` for aspects, ``(n, A)``.
+            offered: features and embeddings.
+        """
+        answer = getattr(self.loss, method, None)
+        if answer is None or self.of_aspects != (method == "predict_aspects"):
+            return None
+        nodes: Tensor = answer(**self._feed(self._asked(answer), offered))
+        return nodes
+
+    @property
+    def answers(self) -> bool:
+        """Whether the loss has answers of its own about the samples' labels."""
+        return not self.of_aspects and getattr(self.loss, "predict", None) is not None
+
+    def class_scores(self, offered: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
+        """The loss's classes ``(C,)`` and their logits ``(n, C)``; None if it answers without a softmax."""
+        classes, logits = getattr(self.loss, "classes", None), getattr(self.loss, "logits", None)
+        if not self.answers or not isinstance(classes, Tensor):
+            return None
+        if self.classifier is not None:
+            return classes, self.classifier(offered[self._reads])
+        if not callable(logits):
+            return None
+        return classes, logits(**self._feed(self._asked(logits), offered))
+
+    def _feed(self, asked: frozenset[str], offered: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        if "logits" in asked and self.classifier is not None:
+            made["logits"] = self.classifier(offered[self._reads])
+        if "heads" in asked:
+            made["heads"] = [head(offered["features"]) for head in self.heads]
+        return {key: made[key] if key in made else offered[key] for key in asked}
+
+    def _wish(self, asked: str, attribute: str) -> Any:
+        if not hasattr(self.loss, attribute):
+            raise ValueError(
+                f"objective '{self.name}' asks for {asked}, so its loss {type(self.loss).__name__} must have "
+                f"an attribute '{attribute}' that says how many"
+            )
+        return getattr(self.loss, attribute)
+
+    def _asked(self, function: Callable[..., Any]) -> frozenset[str]:
+        """The names of what the function asks for."""
+        parameters = inspect.signature(function).parameters
+        unknown = [key for key, p in parameters.items() if key not in _OFFERED and p.default is p.empty]
+        if unknown:
+            raise ValueError(
+                f"objective '{self.name}' asks for '{unknown[0]}'; what losses can ask for is "
+                f"{', '.join(_OFFERED)}"
+            )
+        return frozenset(parameters) & frozenset(_OFFERED)
 
 
 class Objective(nn.Module):
@@ -84,15 +236,7 @@ class Objective(nn.Module):
         weights = recipe.term_weights or [entry.weight for entry in entries]
         self.terms = nn.ModuleDict(
             {
-                entry.name: Term(
-                    entry.name,
-                    loss,
-                    weight,
-                    entry.classifier,
-                    widths,
-                    make_head,
-                    of_aspects=_of_aspects(entry, aspects),
-                )
+                entry.name: Term(entry, loss, weight, widths, make_head, _of_aspects(entry, aspects))
                 for entry, loss, weight in zip(entries, losses, weights, strict=True)
             }
         )
@@ -100,8 +244,22 @@ class Objective(nn.Module):
         self.dim = feature_dim if self.head is None else dim
         compares = any("instances" in term.asks and "queries" not in term.asks for term in self._terms)
         self.num_views = recipe.num_views or (2 if compares else 1)
-        has_head = self.head is not None
-        check_use(recipe, self._terms, head=has_head, num_views=self.num_views, aspects=bool(aspects))
+        self._check_use(recipe, aspects=bool(aspects))
+
+    def _check_use(self, recipe: Recipe, *, aspects: bool) -> None:
+        """Refuse settings that no loss reads."""
+        asked = frozenset[str]().union(*(term.asks for term in self._terms))
+        first_view = all("queries" in term.asks for term in self._terms) and self.num_views > 1
+        no_aspects = aspects and not any(t.of_aspects or t.asks & {"aspects", "ratings"} for t in self._terms)
+        no_head = self.head is None and "heads" not in asked
+        head = ["head.dim", "head.hidden", "head.layers", "head.gain"]
+        for settings, idle, because in (
+            (["queue.size", "queue.momentum"], not self.needs_keys, "which has no queue"),
+            (head, no_head, "which reads features and has no projection head"),
+            (["num_views"], first_view, "which learns from the first view"),
+            (["table.aspect_columns"], no_aspects, "which reads no aspects"),
+        ):
+            check_idle(recipe, settings, idle, f"for objective '{recipe.objective}', {because}")
 
     @property
     def _terms(self) -> list[Term]:
@@ -158,21 +316,27 @@ class Objective(nn.Module):
         Of several losses that can answer the last one does, so corr+cls answers by its classifier as in the
         paper; None where none can.
         """
-        offered = self._offered_for_answers(features)
-        return next(
-            (nodes for term in reversed(self._terms) if (nodes := term.predict(offered)) is not None), None
-        )
+        return self._last_answer(features, "predict")
 
     def predict_aspects(self, features: Tensor) -> Tensor | None:
         """The model's own answers for every aspect, nodes ``(n, A)`` of the aspects' taxonomies.
 
         As in `predict`, the last loss that can answer does; None where none can, or there are no aspects.
         """
+        return self._last_answer(features, "predict_aspects")
+
+    def class_scores(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Classes ``(C,)`` and logits ``(n, C)`` of the loss that `predict` answers with.
+
+        None where no loss answers, or that one answers without a softmax.
+        """
+        terms = [term for term in self._terms if term.answers]
+        return terms[-1].class_scores(self._offered_for_answers(features)) if terms else None
+
+    def _last_answer(self, features: Tensor, method: str) -> Tensor | None:
         offered = self._offered_for_answers(features)
-        return next(
-            (nodes for term in reversed(self._terms) if (nodes := term.predict_aspects(offered)) is not None),
-            None,
-        )
+        answers = (term.answer(method, offered) for term in reversed(self._terms))
+        return next((nodes for nodes in answers if nodes is not None), None)
 
     def _offered_for_answers(self, features: Tensor) -> dict[str, Tensor]:
         return {"features": features} | ({} if self.head is None else {"embeddings": self.embed(features)})

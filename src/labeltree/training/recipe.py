@@ -1,15 +1,16 @@
-"""The recipe of a run: every setting that training depends on, in one typed schema with its groups."""
+"""The recipe of a run: every setting that training depends on, in one typed schema, and its checks."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from labeltree.atomic import atomic_write
-from labeltree.training.checks import check_recipe
+from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
 __all__ = ["HeadRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
@@ -292,7 +293,9 @@ class Recipe:
     options: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_recipe(self)
+        check_kinds(self)
+        _check_ranges(self)
+        _check_together(self)
 
     @property
     def learning_rates(self) -> tuple[float, float]:
@@ -317,7 +320,7 @@ class Recipe:
 
     def computed_by(self) -> dict[str, Any]:
         """All settings that change what a run computes, dotted; not how it is carried out."""
-        return {key: value for key, value in _flat(self.to_dict()).items() if key not in _CARRYING_OUT}
+        return {key: value for key, value in flatten(self.to_dict()).items() if key not in _CARRYING_OUT}
 
     def differences(self, other: Recipe, but: Collection[str] = ()) -> list[str]:
         """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ.
@@ -325,7 +328,7 @@ class Recipe:
         Settings that change how a run is carried out, but not what it computes, do not count, nor do those
         named in ``but``.
         """
-        mine, theirs = _flat(self.to_dict()), _flat(other.to_dict())
+        mine, theirs = flatten(self.to_dict()), flatten(other.to_dict())
         return [
             f"{key} is {mine.get(key)}, not {theirs.get(key)}"
             for key in dict.fromkeys([*mine, *theirs])
@@ -333,11 +336,124 @@ class Recipe:
         ]
 
 
-def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in nested.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
+_MOST_OF_ALL = 2**32  # a larger number is a typing mistake: nothing that is counted here is as large
+_MOST = {
+    "epochs": 1_000_000,
+    "batch_size": 2**20,
+    "image_size": 4096,
+    "num_views": 1000,
+    "max_length": 2**20,
+    "adapter": 2**16,
+    "head.dim": 2**16,
+    "head.hidden": 2**16,
+    "head.layers": 100,
+    "queue.size": 2**24,
+    "devices": 4096,
+    "workers": 4096,
+    "optimizer.lr": 1e6,
+}
+
+
+def _least(least: float) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value >= least, f"{least} or more"
+
+
+def _hides_some(unseen: int | float | list[str] | str) -> bool:
+    if isinstance(unseen, int):
+        return unseen >= 1
+    return 0 < unseen < 1 if isinstance(unseen, float) else bool(unseen)
+
+
+_RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setting can be None, is in range
+    "epochs devices encode_chunk patience coarsen unseen_depth adapter test_limit num_views": _least(1),
+    "image_size head.dim head.hidden head.layers queue.size": _least(1),
+    "optimizer.cycle_epochs optimizer.cycle_factor": _least(1),
+    "batch_size limit train_limit": _least(2),
+    "max_length": _least(3),
+    "workers checkpoint_minutes": _least(0),
+    "optimizer.head_lr_factor optimizer.weight_decay optimizer.warmup_epochs": _least(0),
+    "curvature": (lambda value: value < 0, "below 0"),
+    "head.gain optimizer.lr optimizer.decay optimizer.clip_norm": (lambda value: value > 0, "above 0"),
+    "val test": (lambda value: 0 < value < 1, "between 0 and 1"),
+    "ema inner_share deletion dropout optimizer.momentum": (lambda value: 0 <= value < 1, "in [0, 1)"),
+    "erasing label_noise": (lambda value: 0 <= value <= 1, "a probability, 0 to 1"),
+    "taxonomy_noise": (lambda value: 0 <= value <= 1, "a share, 0 to 1"),
+    "queue.momentum": (lambda value: 0 <= value <= 1, "between 0 and 1"),
+    "seed": (lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),
+    "term_weights": (lambda value: all(weight >= 0 for weight in value), "numbers of 0 or more"),
+    "optimizer.milestones": (lambda value: sorted(set(value)) == value, "epochs that ascend"),
+    "unseen_classes": (_hides_some, "a whole number of 1 or more, a share between 0 and 1, or nodes"),
+}
+
+
+def _check_ranges(recipe: Recipe) -> None:
+    """Check every number by itself, then those whose range depends on another setting."""
+    for name, number in numbers(recipe):
+        if not math.isfinite(number):
+            raise ValueError(f"{name} is {number}; it must be a number that is finite")
+        most = _MOST.get(name, _MOST_OF_ALL)
+        if abs(number) > most:
+            raise ValueError(f"{name} is {number:g}; {most:,} is the most")
+    checks = [
+        (name, (value := value_of(recipe, name)) is None or holds(value), expected)
+        for names, (holds, expected) in _RANGES.items()
+        for name in names.split()
+    ]
+    r, o, rate = recipe, recipe.optimizer, recipe.learning_rates[0]
+    small = r.head.hidden is None or r.head.hidden**2 * r.head.layers <= 2**30
+    checks += [
+        ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
+        (
+            "batch_size",
+            r.devices < 1 or r.batch_size % r.devices == 0,
+            f"a multiple of the {r.devices} devices",
+        ),
+        (
+            "head.hidden",
+            small,
+            f"small enough for {r.head.layers} layers: they would have more than 2^30 weights",
+        ),
+        (
+            "optimizer.min_lr",
+            o.min_lr >= 0 and (o.schedule != "sgdr" or o.min_lr <= rate),
+            f"from 0 to the learning rate, {rate:g}",
+        ),
+    ]
+    for name, holds, expected in checks:
+        if not holds:
+            raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
+
+
+def _check_together(recipe: Recipe) -> None:
+    """Check settings that depend on others, as far as it can be done without the data and the objective."""
+    if recipe.coarsen is not None and recipe.train_taxonomy is not None:
+        raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
+    if recipe.fold is not None:
+        from labeltree.data.splits import fold_number
+
+        fold_number(recipe.fold)
+    optimizer = recipe.optimizer
+    deletes = recipe.views in ("auto", "word-deletion")
+    drawn = isinstance(recipe.unseen_classes, int | float)
+    for names, idle, because in (
+        (["logger_folder"], recipe.logger == "none", "while logger is 'none'"),
+        (["test"], recipe.fold is not None, "while fold chooses the test samples"),
+        (["projection"], recipe.train_taxonomy is None, "without train_taxonomy"),
+        (["unseen_depth"], not drawn, "unless unseen_classes is a number or a share"),
+        (["inner"], recipe.inner_share == 0, "while inner_share is 0"),
+        (["deletion"], not deletes, f"while views is '{recipe.views}', not 'word-deletion'"),
+        (["erasing", "flip", "dropout"], recipe.views == "identity", "while views is 'identity'"),
+    ):
+        check_idle(recipe, names, idle, because)
+    for name, wanted, names in (
+        ("name", "sgd", ["momentum", "nesterov"]),
+        ("schedule", "step", ["milestones", "decay"]),
+        ("schedule", "sgdr", ["cycle_epochs", "cycle_factor", "min_lr"]),
+    ):
+        given = getattr(optimizer, name)
+        dotted = [f"optimizer.{setting}" for setting in names]
+        check_idle(recipe, dotted, given != wanted, f"while optimizer.{name} is '{given}', not '{wanted}'")
+    if optimizer.schedule == "step" and not optimizer.milestones:
+        raise ValueError("optimizer.schedule is 'step', so optimizer.milestones must say at which epochs")
+    if optimizer.nesterov and optimizer.momentum == 0:
+        raise ValueError("optimizer.nesterov needs optimizer.momentum above 0")

@@ -1,46 +1,136 @@
-"""What a run folder records: its samples, which must not change, and the versions it was trained with."""
+"""What a run folder records of its settings and samples: a run goes on with the same ones only."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-import lightning as L
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
-from labeltree.errors import DataError, RunError
+from labeltree.data.progress import Progress
+from labeltree.errors import DataError, OtherSettingsError, RunError
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
-from labeltree.runs.versions import versions
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
+from labeltree.training.divergence import CALMING, has_diverged
+from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.recipe import Recipe
+from labeltree.training.resolution import resolve_recipe
 
 __all__ = [
     "ContentChangedError",
-    "VersionRecord",
     "abandon_run",
     "begin_run",
     "check_labels",
     "check_samples",
+    "check_settings",
+    "is_first_rank",
+    "open_samples",
     "recorded_samples",
     "samples_without_content",
 ]
 
+_PLACES = ("data", "data_path")  # where the samples lie; which they are is checked by name and content
 _log = logging.getLogger("labeltree.training")
 
 
 class ContentChangedError(RunError):
     """Samples of a run hold something else than they did, by what is known of their files."""
+
+
+def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collection[str] = ()) -> None:
+    """Make sure that a recipe is that of the run in the folder.
+
+    Its data may lie elsewhere, and a run that has diverged may go on with other `CALMING` settings.
+
+    Args:
+        folder: of the run.
+        known: the run's own recipe.
+        recipe: the new one.
+        but: further settings that may differ.
+
+    Raises:
+        OtherSettingsError: if another setting differs.
+    """
+    calming = CALMING if has_diverged(folder) else ()
+    differences = known.differences(recipe, but=(*_PLACES, *calming, *but))
+    if differences:
+        raise _other_settings(folder, differences)
+
+
+def _other_settings(folder: RunFolder, differences: list[str]) -> OtherSettingsError:
+    return OtherSettingsError(
+        f"'{folder.path}' holds a run with other settings ({'; '.join(differences[:3])}); "
+        f"give another --out, or delete that folder"
+    )
+
+
+def open_samples(
+    folder: RunFolder,
+    known: Recipe,
+    recipe: Recipe,
+    progress: Progress | None = None,
+    *,
+    verify: bool = False,
+) -> tuple[Source, Source]:
+    """The whole data set, and the samples that the recipe takes of it: those of the run in the folder.
+
+    Args:
+        folder: of the run, which may not have begun.
+        known: the run's own recipe.
+        recipe: the new one.
+        progress: is told how far reading the data is.
+        verify: read all files again; see `read_again`. They are in any case before a run is told that its
+            samples have changed, since what is kept of the files may be wrong.
+
+    Raises:
+        RunError: if settings or samples are not the run's.
+    """
+    data = open_recipe_data(recipe, progress, verify=verify)
+    source = split_by_recipe(recipe, data)
+    # What one recipe leaves open may be what the other says.
+    check_settings(folder, resolve_recipe(known, source), resolve_recipe(recipe, source))
+    if folder.recipe.is_file():
+        try:
+            _check_data(folder, known, recipe, data, source)
+        except ContentChangedError:
+            if verify:
+                raise
+            return open_samples(folder, known, recipe, progress, verify=True)
+    return data, source
+
+
+def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
+    """Make sure that the samples are the run's; where they lie somewhere else now, the run is told."""
+    moved = dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path)
+    elsewhere = known.differences(moved)
+    if elsewhere and not folder.load_samples().has_contents:
+        raise _other_settings(folder, elsewhere)
+    try:
+        check_samples(folder, recipe, data, source)
+    except RunError as error:
+        if not elsewhere:
+            raise
+        raise OtherSettingsError(
+            f"'{folder.path}' holds a run on other data ({'; '.join(elsewhere)}; {error})"
+        ) from error
+    if elsewhere and is_first_rank():
+        with folder.locked() if folder.encoder.is_file() else nullcontext():  # else training holds the lock
+            moved.save(folder.recipe)
+
+
+def is_first_rank() -> bool:
+    """Whether this process is the one that writes, also before the trainer has begun."""
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 def begin_run(
@@ -322,53 +412,3 @@ class _NoTexts(Sequence[str]):
 
 def _not_open() -> DataError:
     return DataError("the run was opened without the contents of its samples: open it with own_data=True")
-
-
-class VersionRecord(Callback):
-    """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
-
-    Args:
-        folder: of the run.
-    """
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-
-    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write it, by the first rank."""
-        if not trainer.is_global_zero:
-            return
-        self.folder.add_versions(
-            {
-                "began": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-                "epoch": trainer.current_epoch,
-                "step": trainer.global_step,
-                **dict(versions()),
-                "device": _device(trainer.strategy.root_device),
-                "devices": trainer.world_size,
-                "threads": torch.get_num_threads(),
-                "precision": str(trainer.precision),
-                "samples": _digest(self.folder),
-            }
-        )
-
-
-def _device(device: torch.device) -> str:
-    """What kind of device it is, never which machine's."""
-    if device.type == "cuda":
-        libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
-        return f"{torch.cuda.get_device_name(device)} ({libraries})"
-    if device.type == "cpu":
-        return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
-    return device.type
-
-
-def _digest(folder: RunFolder) -> str:
-    """First half of the SHA-256 of the run's samples, their ids, contents, labels and splits, and of the
-    taxonomy.
-    """
-    digest = hashlib.sha256(folder.taxonomy.read_bytes())
-    for name, column in sorted(folder.load_samples().arrays().items()):
-        digest.update(f"{name} {column.dtype} {column.shape}".encode())
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()[:32]

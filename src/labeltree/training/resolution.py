@@ -1,16 +1,18 @@
-"""Resolving a recipe: the settings it leaves open until the samples are known (encoder, weights, views)."""
+"""A recipe and its samples and objective: settings that it leaves open are decided, others checked."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.models import encoder_modality, usually_pretrained
-from labeltree.training.checks import check_idle
 from labeltree.training.recipe import Recipe
+from labeltree.training.registry import ObjectiveEntry
+from labeltree.training.settings import check_idle
 
-__all__ = ["LEFT_OPEN", "resolve_recipe"]
+__all__ = ["LEFT_OPEN", "check_terms", "chosen_geometry", "resolve_recipe"]
 
 LEFT_OPEN = ("encoder", "views", "pretrained")
 
@@ -66,3 +68,52 @@ def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
         views=views,  # type: ignore[arg-type]
         pretrained=pretrained,
     )
+
+
+def check_terms(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
+    """Check weights and options against the terms of the objective, before anything is built.
+
+    Raises:
+        ValueError: for weights that are not one a term or all 0, options of another objective, or a loss
+            that would not be one number.
+    """
+    weights, name = recipe.term_weights, recipe.objective
+    if weights and len(weights) != len(entries):
+        raise ValueError(
+            f"term_weights has {len(weights)} numbers, but objective '{name}' has {len(entries)}: one a term"
+        )
+    if weights and not any(weights) and not any(key.startswith("weights.") for key in recipe.schedules):
+        raise ValueError("term_weights are all 0: nothing would be learned")
+    stray = sorted(set(recipe.options) - {entry.name for entry in entries})
+    if stray:
+        raise ValueError(f"there are options for '{stray[0]}', which objective '{name}' does not use")
+    for entry in entries:
+        if recipe.options.get(entry.name, {}).get("reduction") == "none":
+            raise ValueError(
+                f"{entry.name}.reduction is 'none', which leaves a number for every sample; training needs "
+                "one in all: take another reduction"
+            )
+
+
+def chosen_geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
+    """Where embeddings live: as the recipe says, or as the losses wish.
+
+    Raises:
+        ValueError: if losses wish for different places, or one that knows the sphere alone is put elsewhere.
+    """
+    wanted = {entry.geometry for entry in entries if entry.geometry is not None}
+    if recipe.geometry == "auto":
+        if len(wanted) > 1:
+            raise ValueError(
+                f"the terms of objective '{recipe.objective}' want different geometries: "
+                f"{', '.join(sorted(wanted))}; say which with geometry"
+            )
+        return wanted.pop() if wanted else "sphere"
+    for entry in entries:
+        asks = "geometry" in inspect.signature(entry.loss).parameters
+        if entry.geometry == "sphere" != recipe.geometry and not asks:
+            raise ValueError(
+                f"geometry is '{recipe.geometry}', but objective '{entry.name}' knows the sphere alone; "
+                "leave it at auto"
+            )
+    return recipe.geometry

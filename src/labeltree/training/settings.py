@@ -1,0 +1,84 @@
+"""Settings in nested dataclasses, by dotted name: their kinds, numbers and defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+from labeltree.safe_files import fits
+
+__all__ = ["check_idle", "check_kinds", "flatten", "numbers", "value_of"]
+
+
+def value_of(settings: Any, name: str) -> Any:
+    """The value of a setting, dotted as in ``optimizer.lr``."""
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
+
+
+def check_kinds(settings: Any, prefix: str = "") -> None:
+    """Check that every value has its setting's type: the parser lets a null in a file pass anywhere.
+
+    Raises:
+        ValueError: naming the setting and its value.
+    """
+    hints = get_type_hints(type(settings))
+    for entry in dataclasses.fields(settings):
+        value, kind = getattr(settings, entry.name), hints[entry.name]
+        if dataclasses.is_dataclass(kind):
+            check_kinds(value, f"{prefix}{entry.name}.")
+        elif not fits(value, kind):
+            given = "null" if value is None else repr(value)
+            default = "" if entry.default is dataclasses.MISSING else f", as {entry.default!r} is"
+            raise ValueError(
+                f"{prefix}{entry.name} is {given}, which is not of the kind that it must be{default}"
+            )
+
+
+def numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Every number among the settings, also in lists and schedules, with the name of its setting.
+
+    The options of objectives are left out: each loss checks its own.
+    """
+    for entry in dataclasses.fields(settings):
+        name, value = f"{prefix}{entry.name}", getattr(settings, entry.name)
+        if dataclasses.is_dataclass(value):
+            yield from numbers(value, f"{name}.")
+        elif name == "schedules":
+            yield from ((name, x) for points in value.values() for point in points for x in point)
+        else:
+            for number in value if isinstance(value, list) else [value]:
+                if isinstance(number, int | float) and not isinstance(number, bool):
+                    yield name, number
+
+
+def check_idle(settings: Any, names: list[str], idle: bool, because: str) -> None:
+    """Refuse settings that nothing reads: a setting you pass must have an effect.
+
+    Args:
+        settings: all of them.
+        names: of those that may have no effect, dotted.
+        idle: whether they have none.
+        because: completes the sentence "it has no effect …".
+
+    Raises:
+        ValueError: if one of them is not at its default.
+    """
+    for name in names if idle else ():
+        group, _, field_name = name.rpartition(".")
+        owner = value_of(settings, group) if group else settings
+        field = next(f for f in dataclasses.fields(owner) if f.name == field_name)
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        value = getattr(owner, field_name)
+        if value != default:
+            raise ValueError(f"{name} is {value}, which has no effect {because}; leave it at {default}")
