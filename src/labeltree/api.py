@@ -11,11 +11,11 @@ from typing import Any
 
 from labeltree.data import DataSummary
 from labeltree.data import open_source as open_data
-from labeltree.data.progress import Progress
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.evaluation import EvaluationSettings
 from labeltree.evaluation.compare_runs import Compared, compare_paths
 from labeltree.inference.model import Model
+from labeltree.progress import Progress
 from labeltree.report import write_comparison_page
 from labeltree.report.evaluate_and_report import Evaluated, evaluate_embeddings, evaluate_run
 from labeltree.runs import RunFolder

@@ -54,11 +54,11 @@ def run(arguments: list[str]) -> None:
     methods = _methods(options.runs, options.name)
 
     from labeltree.api import compare
-    from labeltree.cli.progress import stages
+    from labeltree.progress import progress_line
     from labeltree.runs import RunFolder
 
     page = options.report or RunFolder(options.out).comparison_page
-    with stages(quiet=options.quiet) as progress:
+    with progress_line(not options.quiet, only_terminal=True) as progress:
         done = compare(
             methods,
             out=options.out,

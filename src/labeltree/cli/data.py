@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 
@@ -35,9 +36,14 @@ def run(arguments: list[str]) -> None:
     if options.action == "list":
         _list()
     elif options.action == "get":
-        from labeltree.data import ProgressLine, fetch
+        from labeltree.data import fetch, get_dataset
+        from labeltree.progress import progress_line
 
-        print(f"{options.name}: {fetch(options.name, progress=ProgressLine())}")
+        with progress_line() as progress:
+            folder = fetch(options.name, progress=progress)
+        if sys.stderr.isatty():  # elsewhere the lines of progress, of which this is one, stay
+            print(f"licence of {options.name}: {get_dataset(options.name).licence}", file=sys.stderr)
+        print(f"{options.name}: {folder}")
     else:
         _check(options.name, options.path)
 
@@ -60,14 +66,16 @@ def _list() -> None:
 
 
 def _check(name: str, path: Path | None) -> None:
-    from labeltree.data import ProgressLine, check_layout, get_dataset
+    from labeltree.data import check_layout, get_dataset
     from labeltree.errors import DataError
+    from labeltree.progress import progress_line
 
     entry = get_dataset(name)
     if not entry.is_data:
         entry.open()  # says what it is
     folder = entry.folder if path is None else path.expanduser()
-    inventory = check_layout(entry, folder, progress=ProgressLine())
+    with progress_line() as progress:
+        inventory = check_layout(entry, folder, progress=progress)
     if inventory.samples:
         print("samples: " + ", ".join(f"{count:,} {split}" for split, count in inventory.samples.items()))
         print("classes: " + ", ".join(f"{n:,} at depth {d}" for d, n in enumerate(inventory.labels, 1)))

@@ -97,8 +97,8 @@ def run(arguments: list[str]) -> None:
     if options.embeddings is not None and options.beside:
         raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
-    from labeltree.cli.progress import stages
     from labeltree.evaluation import EvaluationSettings, parse_options, protocol_table
+    from labeltree.progress import progress_line
     from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
 
     settings = EvaluationSettings(
@@ -109,7 +109,7 @@ def run(arguments: list[str]) -> None:
         frequency_bounds=tuple(options.frequency_bounds),
         classifier=options.classifier or "auto",
     )
-    with stages(quiet=options.quiet) as progress:
+    with progress_line(not options.quiet, only_terminal=True) as progress:
         if options.run is not None:
             done = evaluate_run(
                 options.run,

@@ -7,7 +7,6 @@ from labeltree.data.images.cache_folder import read_again
 from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.listed import ListedImages, open_listed, register_reader
 from labeltree.data.opening import open_source, with_missing_labels
-from labeltree.data.progress import ProgressLine
 from labeltree.data.registry import (
     DatasetEntry,
     Inventory,
@@ -29,6 +28,7 @@ from labeltree.data.views import TextViews, ViewGenerator
 from labeltree.data.views.generator import channel_statistics
 from labeltree.data.views.text import TokenStore
 from labeltree.data.wordnet_trees import wordnet_dag, wordnet_taxonomy
+from labeltree.progress import ProgressLine
 
 __all__ = [
     "ArrayStore",

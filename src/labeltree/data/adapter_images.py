@@ -13,9 +13,9 @@ from torch import Tensor
 from labeltree.data.images.decode import image_errors, is_gray, pixels_of
 from labeltree.data.images.files import OnError, common_shape, report_failures
 from labeltree.data.images.stores import ArrayStore
-from labeltree.data.progress import Progress
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage

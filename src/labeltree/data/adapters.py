@@ -13,11 +13,11 @@ from torch import Tensor
 
 from labeltree.data.adapter_images import ForeignImages, open_foreign_images
 from labeltree.data.images.files import OnError
-from labeltree.data.progress import Progress, silent
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.stratified import group_ids
 from labeltree.data.table_labels import cut_label
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import OnError
 from labeltree.data.listed import open_listed
-from labeltree.data.progress import Progress
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 

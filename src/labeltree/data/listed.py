@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.files import OnError, image_shape_of, open_images
-from labeltree.data.progress import Progress
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ListedImages", "first_of", "labelled", "open_listed", "register_reader", "unpacked", "within"]

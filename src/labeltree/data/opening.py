@@ -12,11 +12,11 @@ import torch
 
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import OnError
-from labeltree.data.progress import Progress
 from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from labeltree.cache import data_home
 from labeltree.data.images.files import OnError
-from labeltree.data.progress import Progress
 from labeltree.data.source import SPLITS, Source
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.plugins import load_plugins
+from labeltree.progress import Progress
 
 __all__ = [
     "DatasetEntry",

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from labeltree.data.images.files import OnError
 from labeltree.data.listed import open_listed
-from labeltree.data.progress import Progress
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import Cells, cells_of, find_column, read_table, usual_column
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
 from labeltree.errors import DataError, TaxonomyError
+from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 

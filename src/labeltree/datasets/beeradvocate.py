@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.formats.reviews import TEST, TRAIN, Review, parse_rating, review_source
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 
 __all__ = ["ASPECTS", "open_beeradvocate", "read_beers"]
 

@@ -18,7 +18,6 @@ import torch
 
 from labeltree.cache import data_home
 from labeltree.data.images.stores import reshaped
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.cifar_trees import (
@@ -34,6 +33,7 @@ from labeltree.datasets.fetching.atomic_download import download_with_torchvisio
 from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from labeltree.cache import data_home
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
@@ -18,6 +17,7 @@ from labeltree.datasets.fetching.debian import fetch_lists, has_apt
 from labeltree.datasets.formats.debian_packages import Package, read_lists, read_packages, write_packages
 from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [

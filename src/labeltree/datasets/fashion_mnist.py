@@ -18,7 +18,6 @@ import torch
 
 from labeltree.cache import data_home
 from labeltree.data.images.stores import ChainedStore, MappedStore, reshaped
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.fetching.atomic_download import (
@@ -29,6 +28,7 @@ from labeltree.datasets.fetching.atomic_download import (
 )
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [

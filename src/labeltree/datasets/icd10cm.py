@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
@@ -19,6 +18,7 @@ from labeltree.datasets.fetching.atomic_download import Expected, downloading
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from labeltree.data.images.stores import reshaped
-from labeltree.data.progress import Progress
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arrays
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_classes
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 from labeltree.safe_files import Reader, read_arrays
 
 __all__ = ["open_imagenet_32"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from labeltree.cache import data_home
-from labeltree.data.progress import Progress, silent
 from labeltree.data.registry import Needed, Published, register_dataset, register_download
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
@@ -20,6 +19,7 @@ from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.datasets.fetching.debian import has_apt, unpack_package
 from labeltree.datasets.formats.hash_splits import stratified_hash_splits
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["definition", "fetch_wordnet", "open_wordnet_animals", "read_glosses", "wordnet_folder"]

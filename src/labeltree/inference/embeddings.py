@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.progress import Progress
 from labeltree.data.source import Modality
 from labeltree.errors import WriteError
 from labeltree.inference.loading import load_run
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.training.batches import open_inputs
 from labeltree.training.experiment import Experiment, prepare

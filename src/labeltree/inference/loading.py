@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeltree.data import Source, list_datasets
-from labeltree.data.progress import Progress
 from labeltree.errors import RunError
 from labeltree.models import misfits
+from labeltree.progress import Progress
 from labeltree.runs import RunFolder
 from labeltree.training.experiment import Experiment, open_recipe_data, prepare, split_by_recipe
 from labeltree.training.reading import read_recipe

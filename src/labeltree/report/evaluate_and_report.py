@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.data.progress import Progress, silent
+from labeltree.progress import Progress, silent
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import RunError
 from labeltree.evaluation import (

@@ -8,7 +8,6 @@ import lightning as L
 import torch
 
 from labeltree.data import Source, hold_out_fold, make_splits, open_source, read_again
-from labeltree.data.progress import Progress
 from labeltree.errors import DataError
 from labeltree.models import (
     AdaptedEncoder,
@@ -18,6 +17,7 @@ from labeltree.models import (
     encoder_modality,
     set_trainable,
 )
+from labeltree.progress import Progress
 from labeltree.training.batches import SourceDataModule, open_inputs, open_views, validation_samples
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule

@@ -17,10 +17,11 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 from labeltree.atomic import atomic_write
-from labeltree.data import DataSummary, ProgressLine, summarize
+from labeltree.data import DataSummary, summarize
 from labeltree.errors import RunError
 from labeltree.models import check_encoder, misfits, normalises_by_batch
 from labeltree.processes import Terminated, end_with_parent
+from labeltree.progress import progress_line
 from labeltree.runs import RunFolder
 from labeltree.training.checkpoints import (
     AtomicCheckpointIO,
@@ -111,15 +112,16 @@ def train(
         _check_logger(recipe)
         if recipe.encoder != "auto":
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
-        progress = ProgressLine() if progress_bar else None
-        data, source = open_samples(folder, known, recipe, progress, verify=verify)
+        with progress_line(progress_bar) as progress:
+            data, source = open_samples(folder, known, recipe, progress, verify=verify)
         if folder.encoder.is_file():
             return folder
         summary = summarize(source)
         if is_first_rank():
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)
-        use_known_features(experiment, progress)
+        with progress_line(progress_bar) as progress:
+            use_known_features(experiment, progress)
         _warn_of_chunks(experiment.module)
         _quiet()
         hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]

@@ -16,9 +16,9 @@ from torch import Tensor
 from labeltree.atomic import temporary_beside
 from labeltree.data import Source, data_home
 from labeltree.data.images.stores import FileStore
-from labeltree.data.progress import Progress, silent
 from labeltree.errors import DataError
 from labeltree.models import encode_in_chunks
+from labeltree.progress import Progress, silent
 from labeltree.training.batches import InputStore
 from labeltree.training.experiment import Experiment
 from labeltree.training.module import RepresentationModule

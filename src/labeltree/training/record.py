@@ -14,8 +14,8 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
-from labeltree.data.progress import Progress
 from labeltree.errors import DataError, OtherSettingsError, RunError
+from labeltree.progress import Progress
 from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy

@@ -17,9 +17,9 @@ from labeltree.cache import data_home
 from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
 from labeltree.data.images.decode import decode, read_head
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, file_stamps, in_threads
-from labeltree.data.progress import Progress, silent
 from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, file_digest, printable
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 
 __all__ = ["OnError", "OpenedImages", "common_shape", "image_shape_of", "open_images", "report_failures"]
 

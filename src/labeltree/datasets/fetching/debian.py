@@ -8,8 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from labeltree.data.progress import Progress
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 
 __all__ = ["fetch_lists", "has_apt", "unpack_package"]
 

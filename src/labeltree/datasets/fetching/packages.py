@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from labeltree.atomic import new_folder_in
-from labeltree.data.progress import Progress
 from labeltree.datasets.fetching.atomic_download import Expected, check_files
 from labeltree.errors import DataError
+from labeltree.progress import Progress
 
 __all__ = ["download_tarballs", "read_members", "tarball_name", "wheel_files"]
 

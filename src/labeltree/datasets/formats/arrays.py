@@ -14,9 +14,9 @@ import numpy as np
 from labeltree.cache import data_home
 from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
 from labeltree.data.images.stores import ArrayStore, ChainedStore, MappedStore
-from labeltree.data.progress import Progress, silent
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
+from labeltree.progress import Progress, silent
 
 __all__ = ["Batch", "OpenedArrays", "images_and_labels", "open_arrays"]
 

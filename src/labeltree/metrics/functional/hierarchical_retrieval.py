@@ -12,8 +12,8 @@ from labeltree.geometry import Geometry
 from labeltree.metrics.checks import check_nodes, check_positive, check_reduction, mean_of_counted, spread
 from labeltree.metrics.functional.retrieval import nodes_at_depth
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
-from labeltree.metrics.search.ranking import Progress
 from labeltree.metrics.search.score_rankings import Search, score_rankings
+from labeltree.progress import Progress
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k", "retrieval_metrics"]

@@ -22,8 +22,8 @@ from labeltree.metrics.checks import (
     mean_of_counted,
     spread,
 )
-from labeltree.metrics.search.ranking import Progress
 from labeltree.metrics.search.score_rankings import Search, score_rankings
+from labeltree.progress import Progress
 from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = ["map_at_r", "mean_average_precision", "nodes_at_depth", "recall_at_k"]

@@ -16,16 +16,15 @@ from torch import Tensor
 from labeltree.geometry import Euclidean, Geometry, PoincareBall, Sphere
 from labeltree.metrics.search.left_out import LeftOut
 from labeltree.metrics.search.topk_candidates import TopkCandidates, falling_order
+from labeltree.progress import Progress, silent
 
-__all__ = ["Progress", "RankedChunk", "Similarities", "chunk_slices", "ranked_chunks"]
+__all__ = ["RankedChunk", "Similarities", "chunk_slices", "ranked_chunks"]
 
 _KNOWN = (Sphere, Euclidean, PoincareBall)
 _COLUMNS = 2**10
 _HASHED_ROWS = 2**10
 # an odd number without pattern: products with it, modulo 2^64, tell rows apart
 _MIX = 0x9E3779B97F4A7C15 - 2**64
-Progress = Callable[[str, int, int], None]
-"""``progress(message, done, total)``."""
 _CHUNK_ELEMENTS = 2**22
 _FEWEST_ROWS = 256
 # one column in so many is sampled for the bound on the best
@@ -170,7 +169,7 @@ def ranked_chunks(
             yield RankedChunk(rows.start, empty)
         return
     similarities = Similarities(queries, keys, geometry)
-    report = progress or _silent
+    report = progress or silent
     if similarities.dtype != torch.float32 or queries.device.type != "cpu":
         for rows in chunk_slices(len(queries), len(keys), chunk_rows):
             order = _order_sorted(similarities.tile(rows), _part(left_out, rows))
@@ -314,7 +313,3 @@ def _order_sorted(similarity: Tensor, left_out: LeftOut | None) -> Tensor:
     if left_out.alike:
         return order[~last].reshape(len(order), order.shape[1] - left_out.fewest)
     return order.gather(1, torch.sort(last.to(torch.uint8), dim=1, stable=True).indices)
-
-
-def _silent(message: str, done: int, total: int) -> None:
-    """Report nothing."""

@@ -14,8 +14,9 @@ from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
 from labeltree.metrics.search.hierarchical_precision import HierarchicalPrecisionScores
 from labeltree.metrics.search.left_out import LeftOut, groups_of
-from labeltree.metrics.search.ranking import Progress, ranked_chunks
+from labeltree.metrics.search.ranking import ranked_chunks
 from labeltree.metrics.search.relevant_ranks import RelevanceScores, RelevantRanks
+from labeltree.progress import Progress
 
 __all__ = ["Search", "own_share", "score_rankings"]
 

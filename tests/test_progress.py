@@ -1,4 +1,4 @@
-"""The line that tells what long work is at: on a terminal alone, and taken away in the end."""
+"""The line that shows the progress of long work: drawn over on a terminal, a line a stage elsewhere."""
 
 import io
 import threading
@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from labeltree.cli import progress
-from labeltree.cli.progress import StageLine, stages
+from labeltree import progress
+from labeltree.progress import ProgressLine, progress_line
 
 
 class Terminal(io.StringIO):
@@ -33,17 +33,41 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_elsewhere_nothing_is_said() -> None:
     stream = io.StringIO()
-    with stages(stream=stream) as report:
+    with progress_line(only_terminal=True, stream=stream) as report:
         assert report is None
-    with stages(stream=Terminal(), quiet=True) as report:
+    with progress_line(False, stream=Terminal()) as report:
         assert report is None
     assert stream.getvalue() == ""
 
 
+def test_elsewhere_each_message_is_one_line() -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream)
+    for done in range(5):
+        line("downloading", done, 4)
+    line("checking", 0, 0)
+    line.close()
+    with progress_line(stream=stream) as report:
+        assert report is not None
+        report("reading", 0, 0)
+    assert stream.getvalue() == "downloading\nchecking\nreading\n"
+
+
+def test_without_a_thread_the_line_is_drawn_over_when_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_EVERY_S", 0.0)
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line("downloading", 0, 4)
+    line("checking", 0, 0)
+    line.close()
+    drawn = [text.strip() for text in stream.getvalue().split("\r")]
+    assert drawn == ["", f"downloading  {'╌' * 24}   0%  0 s", "checking  0 s", "", ""]
+
+
 def test_the_line_comes_and_goes() -> None:
     stream = Terminal()
-    with stages(stream=stream) as report:
-        assert isinstance(report, StageLine)
+    with progress_line(stream=stream) as report:
+        assert isinstance(report, ProgressLine)
         report("linear probe", 0, 0)
         assert report.text() == "linear probe  0 s"
         report("retrieval", 1, 4)
@@ -65,7 +89,7 @@ def test_an_error_takes_the_line_away_too() -> None:
     stream = Terminal()
 
     def fail() -> None:
-        with stages(stream=stream) as report:
+        with progress_line(stream=stream) as report:
             assert report is not None
             report("reading", 0, 0)
             stream.written.wait(10)

@@ -1,0 +1,117 @@
+"""Progress of long work: one line that is drawn over on a terminal; elsewhere a line for each stage."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from typing import TextIO
+
+__all__ = ["Progress", "ProgressLine", "progress_line", "silent"]
+
+Progress = Callable[[str, int, int], None]
+"""``progress(message, done, total)``; ``total`` 0 where it is not known."""
+
+_AFTER_S = 1.0
+_EVERY_S = 0.2
+_BAR = 24
+
+
+def silent(message: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+@contextmanager
+def progress_line(
+    shown: bool = True, *, only_terminal: bool = False, stream: TextIO | None = None
+) -> Iterator[ProgressLine | None]:
+    """A `ProgressLine` while the body runs.
+
+    Args:
+        shown: whether to show anything; None is given where not.
+        only_terminal: show nothing in a file or a pipe either.
+        stream: where to; None = standard error.
+    """
+    stream = sys.stderr if stream is None else stream
+    if not shown or (only_terminal and not stream.isatty()):
+        yield None
+        return
+    with ProgressLine(stream) as line:
+        yield line
+
+
+class ProgressLine:
+    """Shows the stage that long work has reached: pass it as ``progress``.
+
+    On a terminal it is one line with the share that is done and the seconds since the stage began. In a
+    ``with`` block a thread redraws it, so that a stage that cannot tell how far it is still counts seconds,
+    and the line is removed in the end. Work that takes less than a second shows nothing. In a file or a pipe
+    it is a line for each stage.
+
+    Args:
+        stream: where to; None = standard error.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._on_terminal = self._stream.isatty()
+        self._told = ("", 0, 0)
+        self._start = self._stage_start = self._drawn = time.monotonic()
+        self._width = 0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, message: str, done: int, total: int) -> None:
+        """Tell that ``done`` of ``total`` is reached; ``total`` 0 means that it is not known."""
+        is_new = message != self._told[0]
+        self._told = (message, done, total)
+        if is_new:
+            self._stage_start = time.monotonic()
+            if not self._on_terminal:
+                print(message, file=self._stream, flush=True)
+        if self._thread is None and time.monotonic() - self._drawn >= _EVERY_S:
+            self._draw()
+
+    def __enter__(self) -> ProgressLine:
+        if self._on_terminal:
+            self._thread = threading.Thread(target=self._keep_drawing, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._thread is not None:
+            self._ended.set()
+            self._thread.join()
+        self._write("")
+
+    def text(self) -> str:
+        """The line as it is drawn now."""
+        message, done, total = self._told
+        seconds = f"{time.monotonic() - self._stage_start:.0f} s"
+        share = min(done / total, 1.0) if total > 0 else 0.0
+        full = round(_BAR * share)
+        bar = f"{'━' * full}{'╌' * (_BAR - full)} {share:4.0%}  " if total > 0 else ""
+        room = max(get_terminal_size().columns - len(bar) - len(seconds) - 3, 10)
+        return f"{message if len(message) <= room else message[: room - 1] + '…'}  {bar}{seconds}"
+
+    def _keep_drawing(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            self._draw()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        if self._on_terminal and self._told[0] and self._drawn - self._start >= _AFTER_S:
+            self._write(self.text())
+
+    def _write(self, text: str) -> None:
+        if text or self._width:
+            self._stream.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
+            self._stream.flush()
+        self._width = len(text)
