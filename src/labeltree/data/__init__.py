@@ -4,6 +4,7 @@ from labeltree.cache import data_home
 from labeltree.data.adapters import from_dataset
 from labeltree.data.folders import folder_labels, folder_taxonomy
 from labeltree.data.images.cache_folder import read_again
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.listed import ListedImages, open_listed, register_reader
 from labeltree.data.opening import open_source, with_missing_labels
@@ -34,6 +35,7 @@ __all__ = [
     "ArrayStore",
     "DataSummary",
     "DatasetEntry",
+    "ImageSettings",
     "ImageStore",
     "Inventory",
     "ListedImages",

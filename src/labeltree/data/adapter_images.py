@@ -15,7 +15,7 @@ from labeltree.data.images.files import OnError, common_shape, report_failures
 from labeltree.data.images.stores import ArrayStore
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
-from labeltree.progress import Progress
+from labeltree.progress import Progress, silent
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
@@ -119,11 +119,12 @@ class DatasetStore:
 
 def open_foreign_images(
     images: ForeignImages,
-    size: int | None,
-    channels: int | None,
-    on_error: OnError,
-    cache: bool | None,
-    progress: Progress,
+    *,
+    image_size: int | None = None,
+    channels: int | None = None,
+    on_error: OnError = "raise",
+    cache: bool | None = None,
+    progress: Progress | None = None,
 ) -> tuple[ImageStore, np.ndarray[Any, Any]]:
     """A store of all images, and the rows of those that can be read.
 
@@ -131,9 +132,9 @@ def open_foreign_images(
 
     Args:
         images: The images.
-        size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
-        on_error: ``raise`` or ``skip`` unreadable images.
+        image_size: See `ImageSettings`, and so are the others.
+        channels: 1 or 3.
+        on_error: ``raise`` or ``skip``.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
         progress: Is told how reading proceeds.
 
@@ -141,13 +142,15 @@ def open_foreign_images(
         DataError: If images cannot be read.
     """
     n = len(images)
-    if size is None or channels is None:
-        probed_size, probed_channels = _probe(images)
-        size, channels = size or probed_size, channels or probed_channels
+    if image_size is None or channels is None:
+        probed = _probe(images)
+        image_size, channels = image_size or probed[0], channels or probed[1]
+    size = image_size
     shape = (channels, size, size)
     keep = n * int(np.prod(shape)) <= _MEMORY_BYTES if cache is None else cache
     pixels = np.zeros((n if keep else 0, *shape), np.uint8)
     failures: dict[int, str] = {}
+    report = progress or silent
     for row in range(n):
         try:
             image = pixels_of(images.open(row), size, channels)
@@ -156,7 +159,7 @@ def open_foreign_images(
         except DataError as error:
             failures[row] = str(error)
         if row % 256 == 0 or row + 1 == n:
-            progress("reading images", row + 1, n)
+            report("reading images", row + 1, n)
     report_failures([images.name(row) if row in failures else "" for row in range(n)], failures, on_error)
     store: ImageStore = ArrayStore(pixels) if keep else DatasetStore(images, shape)
     return store, np.setdiff1d(np.arange(n), list(failures))

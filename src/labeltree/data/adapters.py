@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data.adapter_images import ForeignImages, open_foreign_images
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.stratified import group_ids
 from labeltree.data.table_labels import cut_label
 from labeltree.errors import DataError
-from labeltree.progress import Progress, silent
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -36,11 +35,7 @@ def from_dataset(
     classes: Sequence[str] | None = None,
     missing_labels: Sequence[str] | str = (),
     name: str = "dataset",
-    image_size: int | None = None,
-    channels: int | None = None,
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
+    **image_settings: Unpack[ImageSettings],
 ) -> Source:
     """Make a source of a data set of another library, which that library has loaded.
 
@@ -62,12 +57,9 @@ def from_dataset(
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is
             missing anyway.
         name: Of the source.
-        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
-        on_error: ``raise`` or ``skip`` unreadable images, which are all reported at once.
-        cache: Keep the pixels in memory; None = if they take less than 4 GiB. Otherwise they are taken from
-            the data set whenever they are loaded.
-        progress: Is told how reading proceeds.
+        **image_settings: How images are read; see `ImageSettings`. Here ``cache`` keeps the pixels in memory;
+            None = if they take less than 4 GiB. Otherwise they are taken from the data set whenever they are
+            loaded.
 
     Raises:
         DataError: If a column is missing or unclear, or an item cannot be read.
@@ -84,6 +76,7 @@ def from_dataset(
         >>> source.taxonomy.decode(source.nodes), source.image_shape
         (['animal/cat', 'plant/oak'], (1, 8, 8))
     """
+    check_image_settings(image_settings)
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
     is_mapping = isinstance(dataset, Mapping)
@@ -116,17 +109,15 @@ def from_dataset(
                 for part, items in parts.items()
             ]
         )
-        store, good = open_foreign_images(images, image_size, channels, on_error, cache, progress or silent)
+        store, good = open_foreign_images(images, **image_settings)
         readable = torch.from_numpy(good)
     splits = np.concatenate([np.repeat(split_of[part], len(items)) for part, items in parts.items()])
     named = None if group is None else [v for items in parts.values() for v in items.values(group)]
-    everything = Source(
-        name=name,
-        taxonomy=taxonomy,
-        nodes=nodes,
-        instances=torch.arange(n),
+    everything = Source.in_order(
+        name,
+        taxonomy,
+        nodes,
         store=store,
-        rows=torch.arange(n),
         groups=None if named is None else group_ids(named),
         group_names=None if named is None else np.array(list(map(str, named)), dtype=str),
         split=splits if any(split_of.values()) else None,

@@ -7,18 +7,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.listed import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -42,13 +41,9 @@ class _Found:
 def open_folder(
     root: str | Path,
     *,
-    image_size: int | None = None,
-    channels: int | None = None,
     taxonomy: Taxonomy | None = None,
     missing_labels: Sequence[str] | str = (),
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
+    **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a folder of images.
 
@@ -59,14 +54,10 @@ def open_folder(
 
     Args:
         root: The folder.
-        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
         taxonomy: If given, folders are looked up in it: by their path, or by their own name.
         missing_labels: Names of folders that are no classes, such as ``unknown``: the label of their images
             is the folder above, or missing.
-        on_error: ``raise`` or ``skip`` unreadable images.
-        cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Is told how decoding proceeds.
+        **images: How images are read; see `ImageSettings`.
 
     Raises:
         DataError: If the folder is missing or has no images, images cannot be read, or links form a loop.
@@ -86,11 +77,7 @@ def open_folder(
         torch.tensor([by_folder[image.folders] for image in found]),
         taxonomy,
         split=split,
-        image_size=image_size,
-        channels=channels,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
+        **images,
     )
     return dataclasses.replace(source, missing_labels=missing.found)
 

@@ -7,20 +7,34 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.images.files import OnError, image_shape_of, open_images
-from labeltree.data.registry import Needed, Published, register_dataset
+from labeltree.data.images.files import ImageSettings, open_images
+from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
-from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["ListedImages", "first_of", "labelled", "open_listed", "register_reader", "unpacked", "within"]
+
+
+@dataclass(frozen=True)
+class ListedImages:
+    """What a reader found out without opening an image; see `open_listed` for the attributes."""
+
+    root: Path
+    files: Sequence[str]
+    nodes: Tensor
+    taxonomy: Taxonomy
+    split: Sequence[str] | np.ndarray[Any, Any] | None = None
+    groups: Tensor | None = None
+    boxes: np.ndarray[Any, Any] | None = None
+    instances: Tensor | None = None
+    """Ids of the samples, where they are part of a larger data set; None = their positions."""
 
 
 def open_listed(
@@ -39,11 +53,7 @@ def open_listed(
     ratings: Tensor | None = None,
     texts: Sequence[str] | None = None,
     boxes: np.ndarray[Any, Any] | None = None,
-    image_size: int | None = None,
-    channels: int | None = None,
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
+    **images: Unpack[ImageSettings],
 ) -> Source:
     """Open image files whose labels and splits are known from elsewhere.
 
@@ -65,11 +75,7 @@ def open_listed(
         texts: One per sample.
         boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
             NaN is the whole image.
-        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
-        on_error: ``raise`` or ``skip`` images that are missing or unreadable.
-        cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Is told how decoding proceeds.
+        **images: How images are read; see `ImageSettings`.
 
     Raises:
         DataError: If nothing is listed, or images cannot be read.
@@ -81,20 +87,7 @@ def open_listed(
         place = {file: row for row, file in enumerate(dict.fromkeys(files))}
         rows, files = torch.tensor([place[file] for file in files]), list(place)
     paths = [os.path.join(root, file) for file in files]
-    size, native_channels = image_size, channels
-    if size is None or native_channels is None:
-        probed = image_shape_of(paths)
-        size, native_channels = size or probed[0], native_channels or probed[1]
-    opened = open_images(
-        paths,
-        list(files),
-        size=size,
-        channels=native_channels,
-        boxes=boxes,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
-    )
+    opened = open_images(paths, list(files), boxes=boxes, **images)
     everything = Source(
         name=name,
         taxonomy=taxonomy,
@@ -113,12 +106,10 @@ def open_listed(
         ratings=ratings,
         texts=texts,
     )
+    if not opened.failures:
+        return everything
     readable = torch.from_numpy(opened.readable())
-    return (
-        everything
-        if len(readable) == len(paths)
-        else everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
-    )
+    return everything.subset(torch.isin(rows, readable).nonzero()[:, 0])
 
 
 def _below(root: Path, files: Sequence[str]) -> list[str]:
@@ -127,86 +118,24 @@ def _below(root: Path, files: Sequence[str]) -> list[str]:
     return [file.removeprefix(start) for file in files]
 
 
-@dataclass(frozen=True)
-class ListedImages:
-    """What a reader found out without opening an image; see `open_listed` for the attributes."""
-
-    root: Path
-    files: Sequence[str]
-    nodes: Tensor
-    taxonomy: Taxonomy
-    split: Sequence[str] | np.ndarray[Any, Any] | None = None
-    groups: Tensor | None = None
-    boxes: np.ndarray[Any, Any] | None = None
-    instances: Tensor | None = None
-    """Ids of the samples, where they are part of a larger data set; None = their positions."""
-
-
-def register_reader(
-    name: str,
-    read: Callable[[Path], ListedImages],
-    *,
-    summary: str,
-    licence: str,
-    size: str = "",
-    files: tuple[Needed, ...] = (),
-    published: Published | None = None,
-    home: str = "",
-) -> None:
+def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: Any) -> None:
     """Register a data set of image files that the user brings.
 
     Args:
         name: Of the data set.
         read: Lists the images of the data set's folder.
-        summary: See `DatasetEntry`, and so are the others.
-        licence: Of the data.
-        size: Of the download.
-        files: What must be in the folder.
-        published: What should be in the data set.
-        home: Folder in the cache, where several data sets share one.
+        **entry: As for `register_dataset`.
     """
 
-    def opener(
-        *,
-        path: Path,
-        image_size: int | None = None,
-        channels: int | None = None,
-        on_error: OnError = "raise",
-        cache: bool | None = None,
-        progress: Progress | None = None,
-    ) -> Source:
+    def opener(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
         found = read(path)
         _check_inside(name, found)
-        source = open_listed(
-            name,
-            found.root,
-            found.files,
-            found.nodes,
-            found.taxonomy,
-            split=found.split,
-            groups=found.groups,
-            boxes=found.boxes,
-            image_size=image_size,
-            channels=channels,
-            on_error=on_error,
-            cache=cache,
-            progress=progress,
-        )
-        if found.instances is None:
-            return source
-        return dataclasses.replace(source, instances=found.instances[source.instances])
+        columns = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        return open_listed(name, **columns, **images)
 
     # So that the registry refuses a second data set of this name, but not the same module twice.
     opener.__module__, opener.__qualname__ = getattr(read, "func", read).__module__, f"open {name}"
-    register_dataset(
-        name,
-        summary=summary,
-        licence=licence,
-        size=size,
-        files=files,
-        published=published,
-        home=home,
-    )(opener)
+    register_dataset(name, **entry)(opener)
 
 
 def _check_inside(name: str, found: ListedImages) -> None:

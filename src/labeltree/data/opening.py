@@ -6,17 +6,16 @@ import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from labeltree.data.folders import open_folder
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.source import Source
 from labeltree.data.tables import TABLE_SUFFIXES, open_table
 from labeltree.errors import DataError
-from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -26,64 +25,44 @@ __all__ = ["open_source", "with_missing_labels"]
 def open_source(
     spec: str | Path,
     *,
-    image_size: int | None = None,
-    channels: int | None = None,
     taxonomy: Taxonomy | str | Path | None = None,
     data_path: str | Path | None = None,
     missing_labels: Sequence[str] | str | None = None,
-    on_error: OnError = "raise",
-    cache: bool | None = None,
     image_column: Sequence[str] | str | None = None,
     text_column: str | None = None,
     label_columns: Sequence[str] | str | None = None,
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
-    progress: Progress | None = None,
+    **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, or a table.
 
     Args:
         spec: A name of ``list_datasets()``, the path of a folder, or of a ``.csv``, ``.tsv`` or
             ``.parquet`` file. A folder that is called like a data set is meant by ``./NAME``.
-        image_size: Side in pixels; None = as the data set has them, or 32 where images differ in size.
-        channels: 1 or 3; None = as the data set has them.
         taxonomy: A taxonomy, or its file, for folders and tables.
         data_path: Where a named data set lies; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
-        on_error: ``raise`` or ``skip`` unreadable images. Skipping is decided when opening: it never
-            changes which samples an epoch sees.
-        cache: Keep decoded images in the cache folder; None = if there is room.
         image_column: Tables: column of the image files, or several columns, an image in each.
         text_column: Tables: column of texts.
         label_columns: Tables: one column, or one per depth, coarse to fine.
         aspect_columns: Tables: further labels of the same samples, each with a taxonomy of its own.
         group_column: Tables: rows with equal value stay in one split.
         split_column: Tables: column of the split.
-        progress: Is told how far decoding is: ``progress(message, done, total)``.
+        **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
+            see `ImageSettings`.
 
     Raises:
         DataError: If it is not there or unreadable.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
-    if channels not in (None, 1, 3):
-        raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
-    if image_size is not None and image_size < 1:
-        raise ValueError(f"image_size is {image_size}; it must be 1 or more, or None")
+    check_image_settings(images)
     if isinstance(taxonomy, (str, Path)):
         taxonomy = Taxonomy.from_file(taxonomy)
     name, path = str(spec), Path(spec).expanduser()
     missing = missing_labels or ()
-    images: dict[str, Any] = {
-        "image_size": image_size,
-        "channels": channels,
-        "on_error": on_error,
-        "cache": cache,
-        "progress": progress,
-    }
     columns = {
         "image_column": image_column,
         "text_column": text_column,

@@ -10,11 +10,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 
 from labeltree.cache import data_home
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.source import SPLITS, Source
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.plugins import load_plugins
@@ -107,42 +108,23 @@ class DatasetEntry:
         """Where the data set lies unless the user says otherwise: in the cache, under its name."""
         return data_home() / (self.home or self.name)
 
-    def open(
-        self,
-        *,
-        path: Path | None = None,
-        image_size: int | None = None,
-        channels: int | None = None,
-        on_error: OnError = "raise",
-        cache: bool | None = None,
-        progress: Progress | None = None,
-    ) -> Source:
+    def open(self, *, path: Path | None = None, **images: Unpack[ImageSettings]) -> Source:
         """Open the data set.
 
         Args:
             path: Its folder; None = that in the cache.
-            image_size: As for `open_source`, and so are the others.
-            channels: 1 or 3.
-            on_error: ``raise`` or ``skip`` unreadable images.
-            cache: Keep decoded images.
-            progress: Is told how decoding proceeds.
+            **images: How images are read; see `ImageSettings`.
 
         Raises:
             DataError: If it is not there or unreadable.
         """
-        given = {
-            "path": self.folder if path is None else path,
-            "image_size": image_size,
-            "channels": channels,
-            "on_error": on_error,
-            "cache": cache,
-            "progress": progress,
-        }
+        given: dict[str, Any] = {"path": self.folder if path is None else path, **images}
         asked = inspect.signature(self.opener).parameters
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in asked.values())
         theirs = not self.opener.__module__.startswith("labeltree.")
         where = f"the reader of data set '{self.name}' ({self.opener.__module__})"
         try:
-            source = self.opener(**{key: value for key, value in given.items() if key in asked})
+            source = self.opener(**{key: value for key, value in given.items() if takes_all or key in asked})
         except (LabeltreeError, OSError):
             raise
         except Exception as error:

@@ -116,6 +116,22 @@ class Source:
     names: Sequence[str] | None = None
     digests: Array | None = None
 
+    @classmethod
+    def in_order(
+        cls, name: str, taxonomy: Taxonomy, nodes: Tensor, *, store: ImageStore | None = None, **columns: Any
+    ) -> Source:
+        """A whole data set whose sample i is row i of its images or texts, and has the id i.
+
+        Args:
+            name: Of the data set.
+            taxonomy: Of the labels.
+            nodes: ``(n,)`` labels.
+            store: The images.
+            **columns: Further attributes.
+        """
+        rows = torch.arange(len(nodes))
+        return cls(name, taxonomy, nodes, instances=rows, store=store, rows=rows, **columns)
+
     def __post_init__(self) -> None:
         n = len(self.nodes)
         if self.store is None and self.texts is None:

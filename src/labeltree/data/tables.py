@@ -9,19 +9,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.images.files import OnError
+from labeltree.data.images.files import ImageSettings, OnError
 from labeltree.data.listed import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import Cells, cells_of, find_column, read_table, usual_column
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
@@ -49,8 +48,6 @@ _log = logging.getLogger("labeltree.data")
 def open_table(
     path: str | Path,
     *,
-    image_size: int | None = None,
-    channels: int | None = None,
     taxonomy: Taxonomy | None = None,
     image_column: Sequence[str] | str | None = None,
     text_column: str | None = None,
@@ -59,9 +56,7 @@ def open_table(
     group_column: str | None = None,
     split_column: str | None = None,
     missing_labels: Sequence[str] | str = (),
-    on_error: OnError = "raise",
-    cache: bool | None = None,
-    progress: Progress | None = None,
+    **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
 
@@ -70,8 +65,6 @@ def open_table(
 
     Args:
         path: ``.csv``, ``.tsv`` or ``.parquet``.
-        image_size: Side in pixels; None = what all have, if they are square and equal, else 32.
-        channels: 1 or 3; None = 1 if all are gray, else 3.
         taxonomy: Of the labels. Without it, columns per depth (coarse to fine), or paths ``a/b/c`` in one
             column, make one.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
@@ -91,9 +84,8 @@ def open_table(
         split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
         missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
             label ends before them, so that it is missing or the node above.
-        on_error: ``raise`` or ``skip`` unreadable images and rows without an image or a text.
-        cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Is told how decoding proceeds.
+        **images: How images are read; see `ImageSettings`. ``on_error="skip"`` skips rows without an image or
+            a text, too.
 
     Raises:
         DataError: If the table, a column, an image or a text is missing or malformed.
@@ -103,7 +95,7 @@ def open_table(
     table = read_table(where)
     if not table.num_rows:
         raise DataError(f"the table '{where}' has no rows")
-    samples = _table_samples(table, where, image_column, text_column, on_error)
+    samples = _table_samples(table, where, image_column, text_column, images.get("on_error", "raise"))
     missing = MissingNames(missing_labels)
     taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
     labels = LabelColumns([])
@@ -142,17 +134,7 @@ def open_table(
         names = [f"row {row}" for row in (samples.rows + 1).tolist()]
         places = torch.arange(len(rows))
         return Source(name=where.stem, store=None, rows=places, names=names, **columns, **found)
-    source = open_listed(
-        where.stem,
-        where.parent,
-        samples.files,
-        image_size=image_size,
-        channels=channels,
-        on_error=on_error,
-        cache=cache,
-        progress=progress,
-        **columns,
-    )
+    source = open_listed(where.stem, where.parent, samples.files, **columns, **images)
     return dataclasses.replace(source, **found)
 
 

@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Unpack
 
 import numpy as np
 import torch
 
 from labeltree.cache import data_home
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import reshaped
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
@@ -189,18 +190,15 @@ def _open(
     tree: Callable[[], Taxonomy],
     layout: Layout,
     path: Path,
-    image_size: int | None,
-    channels: int | None,
-    cache: bool | None,
-    progress: Progress | None,
+    **images: Unpack[ImageSettings],
 ) -> Source:
     """The samples whose class is in the tree: all, but for CIFARtoy."""
     store, labels = open_arrays(
         layout.python,
         _find_files(path, layout),
         partial(_read_batches, layout=layout),
-        cache=cache,
-        progress=progress,
+        cache=images.get("cache"),
+        progress=images.get("progress"),
     )
     if layout is CIFAR_100_LAYOUT:
         _check_hierarchy(labels, path)
@@ -208,15 +206,8 @@ def _open(
     classes = [name for _, name in (CIFAR_10 if layout is CIFAR_10_LAYOUT else CIFAR_100)]
     node_of = torch.tensor([taxonomy.find(c) if c in taxonomy.names else -1 for c in classes])
     nodes = node_of[torch.from_numpy(labels[:, -2])]
-    everything = Source(
-        name=name,
-        taxonomy=taxonomy,
-        nodes=nodes,
-        instances=torch.arange(len(nodes)),
-        store=reshaped(store, image_size, channels),
-        rows=torch.arange(len(nodes)),
-        split=np.where(labels[:, -1] == TEST, "test", "train"),
-    )
+    split = np.where(labels[:, -1] == TEST, "test", "train")
+    everything = Source.in_order(name, taxonomy, nodes, store=reshaped(store, **images), split=split)
     return everything.subset((nodes >= 0).nonzero()[:, 0]) if bool((node_of < 0).any()) else everything
 
 
@@ -270,15 +261,8 @@ def _register(
         published=published,
         home=layout.name,
     )
-    def opener(
-        *,
-        path: Path,
-        image_size: int | None = None,
-        channels: int | None = None,
-        cache: bool | None = None,
-        progress: Progress | None = None,
-    ) -> Source:
-        return _open(name, tree, layout, path, image_size, channels, cache, progress)
+    def opener(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
+        return _open(name, tree, layout, path, **images)
 
 
 _ALL = {"train": 50_000, "test": 10_000}

@@ -162,13 +162,10 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
         for facet, tree in trees.items()
     ]
     firsts = _first_sources(packages)
-    return Source(
-        name=name,
-        taxonomy=taxonomy,
-        nodes=taxonomy.encode(paths),
-        instances=torch.arange(len(packages)),
-        store=None,
-        rows=torch.arange(len(packages)),
+    return Source.in_order(
+        name,
+        taxonomy,
+        taxonomy.encode(paths),
         groups=group_ids(firsts),
         split=hash_splits(firsts, VAL, TEST),
         aspect_taxonomies=tuple(trees.values()),

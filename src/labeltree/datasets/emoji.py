@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import torch
 
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import MappedStore, reshaped
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
@@ -188,7 +190,7 @@ def _by_class(images: EmojiImages, seen: bool) -> list[str]:
 
 
 def _make(
-    images: EmojiImages, name: str, rule: Rule, unseen: bool, image_size: int | None, channels: int | None
+    images: EmojiImages, name: str, rule: Rule, unseen: bool, **settings: Unpack[ImageSettings]
 ) -> Source:
     """The samples of a rule, without those that failed.
 
@@ -209,13 +211,11 @@ def _make(
     ]
     _, groups = np.unique(kinds, return_inverse=True)
     n = len(images)
-    everything = Source(
-        name=name,
-        taxonomy=taxonomy,
-        nodes=nodes[numbers],
-        instances=torch.arange(n),
-        store=reshaped(MappedStore(images.path, (n, 3, SIZE, SIZE)), image_size, channels),
-        rows=torch.arange(n),
+    everything = Source.in_order(
+        name,
+        taxonomy,
+        nodes[numbers],
+        store=reshaped(MappedStore(images.path, (n, 3, SIZE, SIZE)), **settings),
         groups=torch.from_numpy(groups.astype(np.int64)),
         split=split,
         files=[images.name(position) for position in range(n)],
@@ -224,10 +224,8 @@ def _make(
 
 
 def _register(name: str, summary: str, rule: Rule, *, unseen: bool = False) -> Callable[..., Source]:
-    def open_emoji(
-        *, path: Path, image_size: int | None = None, channels: int | None = None, **_: object
-    ) -> Source:
-        return _make(read_images(path), name, rule, unseen, image_size, channels)
+    def open_emoji(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
+        return _make(read_images(path), name, rule, unseen, **images)
 
     train, val, test, emoji = _COUNTS[name]
     register_dataset(

@@ -11,12 +11,13 @@ import shutil
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 
 from labeltree.cache import data_home
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ChainedStore, MappedStore, reshaped
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
@@ -108,14 +109,11 @@ def read_fashion_mnist(folder: Path) -> Source:
             )
         stores.append(MappedStore(images, header.shape, header.offset))
         labels.append(digits)
-    n = sum(map(len, labels))
-    return Source(
-        name=NAME,
-        taxonomy=taxonomy,
-        nodes=by_digit[torch.from_numpy(np.concatenate(labels))],
-        instances=torch.arange(n),
+    return Source.in_order(
+        NAME,
+        taxonomy,
+        by_digit[torch.from_numpy(np.concatenate(labels))],
         store=ChainedStore(stores),
-        rows=torch.arange(n),
         split=np.repeat(["train", "test"], [len(labels[0]), len(labels[1])]),
     )
 
@@ -202,7 +200,7 @@ def _from_torchvision(fresh: Path, work: Path, report: Progress) -> None:
         {"train": 60_000, "test": 10_000}, (3, 7, 10), "Xiao, Rasul & Vollgraf 2017, and the tree"
     ),
 )
-def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: int | None = None) -> Source:
+def open_fashion_mnist(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
     """Open Fashion-MNIST from a folder.
 
     Raises:
@@ -214,7 +212,7 @@ def open_fashion_mnist(*, path: Path, image_size: int | None = None, channels: i
         raise DataError(f"{error}; 'labeltree data get {NAME}' fetches the data set") from error
     source = read_fashion_mnist(path)
     assert source.store is not None
-    return dataclasses.replace(source, store=reshaped(source.store, image_size, channels))
+    return dataclasses.replace(source, store=reshaped(source.store, **images))
 
 
 class _IdxHeader(NamedTuple):

@@ -103,14 +103,10 @@ def read_icd10cm(path: Path) -> Source:
     keys = [text.casefold() for text in found.texts]
     described = {key for key, is_term in zip(keys, found.is_term, strict=True) if not is_term}
     held_out = np.array([key not in described for key in keys])
-    n = len(keys)
-    return Source(
-        name=NAME,
-        taxonomy=taxonomy,
-        nodes=torch.tensor(found.codes),
-        instances=torch.arange(n),
-        store=None,
-        rows=torch.arange(n),
+    return Source.in_order(
+        NAME,
+        taxonomy,
+        torch.tensor(found.codes),
         groups=group_ids(keys),
         split=np.where(held_out, hash_splits(keys, VAL, 1 - VAL), "train"),
         texts=found.texts,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 
+from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import reshaped
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
@@ -16,7 +17,6 @@ from labeltree.datasets.formats.arrays import Batch, images_and_labels, open_arr
 from labeltree.datasets.formats.safe_pickle import load_arrays
 from labeltree.datasets.imagenet_trees import imagenet_32_taxonomy, imagenet_classes
 from labeltree.errors import DataError
-from labeltree.progress import Progress
 from labeltree.safe_files import Reader, read_arrays
 
 __all__ = ["open_imagenet_32"]
@@ -55,14 +55,7 @@ def _forms(name: str) -> tuple[str, ...]:
         "Chrabaszcz et al. 2017; Feng & Patras 2023, Section 4.4",
     ),
 )
-def open_imagenet_32(
-    *,
-    path: Path,
-    image_size: int | None = None,
-    channels: int | None = None,
-    cache: bool | None = None,
-    progress: Progress | None = None,
-) -> Source:
+def open_imagenet_32(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
     """Open ImageNet-32 with the tree of `imagenet_32_taxonomy`; its validation images are the test split.
 
     The pixels are kept in the cache folder, 4.1 GB; without a cache they are in memory.
@@ -77,16 +70,16 @@ def open_imagenet_32(
             f"'{path}' has no {', '.join(missing)}, as they are or with .npz; unpack the archive there again"
         )
     found = [file for file in files if file is not None]
-    store, labels = open_arrays("imagenet-32", found, _read, cache=cache, progress=progress)
+    store, labels = open_arrays(
+        "imagenet-32", found, _read, cache=images.get("cache"), progress=images.get("progress")
+    )
     taxonomy = imagenet_32_taxonomy()
     node_of = taxonomy.encode([c.name for c in imagenet_classes()])
-    return Source(
-        name="imagenet-32",
-        taxonomy=taxonomy,
-        nodes=node_of[torch.from_numpy(labels[:, 0]) - 1],
-        instances=torch.arange(len(labels)),
-        store=reshaped(store, image_size, channels),
-        rows=torch.arange(len(labels)),
+    return Source.in_order(
+        "imagenet-32",
+        taxonomy,
+        node_of[torch.from_numpy(labels[:, 0]) - 1],
+        store=reshaped(store, **images),
         split=np.where(labels[:, 1] == 1, "test", "train"),
     )
 

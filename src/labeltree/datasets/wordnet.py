@@ -157,13 +157,10 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
     )
     labels = torch.where(above >= 0, place[above.clamp(min=0)], -1).amax(1)
     texts = [definition(synsets[tree.names[leaf]].gloss) for leaf in leaves.tolist()]
-    return Source(
-        name=NAME,
-        taxonomy=taxonomy,
-        nodes=labels,
-        instances=torch.arange(len(texts)),
-        store=None,
-        rows=torch.arange(len(texts)),
+    return Source.in_order(
+        NAME,
+        taxonomy,
+        labels,
         groups=group_ids(texts),
         split=stratified_hash_splits(texts, labels.tolist(), VAL, TEST),
         texts=texts,

@@ -50,7 +50,9 @@ def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
     _check_modality(experiment, "image", "files")
     channels, height, _ = experiment.source.image_shape
     paths = [str(file) for file in files]
-    found = open_image_files(paths, paths, size=height, channels=channels, on_error="return", cache=False)
+    found = open_image_files(
+        paths, paths, image_size=height, channels=channels, on_error="return", cache=False
+    )
     reasons = {
         row: "it is a folder; name it by --data" if Path(paths[row]).is_dir() else reason
         for row, reason in sorted(found.failures.items())

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -21,9 +21,58 @@ from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, fi
 from labeltree.errors import DataError
 from labeltree.progress import Progress, silent
 
-__all__ = ["OnError", "OpenedImages", "common_shape", "image_shape_of", "open_images", "report_failures"]
+__all__ = [
+    "ImageSettings",
+    "OnError",
+    "OpenedImages",
+    "check_image_settings",
+    "common_shape",
+    "image_shape_of",
+    "open_images",
+    "report_failures",
+]
 
 OnError = Literal["raise", "skip"]
+
+
+class ImageSettings(TypedDict, total=False):
+    """How images are read: further parameters of `open_source` and of whatever opens a kind of source.
+
+    Attributes:
+        image_size: Side in pixels; None = what all images have, if they are square and equal, else 32.
+        channels: 1 or 3; None = 1 if all images are gray, else 3.
+        on_error: ``raise`` or ``skip`` unreadable images (the default: raise). Skipping is decided when
+            opening: it never changes which samples an epoch sees.
+        cache: Keep decoded images in the cache folder; None = if there is room.
+        progress: Is told how far reading is: ``progress(message, done, total)``.
+    """
+
+    image_size: int | None
+    channels: int | None
+    on_error: OnError
+    cache: bool | None
+    progress: Progress | None
+
+
+def check_image_settings(settings: ImageSettings) -> None:
+    """Check settings that a user has given.
+
+    Raises:
+        TypeError: If one has an unknown name.
+        ValueError: If one has a wrong value.
+    """
+    known = ImageSettings.__annotations__
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise TypeError(f"unknown setting '{unknown[0]}' of images; there are {', '.join(known)}")
+    on_error, channels, size = (settings.get(name) for name in ("on_error", "channels", "image_size"))
+    if on_error not in (None, "raise", "skip"):
+        raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
+    if channels not in (None, 1, 3):
+        raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
+    if isinstance(size, int) and size < 1:
+        raise ValueError(f"image_size is {size}; it must be 1 or more, or None")
+
 
 _VERSION = 2  # of what decode() gives; a change of it must not meet an old cache
 _CACHE_BYTES = 16 << 30
@@ -76,9 +125,9 @@ def open_images(
     files: Sequence[str],
     names: Sequence[str],
     *,
-    size: int,
-    channels: int,
     boxes: np.ndarray[Any, Any] | None = None,
+    image_size: int | None = None,
+    channels: int | None = None,
     on_error: OnError | Literal["return"] = "raise",
     cache: bool | None = None,
     progress: Progress | None = None,
@@ -94,18 +143,21 @@ def open_images(
     Args:
         files: Their paths.
         names: What identifies each file in the key, usually the path below the folder.
-        size: Side in pixels.
-        channels: 1 or 3.
         boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
             NaN is the whole image.
-        on_error: ``raise`` if a file cannot be read, ``skip`` it with a warning, or only ``return`` what
-            failed. In each case the decision falls here, before the first epoch.
-        cache: Keep the pixels; None = if there is room.
+        image_size: See `ImageSettings`, and so are the others.
+        channels: 1 or 3.
+        on_error: ``return``, besides, only says what failed.
+        cache: Keep the pixels.
         progress: Is told how many of the files are decoded.
 
     Raises:
         DataError: Names the unreadable files and why.
     """
+    if image_size is None or channels is None:
+        probed = image_shape_of(files)
+        image_size, channels = image_size or probed[0], channels or probed[1]
+    size = image_size
     shape = (len(files), channels, size, size)
     stamps = file_stamps(files)
     folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)

@@ -144,12 +144,21 @@ class ReshapedStore:
         return (plain(self.original.load(rows), rows) * 255).round_().to(torch.uint8)
 
 
-def reshaped(store: ImageStore, size: int | None, channels: int | None) -> ImageStore:
-    """The store itself if its images have this shape already, else its images in this shape."""
+def reshaped(
+    store: ImageStore, image_size: int | None = None, channels: int | None = None, **_: object
+) -> ImageStore:
+    """The images of a store in another shape, or the store itself if they have it already.
+
+    Args:
+        store: The images.
+        image_size: Side in pixels; None = as they are.
+        channels: 1 or 3; None = as they are.
+        **_: Other `ImageSettings`, which do not matter here.
+    """
     c, h, w = store.image_shape
-    if (size or h, size or w, channels or c) == (h, w, c):
+    if (image_size or h, image_size or w, channels or c) == (h, w, c):
         return store
-    return ReshapedStore(store, size, channels)
+    return ReshapedStore(store, image_size, channels)
 
 
 class FileStore:
