@@ -16,7 +16,7 @@ from labeltree.evaluation.result import AspectResult
 from labeltree.evaluation.samples import choose_samples, labelled_rows
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.standard_protocols import answers_of, probe_answers, search
-from labeltree.metrics.search.ranking import Progress
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -14,7 +14,7 @@ from labeltree.evaluation.outcomes import Outcomes, load_outcomes
 from labeltree.evaluation.result import EvaluationResult
 from labeltree.evaluation.result_text import comparison_text
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.metrics.search.ranking import Progress
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy

@@ -17,7 +17,7 @@ from labeltree.evaluation.resampling_units import few_groups_note
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.metrics.search.ranking import Progress
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
 

@@ -23,7 +23,7 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
 from labeltree.evaluation.subsampling import thin_out
 from labeltree.metrics.functional import average_hierarchical_precision, retrieval_metrics
-from labeltree.metrics.search.ranking import Progress
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.label_sets import shared_depth

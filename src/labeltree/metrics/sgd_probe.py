@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
-from labeltree.metrics.search.ranking import Progress
+from labeltree.progress import Progress
 
 __all__ = ["SGDProbe", "Schedule"]
 

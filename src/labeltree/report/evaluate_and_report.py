@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source
-from labeltree.progress import Progress, silent
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import RunError
 from labeltree.evaluation import (
@@ -25,6 +24,7 @@ from labeltree.evaluation import (
 )
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import RAW_NAMES, run_tables, start_name
+from labeltree.progress import Progress, silent
 from labeltree.report.main_numbers import main_numbers_table
 from labeltree.report.page import write_report
 from labeltree.runs import EmbeddingTable, RunFolder

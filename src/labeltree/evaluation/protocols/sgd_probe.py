@@ -8,8 +8,8 @@ from torch import Tensor
 
 from labeltree.evaluation.classifiers import standardized
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.metrics.search.ranking import Progress
 from labeltree.metrics.sgd_probe import Schedule, SGDProbe
+from labeltree.progress import Progress
 
 __all__ = ["SGDProbeOptions", "sgd_probe"]
 
