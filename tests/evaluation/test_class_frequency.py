@@ -9,9 +9,8 @@ import torch
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationSettings, Inputs, JudgingTaxonomy, choose_samples
 from labeltree.evaluation.class_frequency import class_frequency
-from labeltree.evaluation.columns import Column, Place, estimate
+from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.registry import get_protocol
-from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.subsampling import share_of_labels
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy

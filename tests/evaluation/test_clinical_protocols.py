@@ -24,7 +24,7 @@ from labeltree.evaluation import (
     choose_samples,
     evaluate,
 )
-from labeltree.evaluation.classifiers import fit_and_predict, probe_probabilities
+from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.registry import Inputs, ProtocolResult, get_protocol, run_protocol
 from labeltree.evaluation.subsampling import row_groups, table_folds
 from labeltree.runs import EmbeddingTable
@@ -71,9 +71,8 @@ def test_node_scores_are_those_of_the_probe(clinic: EmbeddingTable, taxonomy: Ta
     result = run("node-scores", clinic, taxonomy)
     train, test, val = (of_split(clinic, split) for split in ("train", "test", "val"))
     rows = torch.cat([val, test])
-    probe = probe_probabilities(
-        clinic.embeddings[train], clinic.nodes[train], clinic.embeddings[rows], EvaluationSettings()
-    )
+    fitted = fit_probe(clinic.embeddings[train], clinic.nodes[train], EvaluationSettings())
+    probe = fitted.probabilities(clinic.embeddings[rows])
     leaves = torch.tensor(below(taxonomy, name))
     score = probe.values[:, torch.isin(probe.classes, leaves)].sum(1)
     truth = torch.isin(clinic.nodes[rows], leaves)
@@ -203,9 +202,8 @@ def test_on_a_dag_and_back_from_json(name: str) -> None:
 def test_per_group_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) -> None:
     result = run("per-group", clinic, taxonomy)
     train, test = of_split(clinic, "train"), of_split(clinic, "test")
-    probe = probe_probabilities(
-        clinic.embeddings[train], clinic.nodes[train], clinic.embeddings[test], EvaluationSettings()
-    )
+    fitted = fit_probe(clinic.embeddings[train], clinic.nodes[train], EvaluationSettings())
+    probe = fitted.probabilities(clinic.embeddings[test])
     assert clinic.groups is not None
     right: dict[str, list[bool]] = {"mean": [], "vote": [], "max": []}
     for patient in clinic.groups[test].unique():
@@ -254,12 +252,9 @@ def test_a_patient_with_two_diagnoses(clinic: EmbeddingTable, taxonomy: Taxonomy
     # what each group is answered with, and judged by
     rows = of_split(table, "test")
     rows = rows[nodes[rows] > 0]
-    probe = probe_probabilities(
-        table.embeddings[of_split(table, "train")],
-        nodes[of_split(table, "train")],
-        table.embeddings[rows],
-        EvaluationSettings(),
-    )
+    train = of_split(table, "train")
+    fitted = fit_probe(table.embeddings[train], nodes[train], EvaluationSettings())
+    probe = fitted.probabilities(table.embeddings[rows])
     right = []
     for patient in clinic.groups[rows].unique().tolist():
         mine = clinic.groups[rows] == patient
@@ -314,7 +309,9 @@ def test_k_fold_against_a_loop(clinic: EmbeddingTable, taxonomy: Taxonomy) -> No
     for number in range(4):
         learn, test = rows[fold != number], rows[fold == number]
         vectors = clinic.embeddings
-        predicted = fit_and_predict(vectors[learn], clinic.nodes[learn], vectors[test], EvaluationSettings())
+        predicted = fit_probe(vectors[learn], clinic.nodes[learn], EvaluationSettings()).predict(
+            vectors[test]
+        )
         tops.append(float((predicted == clinic.nodes[test]).double().mean()))
     assert result.curves["embeddings.top1"] == pytest.approx(tops)
     assert result.scores["embeddings.top1"] == pytest.approx(statistics.fmean(tops))

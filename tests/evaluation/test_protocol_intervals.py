@@ -22,8 +22,7 @@ from labeltree.evaluation import (
     protocol_table,
 )
 from labeltree.evaluation.class_frequency import ClassFrequency
-from labeltree.evaluation.columns import Column, Place, estimate
-from labeltree.evaluation.resampling_units import ResamplingUnits
+from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Bootstrap, Partition, Resampling, draw_counts
 from labeltree.evaluation.statistics.group_sums import GroupSums
 from labeltree.runs import EmbeddingTable

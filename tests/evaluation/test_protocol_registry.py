@@ -32,6 +32,7 @@ from labeltree.evaluation import (
     registry,
     save_outcomes,
 )
+from labeltree.metrics.probe import LinearProbe
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 
@@ -131,6 +132,36 @@ def test_a_protocol_that_returns_columns_has_intervals_and_can_be_compared(
         compare(pair, metrics=["test-near.right"])
 
 
+def test_the_standard_evaluation_is_made_of_protocols(taxonomy: Taxonomy, table: EmbeddingTable) -> None:
+    names = [entry.name for entry in registry.wanted_protocols([])]
+    assert names == ["probe", "prototypes", "own", "violations", "retrieval"]
+    assert [entry.name for entry in registry.wanted_protocols(["knn", "probe"])] == [*names, "knn"]
+    assert describe_protocols("probe").startswith("probe: linear probe")
+    plain = evaluate(table, taxonomy)
+    asked = evaluate(table, taxonomy, protocols=["retrieval"])  # it runs anyway
+    assert asked.main == plain.main
+    assert set(plain.main.by_depth) == {"probe", "prototypes"}
+
+
+def test_a_probe_is_fitted_once(
+    taxonomy: Taxonomy, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+    fit = LinearProbe.fit
+
+    def counted(self: LinearProbe, vectors: torch.Tensor, classes: torch.Tensor) -> LinearProbe:
+        fits.append(len(vectors))
+        return fit(self, vectors, classes)
+
+    monkeypatch.setattr(LinearProbe, "fit", counted)
+    groups, apart = torch.arange(len(table)) // 16, {"per-group": {"conflicts": "all"}}
+    settings = EvaluationSettings(leave_group_out="never", resamples=0, options=apart)
+    protocols = ["per-group", "frequency", "decisions"]
+    found = evaluate(replace(table, groups=groups), taxonomy, protocols=protocols, settings=settings).main
+    assert found.protocols["per-group"].refusal is None
+    assert len(fits) == 2  # of the standard evaluation, and of probabilities
+
+
 @pytest.mark.parametrize(
     ("values", "match"), [(torch.zeros(3), "shape"), (torch.zeros(2, 2), "one for each sample")]
 )
@@ -210,7 +241,7 @@ def describe_skipped(taxonomy: Taxonomy, table: EmbeddingTable) -> str:
     )
     small = table.rows((table.nodes >= 0).nonzero().squeeze(1)[::3])
     result = evaluate(small, taxonomy, protocols=["all"], settings=few)
-    assert {entry.name for entry in list_protocols()} == set(result.main.protocols)
+    assert {entry.name for entry in list_protocols() if not entry.standard} == set(result.main.protocols)
     return result.main.protocols["seen-unseen"].notes[0]
 
 

@@ -18,7 +18,7 @@ from labeltree.evaluation import (
     choose_samples,
     evaluate,
 )
-from labeltree.evaluation.classifiers import fit_and_predict
+from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.registry import get_protocol
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -55,9 +55,8 @@ def test_each_probe_learns_from_its_own_samples(table: EmbeddingTable, taxonomy:
     ):
         learn = (mask & torch.from_numpy(hidden.split == split)).nonzero()[:, 0]
         test = (mask & torch.from_numpy(hidden.split == "test")).nonzero()[:, 0]
-        predicted = fit_and_predict(
-            hidden.features[learn], table.nodes[learn], hidden.features[test], EvaluationSettings()
-        )
+        probe = fit_probe(hidden.features[learn], table.nodes[learn], EvaluationSettings())
+        predicted = probe.predict(hidden.features[test])
         right = float((predicted == table.nodes[test]).double().mean())
         assert result.scores[f"{name}.features.top1"] == pytest.approx(right, abs=1e-12)
         assert result.counts[f"{name} samples that the probe learned from"] == len(learn)

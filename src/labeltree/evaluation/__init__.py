@@ -1,5 +1,6 @@
 """Protocols that turn embeddings into honest numbers, and the result that holds them."""
 
+from labeltree.evaluation import protocols as _protocols  # noqa: F401, they register themselves
 from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.compare_outcomes import compare

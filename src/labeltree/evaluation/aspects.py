@@ -6,16 +6,14 @@ import logging
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from labeltree.decisions.classifiers import ClassifierKind
 from labeltree.errors import DataError
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
+from labeltree.evaluation.registry import get_protocol, run_protocol
 from labeltree.evaluation.result import AspectResult
 from labeltree.evaluation.samples import choose_samples, labelled_rows
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.standard_protocols import answers_of, probe_answers, search
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -95,17 +93,13 @@ def _measure(
     if not samples.counts["classes learned"]:
         raise DataError("all its training samples are labelled only coarsely")
     plain = replace(settings, resamples=0)  # aspects have no intervals
-    inputs = Inputs(table, judging, samples, plain, split, progress=progress)
-    reading = inputs.reading("features")
+    inputs = Inputs(table, judging, samples, plain, split, progress=progress, name=name, roles=("features",))
     with torch.no_grad():
-        predicted: dict[ClassifierKind, Tensor] = {"probe": probe_answers(inputs, reading)}
-        if inputs.own_answers is not None:
-            predicted["own"] = inputs.own_answers
-        columns, _ = search(inputs, reading, name)
-    found = inputs.summarise([*answers_of(inputs, predicted, "features"), *columns], by_frequency=False)
-    names = {"probe": "features.accuracy", "own": "predictions.own_accuracy"}
+        found = {kind: run_protocol(get_protocol(kind), inputs) for kind in ("probe", "own", "retrieval")}
     return AspectResult(
-        scores={key.rpartition(".")[2]: value for key, value in found.scores.items()},
-        by_depth={key: found.by_depth[names[key]] for key in predicted},
+        scores={
+            key.partition(".")[2]: value for part in found.values() for key, value in part.scores.items()
+        },
+        by_depth={kind: depths for kind, part in found.items() for depths in part.by_depth.values()},
         counts=samples.counts,
     )

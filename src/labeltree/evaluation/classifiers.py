@@ -12,13 +12,7 @@ from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.geometry import Geometry
 from labeltree.metrics.probe import LinearProbe
 
-__all__ = [
-    "ClassProbabilities",
-    "fit_and_predict",
-    "nearest_prototype",
-    "probe_probabilities",
-    "standardized",
-]
+__all__ = ["ClassProbabilities", "FittedProbe", "fit_probe", "nearest_prototype", "standardized"]
 
 _CHUNK = 4096
 
@@ -43,43 +37,64 @@ class ClassProbabilities:
         return self.classes[self.values.argmax(dim=1)]
 
 
-def fit_and_predict(train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings) -> Tensor:
-    """Learn from vectors ``(n, d)`` and their classes ``(n,)``; predict those of other vectors: ``(m,)``."""
-    probe, test = _fitted(train, classes, test, settings)
-    return probe.predict(test)
+@dataclass(frozen=True)
+class FittedProbe:
+    """A linear probe, and how it standardises what it reads.
 
-
-def probe_probabilities(
-    train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings
-) -> ClassProbabilities:
-    """Learn from vectors ``(n, d)`` and their classes ``(n,)``; give the probabilities of others ``(m, d)``.
-
-    It is the probe of the standard evaluation: its most probable class is what that predicts.
+    Attributes:
+        probe: of standardised vectors.
+        standardize: what makes them; None = vectors are read as they are.
     """
-    probe, test = _fitted(train, classes, test, settings)
-    return ClassProbabilities(probe.classes, probe.predict_proba(test), 0.0 if probe.converged else probe.gap)
+
+    probe: LinearProbe
+    standardize: _Standardize | None
+
+    def predict(self, vectors: Tensor) -> Tensor:
+        """The most probable class of vectors ``(m, d)``: ``(m,)``."""
+        return self.probe.predict(self._read(vectors))
+
+    def probabilities(self, vectors: Tensor) -> ClassProbabilities:
+        """Those of vectors ``(m, d)``; the most probable class is the one that `predict` gives."""
+        gap = 0.0 if self.probe.converged else self.probe.gap
+        return ClassProbabilities(self.probe.classes, self.probe.predict_proba(self._read(vectors)), gap)
+
+    def _read(self, vectors: Tensor) -> Tensor:
+        return vectors if self.standardize is None else self.standardize(vectors)
 
 
-def _fitted(
-    train: Tensor, classes: Tensor, test: Tensor, settings: EvaluationSettings
-) -> tuple[LinearProbe, Tensor]:
-    """The probe, and the test vectors as it reads them."""
-    if settings.standardize:
-        train, test = standardized(train, test)
+def fit_probe(train: Tensor, classes: Tensor, settings: EvaluationSettings) -> FittedProbe:
+    """Learn from vectors ``(n, d)`` and their classes ``(n,)``."""
+    standardize = _Standardize.of(train) if settings.standardize else None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LinearProbe stopped")  # results say it in their notes
-        return LinearProbe().fit(train, classes), test
+        return FittedProbe(
+            LinearProbe().fit(train if standardize is None else standardize(train), classes), standardize
+        )
+
+
+@dataclass(frozen=True)
+class _Standardize:
+    """Gives every column the mean 0 and the standard deviation 1 that it has in the training vectors."""
+
+    mean: Tensor
+    deviation: Tensor
+    flat: Tensor
+
+    @classmethod
+    def of(cls, train: Tensor) -> _Standardize:
+        mean, deviation = train.mean(0), train.std(0, correction=0)
+        # a column that hardly varies holds rounding noise, and dividing by it would blow that up
+        flat = deviation <= 1e-6 * deviation.max()
+        return cls(mean, deviation.masked_fill(flat, 1.0), flat)
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        return ((vectors - self.mean) / self.deviation).masked_fill(self.flat, 0.0)
 
 
 def standardized(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
     """Both with the mean 0 and the standard deviation 1 that every column has in the training vectors."""
-    mean, deviation = train.mean(0), train.std(0, correction=0)
-    # a column that hardly varies holds rounding noise, and dividing by it would blow that up
-    flat = deviation <= 1e-6 * deviation.max()
-    deviation = deviation.masked_fill(flat, 1.0)
-    return ((train - mean) / deviation).masked_fill(flat, 0.0), ((test - mean) / deviation).masked_fill(
-        flat, 0.0
-    )
+    standardize = _Standardize.of(train)
+    return standardize(train), standardize(test)
 
 
 def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geometry: Geometry) -> Tensor:

@@ -9,11 +9,12 @@ import torch
 
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.errors import DataError
+from labeltree.evaluation.columns import few_groups_note
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
-from labeltree.evaluation.measure_method import Measured, measure
+from labeltree.evaluation.measure_method import measure
+from labeltree.evaluation.reading import ROLES
 from labeltree.evaluation.registry import wanted_protocols
-from labeltree.evaluation.resampling_units import few_groups_note
 from labeltree.evaluation.result import EvaluationResult, MethodResult
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
@@ -85,59 +86,49 @@ def evaluate(
     """
     settings = settings or EvaluationSettings()
     settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
-    entries = wanted_protocols(settings.protocols) if settings.protocols else []
-    for wanted in entries:
-        wanted.choose(settings.options.get(wanted.name, {}))  # a wrong option is said before hours of work
-    tables = {name: table, **(baselines or {})}
+    entries = wanted_protocols(settings.protocols)
+    for entry in entries:
+        entry.choose(settings.options.get(entry.name, {}))  # a wrong option is said before hours of work
     if baselines and name in baselines:
         raise ValueError(
             f"name is '{name}', which is also the name of a baseline; give one of them another name"
         )
+    tables = {name: table, **(baselines or {})}
+    for key, given in tables.items():
+        _check_nodes(key, given, taxonomy)
     judging = JudgingTaxonomy.of(taxonomy)
-    roles = ["embeddings"] if table.features is None else ["features", "embeddings"]
-    for key, entry in tables.items():
-        _check_nodes(key, entry, taxonomy)
-    tables = {key: judging.table(entry) for key, entry in tables.items()}
-    chosen = {key: _choose(key, entry, judging, split, settings) for key, entry in tables.items()}
+    tables = {key: judging.table(given) for key, given in tables.items()}
+    chosen = {key: _choose(key, given, judging, split, settings) for key, given in tables.items()}
     samples = chosen[name]
-    measured = {
-        key: measure(
-            Inputs(
-                entry,
-                judging,
-                chosen[key],
-                settings,
-                split,
-                second if key == name else None,
-                _prefixed(progress, key),
-                key,
-                key == name,
-            ),
-            roles,
-            entries,
-            (classifiers or {}).get(key),
+    roles = ("embeddings",) if table.features is None else ROLES
+    measured = {}
+    for key, given in tables.items():
+        inputs = Inputs(
+            given,
+            judging,
+            chosen[key],
+            settings,
+            split,
+            second=second if key == name else None,
+            progress=_prefixed(progress, key),
+            name=key,
+            evaluated=key == name,
+            roles=roles,
         )
-        for key, entry in tables.items()
-    }
+        measured[key] = measure(inputs, entries, (classifiers or {}).get(key))
     methods = {key: entry.method for key, entry in measured.items()}
     return EvaluationResult(
         name=name,
         split=samples.split,
         methods=methods,
-        counts={
-            "samples": len(table),
-            **samples.counts,
-            "test samples judged for parent violations": measured[name].judged,
-        },
+        counts={"samples": len(table), **samples.counts, **measured[name].counts},
         notes=[
             methods[name].classifier.sentence,
             *_reading_notes(methods, name, roles),
             *judging.notes(),
             *samples.notes,
             *few_groups_note(tables[name], samples.test),
-            *_parent_notes(measured[name]),
-            *_probe_notes(measured),
-            *_silent_notes(measured),
+            *dict.fromkeys(note for entry in measured.values() for note in entry.notes),
             *dict.fromkeys(note for entry in measured.values() for note in entry.aspect_notes),
             *_different_samples(tables, chosen, name),
         ],
@@ -179,36 +170,7 @@ def _prefixed(progress: Progress | None, name: str) -> Progress | None:
     return lambda message, done, total: progress(f"{name}: {message}", done, total)
 
 
-def _parent_notes(measured: Measured) -> list[str]:
-    if not measured.judged:
-        return [
-            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
-        ]
-    if measured.under_root:
-        return [
-            f"{measured.under_root} test samples have the root as parent and are left out of the parent "
-            f"violations, which count {measured.judged}."
-        ]
-    return []
-
-
-def _probe_notes(measured: Mapping[str, Measured]) -> list[str]:
-    return [
-        f"The linear probe of '{name}' stopped up to {entry.probe_gap:.1%} (relative) above its minimum."
-        for name, entry in measured.items()
-        if entry.probe_gap
-    ]
-
-
-def _silent_notes(measured: Mapping[str, Measured]) -> list[str]:
-    return [
-        f"'{name}' gave no answer of its own for {entry.silent} test samples: they count as wrong."
-        for name, entry in measured.items()
-        if entry.silent
-    ]
-
-
-def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: list[str]) -> list[str]:
+def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: tuple[str, ...]) -> list[str]:
     """What each protocol reads, and which methods have one representation only."""
     main = methods[name].representations
     if len(roles) == 1:

@@ -10,25 +10,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labeltree.decisions.classifiers import Classifiers
-from labeltree.evaluation.answer_outcomes import answer_columns
+from labeltree.decisions.classifiers import (
+    ClassifierChoice,
+    ClassifierKind,
+    Classifiers,
+    classify,
+    fit_classifiers,
+)
 from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
-from labeltree.evaluation.columns import Column, Number, estimate
+from labeltree.evaluation.classifiers import FittedProbe, fit_probe
+from labeltree.evaluation.columns import Column, Number, ResamplingUnits, drawn_groups, estimate
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
-from labeltree.evaluation.resampling_units import ResamplingUnits, drawn_groups
-from labeltree.evaluation.samples import Samples, SearchPlan, plan_search
+from labeltree.evaluation.samples import Samples, SearchPlan, held_rows, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
 from labeltree.evaluation.subsampling import thin_out
-from labeltree.metrics.functional import average_hierarchical_precision, retrieval_metrics
+from labeltree.metrics.functional import (
+    average_hierarchical_precision,
+    hierarchical_f1,
+    mistake_severity,
+    retrieval_metrics,
+    tree_accuracy,
+)
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
-__all__ = ["Inputs", "Second"]
+__all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,8 @@ class Inputs:
         progress: called as ``progress(message, done, total)``.
         name: of the method.
         evaluated: whether that is the evaluated method, and no baseline.
-        classifiers: of the table, with the one that answers; None where they have not been learned.
+        roles: the representations that the standard evaluation reads; the linear probe reads the first.
+        given: classifiers that were learned already, with the one that answers.
     """
 
     table: EmbeddingTable
@@ -72,7 +84,8 @@ class Inputs:
     progress: Progress | None = None
     name: str = ""
     evaluated: bool = True
-    classifiers: Classifiers | None = None
+    roles: tuple[str, ...] = ROLES
+    given: Classifiers | None = None
 
     @property
     def nodes(self) -> Tensor:
@@ -95,6 +108,56 @@ class Inputs:
         answers = self.table.predictions
         found = None if answers is None else answers[self.samples.test]
         return found if found is not None and bool((found >= 0).any()) else None
+
+    @cached_property
+    def classifiers(self) -> Classifiers:
+        """The classifiers of the table, learned once for all protocols, with the one that answers."""
+        return self.given or self.fit_classifiers()
+
+    def fit_classifiers(self, asked: ClassifierChoice | None = None) -> Classifiers:
+        """Learn the probe and the prototypes from the training samples, and choose which classifier answers.
+
+        Args:
+            asked: for a classifier; None takes that of the settings, and ``auto`` where it is not there.
+        """
+        asked = asked or self.settings.classifier
+        with torch.no_grad():
+            return fit_classifiers(
+                self._standard_table,
+                self.judging.tree,
+                learned=self.learned,
+                held=held_rows(self.table, self.samples),
+                asked="auto" if asked == "own" and self.table.predictions is None else asked,  # a baseline
+                own_answers=self.table.predictions,
+                standardize=self.settings.standardize,
+            )
+
+    @cached_property
+    def predicted(self) -> dict[ClassifierKind, Tensor]:
+        """What each classifier answers for the test samples: ``(t,)`` nodes, −1 where it has no answer."""
+        test = self._standard_table.rows(self.samples.test)
+        found: dict[ClassifierKind, Tensor] = {
+            "probe": classify(self.classifiers.probe, test),
+            "prototypes": classify(self.classifiers.prototypes, test),
+        }
+        return found if self.own_answers is None else found | {"own": self.own_answers}
+
+    @property
+    def _standard_table(self) -> EmbeddingTable:
+        """The table as the standard evaluation reads it."""
+        return self.table if "features" in self.roles else replace(self.table, features=None)
+
+    def probe(self, reading: Reading) -> FittedProbe:
+        """The linear probe of a representation on all training samples, fitted once for all protocols."""
+        name = reading.representation.source
+        if name not in self._probes:
+            rows = self.learned
+            self._probes[name] = fit_probe(reading.vectors[rows], self.nodes[rows], self.settings)
+        return self._probes[name]
+
+    @cached_property
+    def _probes(self) -> dict[str, FittedProbe]:
+        return {}
 
     def titled(self, title: str) -> Progress | None:
         """Tells the news of a part of the work under its own title."""
@@ -290,6 +353,65 @@ class Inputs:
         """At most ``limit`` of the rows, taken evenly from every label."""
         return thin_out(rows, self.nodes[rows], limit, self.settings.seed)
 
+    def standard_readings(self) -> dict[str, Reading]:
+        """What the standard evaluation reads, by role; the embeddings in the place of missing features."""
+        return {role: self.reading(role) for role in self.roles}
+
     def readings(self) -> dict[str, Reading]:
         """Every representation of the table by its role: ``features``, if it has some, and ``embeddings``."""
         return self.chosen(ROLES)
+
+
+def answer_columns(
+    predicted: Tensor,
+    target: Tensor,
+    decided: Tensor,
+    judging: JudgingTaxonomy,
+    rows: Tensor,
+    shared: int | None = None,
+) -> list[Column]:
+    """The outcomes of a classifier, by name and depth.
+
+    They are ``top1`` with ``balanced_top1`` (the mean over classes), ``hierarchical_f1``, ``tree_accuracy``,
+    ``mistake_severity``, and ``accuracy`` by depth.
+
+    Args:
+        predicted: ``(n,)`` nodes, none missing.
+        target: ``(n,)`` labels, none missing.
+        decided: ``(n,)`` bool, which labels are finest; the others count in the accuracy by depth alone.
+        judging: of the nodes.
+        rows: ``(n,)`` of the table.
+        shared: down to which depth all that can be answered share one node, so that the accuracy is not
+            defined; None takes all leaves of the tree for what can be answered.
+    """
+    tree, pair = judging.tree, (judging.in_judge(predicted), judging.in_judge(target))
+
+    def of_decided(values: Tensor) -> Tensor:
+        return torch.where(decided, values.double(), torch.nan)
+
+    f1 = of_decided(hierarchical_f1(*pair, judging.judge, reduction="none"))
+    accuracy = of_decided(tree_accuracy(*pair, judging.judge, reduction="none"))
+    severity = of_decided(mistake_severity(*pair, judging.judge, reduction="none"))
+    column = partial(Column, rows=rows, labels=target)
+    broken_down = partial(column, by_node=True, by_frequency=True)
+    path = tree.paths[target]
+    right = torch.where(path >= 0, (tree.paths[predicted] == path).double(), torch.nan)
+    right[:, : shared_depth(tree.leaves, tree) if shared is None else shared] = torch.nan
+    return [
+        broken_down("top1", of_decided(predicted == target), balanced="balanced_top1"),
+        broken_down("hierarchical_f1", f1),
+        column("tree_accuracy", accuracy),
+        column("mistake_severity", severity, larger_is_better=False, share=False),
+        *(column("accuracy", depth, kind="by_depth", at=at) for at, depth in enumerate(right.T)),
+    ]
+
+
+def micro_f1_column(f1: Column, predicted: Tensor, judging: JudgingTaxonomy) -> Column:
+    """The hierarchical F1 over all samples at once, in which samples with longer paths count for more.
+
+    ``hierarchical_f1_micro`` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
+    """
+    assert f1.labels is not None
+    count = judging.judge.ancestor_count
+    sizes = count[judging.in_judge(predicted)] + count[judging.in_judge(f1.labels)] - 2
+    return Column("hierarchical_f1_micro", f1.values, f1.rows, f1.labels, sizes.double(), kind=None)

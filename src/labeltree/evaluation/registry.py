@@ -60,6 +60,7 @@ class ProtocolEntry:
         summary: one line for people.
         source: the papers that report it.
         options: the dataclass of what a user can choose, each field with a default.
+        standard: it runs on every table; its numbers are `MethodResult.scores`, by role and metric.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ProtocolEntry:
     summary: str
     source: str
     options: type[Any] = NoOptions
+    standard: bool = False
 
     def choose(self, chosen: Mapping[str, Any]) -> Any:
         """An instance of the options from a user's choices.
@@ -116,6 +118,7 @@ def register(
     summary: str,
     source: str,
     options: type[Any] = NoOptions,
+    standard: bool = False,
 ) -> Callable[[Protocol], Protocol]:
     """Add a protocol under a name, as a decorator of ``function(inputs, options)``.
 
@@ -128,6 +131,8 @@ def register(
         summary: one line for people.
         source: the papers that report it.
         options: a dataclass with a default for every field; it may check its values with `ValueError`.
+        standard: run it on every table. Its names then are ``ROLE.METRIC``, and ``accuracy`` by depth is that
+            of the classifier that the protocol is named for.
 
     Raises:
         ValueError: if the name is taken or holds other characters.
@@ -141,7 +146,7 @@ def register(
         raise ValueError(f"cannot register protocol '{name}': taken")
 
     def add(run: Protocol) -> Protocol:
-        _entries[name] = ProtocolEntry(name, run, summary, source, options)
+        _entries[name] = ProtocolEntry(name, run, summary, source, options, standard)
         return run
 
     return add
@@ -149,7 +154,7 @@ def register(
 
 def list_protocols(pattern: str = "*") -> list[ProtocolEntry]:
     """All protocols whose names match a pattern (``*`` and ``?``), sorted by name."""
-    _load()
+    load_plugins("protocols")
     return [_entries[name] for name in sorted(fnmatch.filter(_entries, pattern))]
 
 
@@ -159,7 +164,7 @@ def get_protocol(name: str) -> ProtocolEntry:
     Raises:
         ValueError: if there is none; the message names the nearest.
     """
-    _load()
+    load_plugins("protocols")
     if name not in _entries:
         hint = difflib.get_close_matches(name, _entries, 1)
         known = f"did you mean '{hint[0]}'?" if hint else f"there are {', '.join(sorted(_entries))}"
@@ -168,8 +173,9 @@ def get_protocol(name: str) -> ProtocolEntry:
 
 
 def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
-    """The protocols of these names, ``all`` standing for every one, each once, in the order given."""
-    found: dict[str, ProtocolEntry] = {}
+    """The standard protocols, and those of these names in the order given; ``all`` stands for every one."""
+    load_plugins("protocols")
+    found = {name: entry for name, entry in _entries.items() if entry.standard}
     for name in names:
         for entry in list_protocols() if name == "all" else [get_protocol(name)]:
             found[entry.name] = entry
@@ -211,13 +217,6 @@ def _result(entry: ProtocolEntry, inputs: Inputs, found: Returned) -> ProtocolRe
     if not isinstance(columns, list | tuple) or not all(isinstance(c, Column) for c in columns):
         raise DataError(f"it returned {type(found).__name__}; it must return columns or a ProtocolResult")
     return inputs.summarise(columns, entry.summary)
-
-
-def _load() -> None:
-    """Let the protocols of this package register themselves, and then those of others."""
-    import labeltree.evaluation.protocols  # noqa: F401
-
-    load_plugins("protocols")
 
 
 def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -277,7 +276,8 @@ def describe_protocols(pattern: str = "*") -> str:
     """What ``labeltree evaluate --list-protocols`` prints: names, sources, options with their defaults."""
     blocks = []
     for entry in list_protocols(pattern):
-        lines = [f"{entry.name}: {entry.summary}", f"    source:  {entry.source}"]
+        always = " (standard: always run)" if entry.standard else ""
+        lines = [f"{entry.name}: {entry.summary}{always}", f"    source:  {entry.source}"]
         options = [f"{field.name}={_shown(field.default)}" for field in dataclasses.fields(entry.options)]
         if options:
             lines.append(f"    options: {'  '.join(options)}")

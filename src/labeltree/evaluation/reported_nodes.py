@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeltree.evaluation.columns import Place
+from labeltree.evaluation.columns import Place, ResamplingUnits
 from labeltree.evaluation.protocol_result import ProtocolResult
-from labeltree.evaluation.resampling_units import ResamplingUnits
 from labeltree.evaluation.statistics.group_sums import Floats, divided
 from labeltree.evaluation.statistics.interval_ends import acceleration_of
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes

@@ -13,6 +13,7 @@ from labeltree.evaluation.protocols import (
     query_gallery,
     seen_unseen,
     sgd_probe,
+    standard,
     transfer,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "query_gallery",
     "seen_unseen",
     "sgd_probe",
+    "standard",
     "transfer",
 ]

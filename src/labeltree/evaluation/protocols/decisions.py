@@ -27,14 +27,13 @@ from labeltree.decisions.classifiers import (
     CLASSIFIERS,
     ClassifierChoice,
     ClassScores,
-    fit_classifiers,
 )
 from labeltree.decisions.conformal import group_codes, share_of_groups
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.registry import ProtocolResult, register
-from labeltree.evaluation.samples import held_rows, labelled_rows
+from labeltree.evaluation.samples import labelled_rows
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
@@ -236,14 +235,6 @@ def _add_calibration(
 def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
     """What gives classes their scores, and a sentence that says which it is."""
     known = inputs.classifiers
-    if known is None:
-        known = fit_classifiers(
-            inputs.table,
-            inputs.judging.tree,
-            learned=inputs.learned,
-            held=held_rows(inputs.table, inputs.samples),
-            standardize=inputs.settings.standardize,
-        )
     if options.classifier != "auto":
         name = options.classifier
         if name == "own" and known.own is None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import fit_and_predict, standardized
+from labeltree.evaluation.classifiers import fit_probe, standardized
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
@@ -171,7 +171,7 @@ def _predict(
     train: Tensor, labels: Tensor, test: Tensor, inputs: Inputs, options: FewSamplesOptions, seed: int
 ) -> Tensor:
     if options.probe == "logistic":
-        return fit_and_predict(train, labels, test, inputs.settings)
+        return fit_probe(train, labels, inputs.settings).predict(test)
     if inputs.settings.standardize:
         train, test = standardized(train, test)
     return SGDProbe(seed=seed).fit(train, labels).predict(test)

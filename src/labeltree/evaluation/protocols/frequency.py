@@ -10,7 +10,6 @@ import torch
 from labeltree.errors import DataError
 from labeltree.evaluation.class_frequency import GROUPS
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.standard_protocols import probe_answers, prototype_answers
 
 __all__ = ["FrequencyOptions", "frequency"]
 
@@ -52,9 +51,9 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
     parts: dict[str, ProtocolResult] = {}
     readings = inputs.readings()
     if "probe" in options.of:
-        parts["probe"] = inputs.judge(probe_answers(inputs, next(iter(readings.values()))))
+        parts["probe"] = inputs.judge(inputs.predicted["probe"])
     if "prototypes" in options.of:
-        parts["prototypes"] = inputs.judge(prototype_answers(inputs, readings["embeddings"]))
+        parts["prototypes"] = inputs.judge(inputs.predicted["prototypes"])
     if "own" in options.of and inputs.own_answers is not None:
         answers = inputs.own_answers.clamp(min=0)
         parts["own"] = inputs.judge(answers, classes=inputs.judging.tree.leaves)

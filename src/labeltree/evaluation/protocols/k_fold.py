@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import probe_probabilities
+from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
@@ -117,7 +117,7 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
         others, test = rows[fold != number], rows[fold == number]
         learn, target = others[finest[nodes[others]]], judging.in_judge(nodes[test])
         vectors = reading.vectors
-        probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
+        probe = fit_probe(vectors[learn], nodes[learn], inputs.settings).probabilities(vectors[test])
         of_fold = inputs.answers(probe.predicted, rows=test)
         columns += of_fold
         plain = replace(inputs, settings=replace(inputs.settings, resamples=0))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import probe_probabilities
+from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
@@ -132,7 +132,11 @@ def _of_reading(
 ) -> ProtocolResult:
     judge, rows = inputs.judging.judge, torch.cat([validate, inputs.samples.test])
     vectors, labels = reading.vectors, inputs.nodes
-    probe = probe_probabilities(vectors[learn], labels[learn], vectors[rows], inputs.settings)
+    if torch.equal(learn, inputs.learned):
+        fitted = inputs.probe(reading)
+    else:
+        fitted = fit_probe(vectors[learn], labels[learn], inputs.settings)
+    probe = fitted.probabilities(vectors[rows])
     if probe.gap:
         notes.append(f"The linear probe stopped up to {probe.gap:.1%} (relative) above its minimum.")
     classes, target = inputs.judging.in_judge(probe.classes), inputs.judging.in_judge(labels[rows])

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.classifiers import ClassProbabilities, probe_probabilities
-from labeltree.evaluation.columns import Number, Place
+from labeltree.evaluation.classifiers import ClassProbabilities
+from labeltree.evaluation.columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import mean_auroc
-from labeltree.evaluation.resampling_units import FEWEST_GROUPS, ResamplingUnits
 from labeltree.evaluation.statistics import number_groups
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
@@ -178,9 +177,8 @@ def _of_conflicts(inputs: Inputs, concerned: Tensor, groups: Tensor, contrary: T
 def _of_reading(
     reading: Reading, inputs: Inputs, options: PerGroupOptions, resolved: _Resolved
 ) -> dict[str, ProtocolResult]:
-    learn, test = inputs.learned, resolved.test
-    vectors, nodes = reading.vectors, inputs.nodes
-    probe = probe_probabilities(vectors[learn], nodes[learn], vectors[test], inputs.settings)
+    test, nodes = resolved.test, inputs.nodes
+    probe = inputs.probe(reading).probabilities(reading.vectors[test])
     units = inputs.units_of(test)
     parts = {"sample": _judged(probe.values, probe, probe.predicted, nodes[test], inputs, test, units)}
     enough = len(torch.unique(resolved.units)) >= FEWEST_GROUPS

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.evaluation.answer_outcomes import answer_columns
-from labeltree.evaluation.classifiers import fit_and_predict
+from labeltree.evaluation.classifiers import fit_probe
+from labeltree.evaluation.inputs import answer_columns
 from labeltree.evaluation.protocols.clustering import ClusteringOptions, cluster_scores
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
@@ -138,7 +138,7 @@ def _measure(
         learn, judged = learn[nodes[learn] >= 0], judged[nodes[judged] >= 0]
     if len(judged) and len(torch.unique(nodes[learn])) > 1:
         vectors = reading.vectors
-        predicted = fit_and_predict(vectors[learn], nodes[learn], vectors[judged], inputs.settings)
+        predicted = fit_probe(vectors[learn], nodes[learn], inputs.settings).predict(vectors[judged])
         every = torch.ones(len(judged), dtype=torch.bool)
         shared = shared_depth(nodes[torch.cat([learn, judged])], judging.tree)
         columns = answer_columns(predicted, nodes[judged], every, judging, judged, shared)

@@ -10,7 +10,6 @@ from labeltree.evaluation.protocols.few_samples import FewSamplesOptions, few_sa
 from labeltree.evaluation.protocols.knn import KNNOptions, knn
 from labeltree.evaluation.registry import Inputs, ProtocolResult, Second, register
 from labeltree.evaluation.samples import choose_samples
-from labeltree.evaluation.standard_protocols import probe_answers
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import load_taxonomy
 
@@ -78,7 +77,7 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
         "probe": ProtocolResult.joined(
             "",
             {
-                role: there.judge(probe_answers(there, reading))
+                role: there.judge(there.probe(reading).predict(reading.vectors[samples.test]))
                 for role, reading in there.chosen(options.roles).items()
             },
         ),

@@ -1,0 +1,171 @@
+"""The standard evaluation, as protocols that run on every table: classifiers, violations, retrieval.
+
+Their columns are named by role and metric, ``features.top1``; samples of all of them are drawn together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.evaluation.columns import Column
+from labeltree.evaluation.inputs import Inputs, micro_f1_column
+from labeltree.evaluation.registry import ProtocolResult, register
+from labeltree.evaluation.result import PREFIX
+from labeltree.metrics.functional import class_prototypes, pair_violations, parent_violations
+
+__all__ = ["own", "probe", "prototypes", "retrieval", "violations"]
+
+
+@register(
+    "probe",
+    summary="linear probe, a balanced logistic regression on the features",
+    source="Climbing the Label Tree, Section 4.4",
+    standard=True,
+)
+def probe(inputs: Inputs, options: Any) -> ProtocolResult:
+    """What the linear probe answers for the test samples, against their labels."""
+    gap = inputs.classifiers.gap
+    notes = [f"The linear probe of '{inputs.name}' stopped up to {gap:.1%} (relative) above its minimum."]
+    return _answers(inputs, "probe", inputs.roles[0], notes if gap else [])
+
+
+@register(
+    "prototypes",
+    summary="nearest class mean of the embeddings, in their geometry",
+    source="Climbing the Label Tree, Section 4.4",
+    standard=True,
+)
+def prototypes(inputs: Inputs, options: Any) -> ProtocolResult:
+    """The class whose mean embedding lies nearest to each test sample."""
+    return _answers(inputs, "prototypes", "embeddings")
+
+
+@register(
+    "own",
+    summary="the model's own answers, where the table has predictions",
+    source="Climbing the Label Tree, Section 3.5; severity: Bertinetto et al. 2020",
+    standard=True,
+)
+def own(inputs: Inputs, options: Any) -> ProtocolResult:
+    """What the model answers; no answer is as wrong as can be: it counts as the root."""
+    if inputs.own_answers is None:
+        return ProtocolResult("")
+    silent = int((inputs.own_answers < 0).sum())
+    notes = [f"'{inputs.name}' gave no answer of its own for {silent} test samples: they count as wrong."]
+    return _answers(inputs, "own", "predictions", notes if silent else [])
+
+
+def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[str] = ()) -> ProtocolResult:
+    """All scores of a classifier's answers.
+
+    The model's own answers are judged at every depth of the tree, those of what was learned here at the
+    depths at which the table's classes differ. Where no class of the test was learned, a classifier that
+    learned here has no top-1, and no accuracy at the depths where no label was learned; the model's own
+    answers stay: a model of class embeddings may name classes that it has not seen.
+    """
+    named = inputs.predicted[name].clamp(min=0)
+    columns = inputs.answers(named, inputs.judging.tree.leaves if name == "own" else None)
+    columns.insert(2, micro_f1_column(columns[1], named, inputs.judging))
+    if inputs.samples.unlearned is not None and name != "own":
+        lost = inputs.samples.unlearned
+        columns = [
+            column.undefined()
+            if column.name == "top1" or (column.kind == "by_depth" and column.at + 1 in lost)
+            else column
+            for column in columns
+        ]
+    columns = [column.alone(f"{role}.{PREFIX[name]}{column.name}") for column in columns]
+    return _summarised(inputs, columns, notes)
+
+
+@register(
+    "violations",
+    summary="do samples lie nearer to their own branch than to others, by prototypes and by pairs?",
+    source="Climbing the Label Tree, Section 4.4; pairs: Zhang et al. 2022, supplement E",
+    standard=True,
+)
+def violations(inputs: Inputs, options: Any) -> ProtocolResult:
+    """Parent violations and pair violations of the embeddings.
+
+    All means and distances are those of their geometry; every training sample counts for its label and for
+    the nodes above it.
+    """
+    settings, judging, nodes = inputs.settings, inputs.judging, inputs.nodes
+    reading, tested = inputs.reading("embeddings"), inputs.tested
+    points, geometry, train = reading.points.double(), reading.geometry, inputs.samples.train
+    means = class_prototypes(points[train], nodes[train], judging.tree, geometry)
+    violated = parent_violations(
+        points[tested], nodes[tested], judging.tree, means, geometry=geometry, reduction="none"
+    )
+    pairs = pair_violations(
+        points[tested],
+        judging.in_judge(nodes[tested]),
+        judging.judge,
+        geometry,
+        max_pairs=settings.max_pairs,
+        seed=settings.seed,
+        reduction="none",
+    )
+    columns = [
+        Column("embeddings.parent_violations", violated, tested, larger_is_better=False),
+        Column("embeddings.parent_order_accuracy", 1 - violated, tested),
+        Column("embeddings.pair_violations", pairs, tested, larger_is_better=False, whole=True),
+    ]
+    judged = int((~violated.isnan()).sum())
+    notes, under_root = [], int((judging.tree.parent[nodes[tested]] <= 0).sum())
+    if not inputs.evaluated:
+        pass  # said of the evaluated method alone
+    elif not judged:
+        notes.append(
+            "Parent violations are not defined here: they need two inner nodes at one depth below the root."
+        )
+    elif under_root:
+        notes.append(
+            f"{under_root} test samples have the root as parent and are left out of the parent violations, "
+            f"which count {judged}."
+        )
+    result = _summarised(inputs, columns, notes)
+    result.counts["test samples judged for parent violations"] = judged
+    return result
+
+
+@register(
+    "retrieval",
+    summary="each sample looks for its like among the others, or in the training split",
+    source="recall@k and MAP@R: Musgrave et al. 2020; AHP: Barz & Denzler 2019, Section 4",
+    standard=True,
+)
+def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
+    """Rankings for every query in turn, as the samples' plan has it, and the means of HP@1 … HP@K."""
+    plan, columns = inputs.samples.plan, list[Column]()
+    ranked: list[Column] = []
+    curve: list[float] = []
+    curves: dict[str, list[float]] = {}
+    first = None
+    for role, reading in inputs.standard_readings().items():
+        if reading.representation != first:
+            progress = inputs.titled(f"retrieval by {role}")
+            ranked, curve = inputs.rankings(
+                reading, plan.queries, plan.gallery, by_depth=False, progress=progress
+            )
+            first = first or reading.representation
+        columns += [column.alone(f"{role}.{column.name}") for column in ranked]
+        curves[f"{role}.hp"] = curve
+    result = _summarised(inputs, columns)
+    if inputs.samples.one_class is not None:
+        curves = {name: [torch.nan] * len(values) for name, values in curves.items()}
+    result.curves.update(curves)
+    return result
+
+
+def _summarised(inputs: Inputs, columns: Sequence[Column], notes: Sequence[str] = ()) -> ProtocolResult:
+    """The numbers of some columns; NaN where all samples are of one class: any answer would be right."""
+    if inputs.samples.one_class is not None:
+        columns = [column.undefined() for column in columns]
+    rows = torch.unique(torch.cat([inputs.samples.test, inputs.samples.plan.queries]))
+    return replace(inputs.summarise(columns, by_frequency=False, rows=rows), notes=list(notes))
