@@ -25,6 +25,7 @@ SCRIPTS = (
     "contrast",
     "ranks",
     "metrics",
+    "probe",
     "intervals",
     "sampler",
     "gpu",
