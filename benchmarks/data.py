@@ -22,7 +22,15 @@ import torch
 from PIL import Image
 
 from harness import Results, Row, Size, Table, best, choose, main
-from labeltree.data import ArrayStore, Source, ViewGenerator, make_splits, open_source, read_again, summarize
+from labeltree.data import (
+    ArrayStore,
+    Source,
+    ViewGenerator,
+    ignore_cache,
+    make_splits,
+    open_source,
+    summarize,
+)
 from labeltree.data.source import file_digest
 from labeltree.data.views import RECIPES
 from labeltree.losses import SupConLoss
@@ -95,7 +103,7 @@ def knowing_files(count: int) -> list[float]:
         labels, summary = training_labels(recipe, source.taxonomy), summarize(source)
         written, _ = cpu_seconds(lambda: begin_run(run, recipe, source, source, labels, summary))
         checked, _ = cpu_seconds(lambda: check_samples(run, recipe, source, source))
-        with read_again():
+        with ignore_cache():
             verified, _ = cpu_seconds(lambda: open_source(images, image_size=32, channels=3))
         return [first, digests, again, written, checked, verified, run.samples.stat().st_size / count]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.subsampling import half_split, thin_out
+from labeltree.evaluation.subsampling import half_split, stratified_subsample
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import finest_labels
@@ -109,11 +109,11 @@ def test_groups_of_one_instance_each_change_nothing() -> None:
 
 def test_thin_out_takes_the_same_share_of_every_label_and_loses_none() -> None:
     nodes = torch.tensor([1] * 80 + [2] * 40 + [3])
-    rows = thin_out(torch.arange(121) + 7, nodes, 30, seed=0)
+    rows = stratified_subsample(torch.arange(121) + 7, nodes, 30, seed=0)
     kept = nodes[rows - 7]
     assert rows.tolist() == sorted(rows.tolist())
     first, second, last = (int((kept == node).sum()) for node in (1, 2, 3))
     assert last == 1
     assert first + second == 29
     assert abs(first - 2 * second) <= 2
-    assert torch.equal(thin_out(rows, nodes[rows - 7], 30, seed=0), rows)
+    assert torch.equal(stratified_subsample(rows, nodes[rows - 7], 30, seed=0), rows)

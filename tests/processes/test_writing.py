@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in
+from labeltree.cache import new_folder
 from labeltree.cli.main import main
-from labeltree.data.images.cache_folder import new_folder
 from labeltree.datasets.fetching.atomic_download import downloading
 from labeltree.errors import DataError, WriteError
 from labeltree.runs import RunFolder

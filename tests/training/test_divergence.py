@@ -15,7 +15,7 @@ from labeltree.cli.main import main
 from labeltree.errors import OtherSettingsError
 from labeltree.runs import RunFolder
 from labeltree.training import checkpoints
-from labeltree.training.divergence import TrainingDiverged, Watch
+from labeltree.training.divergence import DivergenceWatch, TrainingDiverged
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
@@ -166,7 +166,7 @@ def test_steps_that_a_scaler_leaves_out_are_in_order(
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([weight], 0.1)
     weight.grad = torch.tensor([math.inf, 1.0])
-    watch = Watch(RunFolder(tmp_path), recipe_of())
+    watch = DivergenceWatch(RunFolder(tmp_path), recipe_of())
     trainer = SimpleNamespace(
         precision_plugin=SimpleNamespace(scaler=object()), global_step=7, current_epoch=0, world_size=1
     )

@@ -13,7 +13,7 @@ from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.inference.embeddings import embed_source
 from labeltree.training.experiment import Experiment, prepare
-from labeltree.training.frozen import FeatureFile, encode_rows, use_known_features
+from labeltree.training.frozen import FeatureFile, encode_rows, use_precomputed_features
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def test_kept_and_completed(
     (kept,) = features.iterdir()
     kept.write_bytes(b"damaged")
     torch.testing.assert_close(encoded(experiment, [3, 1, 4]), first)
-    use_known_features(experiment)
+    use_precomputed_features(experiment)
     store = pickle.loads(pickle.dumps(experiment.batches.inputs))  # as loader processes get it
     assert torch.equal(store.load(torch.tensor([3, 1, 4])), first)
     table = embed_source(experiment.module, experiment.source)

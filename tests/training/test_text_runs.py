@@ -88,7 +88,7 @@ def test_known_features_change_nothing(table, tmp_path, objective, adapter, monk
     settings = {"trainable": "head", "views": "identity", "num_views": 1, "adapter": adapter}
     recipe = recipe_of(table, objective=objective, **settings)
     quick = train(recipe, tmp_path / "quick", progress_bar=False)
-    monkeypatch.setattr("labeltree.training.fit.use_known_features", lambda *_: None)
+    monkeypatch.setattr("labeltree.training.fit.use_precomputed_features", lambda *_: None)
     slow = train(recipe, tmp_path / "slow", progress_bar=False)
     mine, theirs = quick.load_weights(), slow.load_weights()
     assert mine.keys() == theirs.keys()

@@ -1,9 +1,8 @@
 """Sources of images or texts with labels of a taxonomy: folders, tables, registered names; splits; views."""
 
-from labeltree.cache import data_home
+from labeltree.cache import data_home, ignore_cache
 from labeltree.data.adapters import from_dataset
 from labeltree.data.folders import folder_labels, folder_taxonomy
-from labeltree.data.images.cache_folder import read_again
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.listed import ListedImages, open_listed, register_reader
@@ -58,13 +57,13 @@ __all__ = [
     "from_dataset",
     "get_dataset",
     "hold_out_fold",
+    "ignore_cache",
     "is_data_table",
     "list_datasets",
     "make_folds",
     "make_splits",
     "open_listed",
     "open_source",
-    "read_again",
     "register_dataset",
     "register_download",
     "register_reader",

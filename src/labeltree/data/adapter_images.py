@@ -20,7 +20,7 @@ from labeltree.progress import Progress, silent
 if TYPE_CHECKING:
     from PIL.Image import Image as PilImage
 
-__all__ = ["DatasetStore", "ForeignImages", "open_foreign_images"]
+__all__ = ["DatasetImages", "DatasetStore", "open_dataset_images"]
 
 _MEMORY_BYTES = 4 << 30
 _PROBES = 100
@@ -64,7 +64,7 @@ def _from_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
     return Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
 
 
-class ForeignImages:
+class DatasetImages:
     """The images of all parts of a data set, one after the other.
 
     Args:
@@ -102,7 +102,7 @@ class ForeignImages:
 class DatasetStore:
     """Images that are taken from a data set when they are asked for."""
 
-    def __init__(self, images: ForeignImages, shape: tuple[int, int, int]) -> None:
+    def __init__(self, images: DatasetImages, shape: tuple[int, int, int]) -> None:
         self._images = images
         self.image_shape = shape
 
@@ -117,8 +117,8 @@ class DatasetStore:
         return torch.from_numpy(pixels)
 
 
-def open_foreign_images(
-    images: ForeignImages,
+def open_dataset_images(
+    images: DatasetImages,
     *,
     image_size: int | None = None,
     channels: int | None = None,
@@ -165,7 +165,7 @@ def open_foreign_images(
     return store, np.setdiff1d(np.arange(n), list(failures))
 
 
-def _probe(images: ForeignImages) -> tuple[int, int]:
+def _probe(images: DatasetImages) -> tuple[int, int]:
     """Choose a size and a number of channels by 100 images, evenly spread."""
     sizes, gray = set(), True
     for row in np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int)):

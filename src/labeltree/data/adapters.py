@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labeltree.data.adapter_images import ForeignImages, open_foreign_images
+from labeltree.data.adapter_images import DatasetImages, open_dataset_images
 from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.stratified import group_ids
@@ -20,7 +20,7 @@ from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["ForeignItems", "class_names", "from_dataset"]
+__all__ = ["DatasetColumns", "class_names", "from_dataset"]
 
 
 def from_dataset(
@@ -82,9 +82,7 @@ def from_dataset(
     is_mapping = isinstance(dataset, Mapping)
     if is_mapping and split is not None:
         raise DataError("the data set is a mapping from split to data set; leave split out")
-    parts = {
-        part: _foreign_items(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()
-    }
+    parts = {part: _as_columns(d) for part, d in (dataset if is_mapping else {split or "": dataset}).items()}
     split_of = {part: _split_name(part) for part in parts}
     first = next(iter(parts.values()))
     label_columns = _columns(first, labels, "labels")
@@ -103,13 +101,13 @@ def from_dataset(
     n = len(nodes)
     store, readable = None, torch.arange(n)
     if image_column is not None:
-        images = ForeignImages(
+        images = DatasetImages(
             [
                 (part or "the data set", len(items), partial(items.value, column=image_column))
                 for part, items in parts.items()
             ]
         )
-        store, good = open_foreign_images(images, **image_settings)
+        store, good = open_dataset_images(images, **image_settings)
         readable = torch.from_numpy(good)
     splits = np.concatenate([np.repeat(split_of[part], len(items)) for part, items in parts.items()])
     named = None if group is None else [v for items in parts.values() for v in items.values(group)]
@@ -134,15 +132,15 @@ def _split_name(part: str) -> str:
     return found
 
 
-def _listed(items: ForeignItems) -> str:
+def _listed(items: DatasetColumns) -> str:
     return f"the columns {', '.join(map(str, items.columns))}"
 
 
-def _column(items: ForeignItems, chosen: Any, what: str, is_optional: bool) -> Any:
+def _column(items: DatasetColumns, chosen: Any, what: str, is_optional: bool) -> Any:
     return chosen if chosen is not None or is_optional else items.default(what)
 
 
-def _columns(items: ForeignItems, chosen: Any, what: str) -> list[Any]:
+def _columns(items: DatasetColumns, chosen: Any, what: str) -> list[Any]:
     if isinstance(chosen, (list, tuple)):
         return list(chosen)
     found = _column(items, chosen, what, False)
@@ -152,7 +150,7 @@ def _columns(items: ForeignItems, chosen: Any, what: str) -> list[Any]:
 
 
 def _label(
-    parts: Mapping[str, ForeignItems],
+    parts: Mapping[str, DatasetColumns],
     columns: Sequence[Any],
     taxonomy: Taxonomy | None,
     classes: Sequence[str] | None,
@@ -179,7 +177,7 @@ def _label(
     return made, made.encode(paths)
 
 
-def _texts(parts: Mapping[str, ForeignItems], column: Any) -> list[str]:
+def _texts(parts: Mapping[str, DatasetColumns], column: Any) -> list[str]:
     texts = [value for items in parts.values() for value in items.values(column)]
     for row, value in enumerate(texts):
         if not isinstance(value, str):
@@ -187,7 +185,7 @@ def _texts(parts: Mapping[str, ForeignItems], column: Any) -> list[str]:
     return texts
 
 
-class ForeignItems(Protocol):
+class DatasetColumns(Protocol):
     """What is needed of a data set, by column."""
 
     @property
@@ -286,7 +284,7 @@ class _Items:
         return [str(name[0]) if isinstance(name, (tuple, list)) else str(name) for name in names]
 
 
-def _foreign_items(dataset: Any) -> ForeignItems:
+def _as_columns(dataset: Any) -> DatasetColumns:
     """A data set of another library as rows.
 
     Raises:

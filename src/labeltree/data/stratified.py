@@ -25,7 +25,7 @@ __all__ = [
     "rank_within",
     "ranked_in_label",
     "split_by_group",
-    "thin_out",
+    "stratified_subsample",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -174,7 +174,7 @@ def make_folds(
     return torch.from_numpy(dealt[whole])
 
 
-def thin_out(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
+def stratified_subsample(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
     """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
     if len(rows) <= limit:
         return rows

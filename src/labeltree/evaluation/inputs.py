@@ -26,7 +26,7 @@ from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.samples import Samples, SearchPlan, held_rows, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling
-from labeltree.evaluation.subsampling import thin_out
+from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (
     average_hierarchical_precision,
     hierarchical_f1,
@@ -351,7 +351,7 @@ class Inputs:
 
     def thinned(self, rows: Tensor, limit: int) -> Tensor:
         """At most ``limit`` of the rows, taken evenly from every label."""
-        return thin_out(rows, self.nodes[rows], limit, self.settings.seed)
+        return stratified_subsample(rows, self.nodes[rows], limit, self.settings.seed)
 
     def standard_readings(self) -> dict[str, Reading]:
         """What the standard evaluation reads, by role; the embeddings in the place of missing features."""

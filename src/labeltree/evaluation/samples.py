@@ -11,7 +11,7 @@ from torch import Tensor
 from labeltree.data.source import UNSEEN
 from labeltree.errors import DataError
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.subsampling import half_split, thin_out
+from labeltree.evaluation.subsampling import half_split, stratified_subsample
 from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -27,7 +27,7 @@ __all__ = [
     "held_rows",
     "labelled_rows",
     "plan_search",
-    "thin_out",
+    "stratified_subsample",
 ]
 
 FEW = 10
@@ -115,12 +115,14 @@ def choose_samples(
     coarse = in_split & labelled & ~finest[table.nodes.clamp_min(0)]
     counts["labelled only coarsely"] = int(coarse.sum())
     limit, seed = settings.max_retrieval_samples, settings.seed
-    queries = thin_out(rows[search], table.nodes[search], limit, seed)
+    queries = stratified_subsample(rows[search], table.nodes[search], limit, seed)
     learned = train & finest[table.nodes.clamp_min(0)] & ~search
-    gallery = thin_out(rows[learned], table.nodes[learned], limit, seed)
+    gallery = stratified_subsample(rows[learned], table.nodes[learned], limit, seed)
     plan = plan_search(table, finest, queries, gallery, settings.leave_group_out)
     chosen = Samples(
-        train=thin_out(rows[train], table.nodes[train], settings.max_probe_samples, settings.seed),
+        train=stratified_subsample(
+            rows[train], table.nodes[train], settings.max_probe_samples, settings.seed
+        ),
         test=rows[test],
         search=queries,
         plan=plan,

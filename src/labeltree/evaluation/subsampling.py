@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from labeltree.data.stratified import make_folds, ranked_in_label, split_by_group, thin_out
+from labeltree.data.stratified import make_folds, ranked_in_label, split_by_group, stratified_subsample
 from labeltree.errors import DataError
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.runs import EmbeddingTable
@@ -21,8 +21,8 @@ __all__ = [
     "ranked_in_label",
     "row_groups",
     "share_of_labels",
+    "stratified_subsample",
     "table_folds",
-    "thin_out",
 ]
 
 Array = np.ndarray[Any, Any]

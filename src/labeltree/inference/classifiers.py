@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.atomic import atomic_write
-from labeltree.data.stratified import thin_out
+from labeltree.data.stratified import stratified_subsample
 from labeltree.decisions.classifiers import (
     CLASSIFIER_WORDS,
     ChosenClassifier,
@@ -161,7 +161,7 @@ def _learn(
         for name in ("train", "val")
     }
     held = rows["val"] if split is not None else rows["val"][:0]
-    learned = thin_out(rows["train"], nodes[rows["train"]], _MOST_SAMPLES, 0)
+    learned = stratified_subsample(rows["train"], nodes[rows["train"]], _MOST_SAMPLES, 0)
     return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
 
 

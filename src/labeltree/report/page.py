@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.evaluation import EvaluationResult, choose_samples, read
-from labeltree.evaluation.samples import thin_out
+from labeltree.evaluation.samples import stratified_subsample
 from labeltree.report.charts import method_mark
 from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.disk import draw_disk, lay_out
@@ -106,7 +106,7 @@ def render_report(
         features, table.nodes, plan.queries, taxonomy, gallery=plan.gallery, groups=plan.groups
     )
     mapped = chosen.search if len(chosen.search) else chosen.test
-    shown = thin_out(mapped, table.nodes[mapped], max_points, result.settings.seed)
+    shown = stratified_subsample(mapped, table.nodes[mapped], max_points, result.settings.seed)
     plane = project(embeddings, shown, table.nodes[shown], method=projection, seed=result.settings.seed)
     errors, outcomes = result.main.errors, result.outcomes.get(result.name)
     answering = result.main.classifier.name
@@ -119,7 +119,7 @@ def render_report(
         )
     disk = None
     if embeddings.representation.geometry == "poincare":
-        some = thin_out(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
+        some = stratified_subsample(shown, table.nodes[shown], _DISK_POINTS, result.settings.seed)
         disk = lay_out(embeddings, chosen.search, some, table.nodes, taxonomy)
     return render_page(
         "report",

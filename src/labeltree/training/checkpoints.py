@@ -26,7 +26,7 @@ from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.runs.versions import versions
 from labeltree.safe_files import fits
-from labeltree.training.divergence import Watch
+from labeltree.training.divergence import DivergenceWatch
 from labeltree.training.module import RepresentationModule
 
 __all__ = [
@@ -86,7 +86,7 @@ class Checkpoints(Checkpoint):
     def __init__(
         self,
         folder: RunFolder,
-        watch: Watch,
+        watch: DivergenceWatch,
         monitor: str,
         minutes: float,
         every_n_steps: int | None = None,

@@ -14,9 +14,16 @@ from labeltree.errors import RunError
 from labeltree.runs import RunFolder
 from labeltree.training.recipe import Recipe
 
-__all__ = ["CALMING", "TrainingDiverged", "Watch", "goes_on_calmer", "has_diverged", "record_divergence"]
+__all__ = [
+    "RECOVERY_SETTINGS",
+    "DivergenceWatch",
+    "TrainingDiverged",
+    "continue_after_divergence",
+    "has_diverged",
+    "record_divergence",
+]
 
-CALMING = ("optimizer.lr", "optimizer.head_lr_factor", "optimizer.clip_norm")
+RECOVERY_SETTINGS = ("optimizer.lr", "optimizer.head_lr_factor", "optimizer.clip_norm")
 """Settings that a run that has diverged may go on with others of."""
 
 
@@ -35,7 +42,7 @@ class TrainingDiverged(RunError):
         self.epoch = epoch
 
 
-class Watch:
+class DivergenceWatch:
     """Remembers of each step whether its loss and gradient are finite, and reads that many steps later.
 
     Reading a number from a GPU waits until all work there is done, so `check` is called where losses are read
@@ -134,7 +141,7 @@ def _not_finite(step: int, epoch: int, loss: Tensor, norm: Tensor | None) -> tup
 
 
 def record_divergence(folder: RunFolder, error: TrainingDiverged) -> None:
-    """Remember that the run has diverged, so that it may go on with other `CALMING` settings."""
+    """Remember that the run has diverged, so that it may go on with other `RECOVERY_SETTINGS` settings."""
     entry = {"step": error.step, "epoch": error.epoch, "went_on_with": None}
     folder.write_json(folder.diverged, {"diverged": [*_entries(folder), entry]})
 
@@ -145,13 +152,13 @@ def has_diverged(folder: RunFolder) -> bool:
     return bool(entries) and not entries[-1].get("went_on_with")
 
 
-def goes_on_calmer(folder: RunFolder, known: Recipe, recipe: Recipe) -> str | None:
-    """Make the recipe the run's, where it differs from the known one in `CALMING` settings.
+def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) -> str | None:
+    """Make the recipe the run's, where it differs from the known one in `RECOVERY_SETTINGS` settings.
 
     Returns:
         What there is to say of it, or None if nothing has changed.
     """
-    changes = [change for change in recipe.differences(known) if change.startswith(CALMING)]
+    changes = [change for change in recipe.differences(known) if change.startswith(RECOVERY_SETTINGS)]
     if not changes:
         return None
     entries = _entries(folder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import lightning as L
 import torch
 
-from labeltree.data import Source, hold_out_fold, make_splits, open_source, read_again
+from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
 from labeltree.errors import DataError
 from labeltree.models import (
     AdaptedEncoder,
@@ -64,10 +64,10 @@ def open_recipe_data(
         progress: is told how far reading the data is.
         image_shape: ``(c, h, w)`` of the images, where the recipe leaves it to the data, which may be others
             now than when that was decided.
-        verify: read all files again; see `read_again`.
+        verify: read all files again; see `ignore_cache`.
     """
     c, h, w = image_shape or (None, None, None)
-    with read_again(verify):
+    with ignore_cache(verify):
         source = open_source(
             recipe.data,
             data_path=recipe.data_path,

@@ -31,14 +31,14 @@ from labeltree.training.checkpoints import (
     VersionRecord,
 )
 from labeltree.training.divergence import (
+    DivergenceWatch,
     TrainingDiverged,
-    Watch,
-    goes_on_calmer,
+    continue_after_divergence,
     has_diverged,
     record_divergence,
 )
 from labeltree.training.experiment import Experiment, prepare
-from labeltree.training.frozen import use_known_features
+from labeltree.training.frozen import use_precomputed_features
 from labeltree.training.module import VALIDATION_METRICS, RepresentationModule, compile_encoders
 from labeltree.training.reading import read_recipe
 from labeltree.training.recipe import Recipe
@@ -49,7 +49,7 @@ from labeltree.training.record import (
     is_first_rank,
     open_samples,
 )
-from labeltree.training.resolution import LEFT_OPEN
+from labeltree.training.resolution import AUTO_SETTINGS
 
 if TYPE_CHECKING:
     from lightning.pytorch.loggers import Logger
@@ -85,7 +85,7 @@ def train(
         every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
         on_data: is given what the data hold and what cannot be measured on them, before training begins; None
             = warnings are logged.
-        verify: read all files of the samples again; see `read_again`. Otherwise those with the size and the
+        verify: read all files of the samples again; see `ignore_cache`. Otherwise those with the size and the
             time of change that they had are taken for what they were.
 
     Raises:
@@ -106,7 +106,7 @@ def train(
     # A finished run is only looked at.
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
-        check_settings(folder, known, recipe, but=LEFT_OPEN)
+        check_settings(folder, known, recipe, but=AUTO_SETTINGS)
         if folder.encoder.is_file() and not known.differences(recipe) and not verify:
             return folder
         _check_logger(recipe)
@@ -121,7 +121,7 @@ def train(
             (on_data or _log_warnings)(summary)
         experiment = prepare(recipe, source)
         with progress_line(progress_bar) as progress:
-            use_known_features(experiment, progress)
+            use_precomputed_features(experiment, progress)
         _warn_of_chunks(experiment.module)
         _quiet()
         hooks = [*(callbacks or ()), *_callbacks(folder, experiment.module.recipe, every_n_steps)]
@@ -131,7 +131,7 @@ def train(
         begun = False
         if is_first_rank():
             begun = begin_run(folder, recipe, data, experiment.source, experiment.labels, summary)
-            if has_diverged(folder) and (said := goes_on_calmer(folder, known, recipe)):
+            if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
                 warnings.warn(said, stacklevel=2)
         _fit(trainer, experiment, folder, begun)
         if trainer.is_global_zero:
@@ -181,7 +181,7 @@ def _callbacks(folder: RunFolder, recipe: Recipe, every_n_steps: int | None) -> 
     """Our own callbacks of a run, by its resolved recipe."""
     monitor = f"val_{recipe.monitor}"
     stopping = [] if recipe.patience is None else [ResumedEarlyStopping(monitor, recipe.patience)]
-    watch = Watch(folder, recipe)
+    watch = DivergenceWatch(folder, recipe)
     checkpoints = Checkpoints(folder, watch, monitor, recipe.checkpoint_minutes, every_n_steps)
     return [*stopping, checkpoints, VersionRecord(folder)]
 

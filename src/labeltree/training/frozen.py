@@ -24,7 +24,7 @@ from labeltree.training.experiment import Experiment
 from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 
-__all__ = ["FeatureFile", "encode_rows", "features_are_known", "use_known_features"]
+__all__ = ["FeatureFile", "encode_rows", "has_fixed_features", "use_precomputed_features"]
 
 
 class FeatureFile:
@@ -129,19 +129,19 @@ _SAVE_SECONDS = 30
 _VERSION = 2  # of what a key stands for
 
 
-def features_are_known(recipe: Recipe) -> bool:
+def has_fixed_features(recipe: Recipe) -> bool:
     """Whether a resolved recipe's features do not change: a frozen encoder that sees samples as they are."""
     return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0
 
 
-def use_known_features(experiment: Experiment, progress: Progress | None = None) -> None:
+def use_precomputed_features(experiment: Experiment, progress: Progress | None = None) -> None:
     """Let training read features instead of samples, where the encoder is frozen and views are plain.
 
     They are kept in the cache folder, so that further runs with the same encoder on the same samples, and
     their evaluation, take them from there. Nothing else changes: the encoder stays in the run.
     """
     module = experiment.module
-    if not features_are_known(module.recipe) or module.momentum is not None:
+    if not has_fixed_features(module.recipe) or module.momentum is not None:
         return
     split = np.asarray(experiment.source.split)
     used = experiment.source.rows[torch.from_numpy(np.flatnonzero(split != "test"))].unique()  # type: ignore[no-untyped-call]
@@ -167,7 +167,7 @@ def encode_rows(
         rows: ``(n,)``.
         progress: is told how many are done.
     """
-    if features_are_known(module.recipe):
+    if has_fixed_features(module.recipe):
         return _kept(module, source, inputs, rows, progress).load(rows)
     none = torch.empty(0, module.encoder.without_adapter.feature_dim)
     return torch.cat([none, *_encoded(module, inputs, rows, progress)])

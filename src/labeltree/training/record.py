@@ -20,7 +20,7 @@ from labeltree.runs import RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
-from labeltree.training.divergence import CALMING, has_diverged
+from labeltree.training.divergence import RECOVERY_SETTINGS, has_diverged
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.recipe import Recipe
@@ -50,7 +50,7 @@ class ContentChangedError(RunError):
 def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collection[str] = ()) -> None:
     """Make sure that a recipe is that of the run in the folder.
 
-    Its data may lie elsewhere, and a run that has diverged may go on with other `CALMING` settings.
+    Its data may lie elsewhere, and a run that has diverged may go on with other `RECOVERY_SETTINGS` settings.
 
     Args:
         folder: of the run.
@@ -61,7 +61,7 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
     Raises:
         OtherSettingsError: if another setting differs.
     """
-    calming = CALMING if has_diverged(folder) else ()
+    calming = RECOVERY_SETTINGS if has_diverged(folder) else ()
     differences = known.differences(recipe, but=(*_PLACES, *calming, *but))
     if differences:
         raise _other_settings(folder, differences)
@@ -89,7 +89,7 @@ def open_samples(
         known: the run's own recipe.
         recipe: the new one.
         progress: is told how far reading the data is.
-        verify: read all files again; see `read_again`. They are in any case before a run is told that its
+        verify: read all files again; see `ignore_cache`. They are in any case before a run is told that its
             samples have changed, since what is kept of the files may be wrong.
 
     Raises:

@@ -12,9 +12,9 @@ from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 from labeltree.training.settings import check_idle
 
-__all__ = ["LEFT_OPEN", "check_terms", "chosen_geometry", "resolve_recipe"]
+__all__ = ["AUTO_SETTINGS", "check_terms", "chosen_geometry", "resolve_recipe"]
 
-LEFT_OPEN = ("encoder", "views", "pretrained")
+AUTO_SETTINGS = ("encoder", "views", "pretrained")
 
 _USUAL: dict[Modality, tuple[str, str]] = {"image": ("small-conv", "simclr"), "text": ("minilm", "dropout")}
 _VIEWS: dict[Modality, tuple[str, ...]] = {

@@ -13,8 +13,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from labeltree.cache import data_home
-from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
+from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder
 from labeltree.data.images.decode import decode, read_head
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, file_stamps, in_threads
 from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, file_digest, printable
@@ -137,7 +136,7 @@ def open_images(
     All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
     on, under a key made of names, sizes, times of change and the image size. Where that would take more
     than 16 GiB or half the free disk, only the list of unreadable files and the digests are kept, and images
-    are decoded whenever they are loaded. Within `read_again` the files are read whatever was kept, and
+    are decoded whenever they are loaded. Within `ignore_cache` the files are read whatever was kept, and
     decoded anew if a digest differs.
 
     Args:
@@ -164,7 +163,7 @@ def open_images(
     needed = int(np.prod(shape))
     keep = needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache
     found = _read_findings(folder, shape, keep)
-    if found is not None and is_read_again():
+    if found is not None and cache_is_ignored():
         now = _with_boxes([*in_threads(file_digest, files)], boxes)
         found = found if np.array_equal(now, found[1]) else None
     if found is None:

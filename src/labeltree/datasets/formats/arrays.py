@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labeltree.cache import data_home
-from labeltree.data.images.cache_folder import has_room, is_read_again, new_folder
+from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder
 from labeltree.data.images.stores import ArrayStore, ChainedStore, MappedStore
 from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
@@ -98,7 +97,7 @@ def open_arrays(
         DataError: If a file cannot be read, or the cache folder cannot be written to.
     """
     folder = data_home() / "images" / _key(what, files)
-    if cache is not False and not is_read_again() and (kept := _kept(folder)) is not None:
+    if cache is not False and not cache_is_ignored() and (kept := _kept(folder)) is not None:
         return kept
     keep = has_room(2 * sum(file.stat().st_size for file in files)) if cache is None else cache
     batches = _batches(what, files, read, progress or silent)

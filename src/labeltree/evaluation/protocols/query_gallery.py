@@ -12,7 +12,7 @@ from torch import Tensor
 from labeltree.errors import DataError
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.samples import FEW, few_note
-from labeltree.evaluation.subsampling import share_of_labels, thin_out
+from labeltree.evaluation.subsampling import share_of_labels, stratified_subsample
 from labeltree.metrics.search.left_out import have_partner
 from labeltree.safe_files import Reader, read_text
 
@@ -65,7 +65,7 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
     limit, seed = inputs.settings.max_retrieval_samples, inputs.settings.seed
     sides = []
     for rows, what in ((queries, "queries"), (gallery, "gallery samples")):
-        kept = thin_out(rows, inputs.nodes[rows], limit, seed)
+        kept = stratified_subsample(rows, inputs.nodes[rows], limit, seed)
         if len(kept) < len(rows):
             notes.append(f"{len(kept)} of {len(rows)} {what} were used, thinned evenly.")
         sides.append(kept)
