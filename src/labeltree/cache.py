@@ -72,7 +72,7 @@ def ignore_cache(wanted: bool = True) -> Iterator[None]:
 
 
 def cache_is_ignored() -> bool:
-    """Whether the cache is to be ignored; see `ignore_cache`."""
+    """Whether the code runs within a block of `ignore_cache`."""
     return _ignored.get()
 
 

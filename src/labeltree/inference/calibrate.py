@@ -72,7 +72,7 @@ def open_decider(
         classifier: to answer with from now on; None: the one that was decided on, see `run_classifiers`.
         own_data: open the run's own samples, to answer for them. Otherwise they need not be there, unless
             the classifiers or the decisions have to be fitted on them first.
-        verify: read all files of the run's own samples again; see `ignore_cache`.
+        verify: read all files of the run's own samples again, whatever the cache holds of them.
 
     Raises:
         RunError: if it is no finished run, or the decisions cannot be read, or were calibrated on samples of
@@ -135,7 +135,7 @@ def calibrate_run(
             samples.
         share: of the samples that fit the probabilities; see `fit_rule`.
         seed: of the choice of those.
-        verify: without `source`, read all files of the run's samples again; see `ignore_cache`.
+        verify: without `source`, read all files of the run's samples again, whatever the cache holds of them.
 
     Raises:
         RunError: if it is no finished run.

@@ -34,7 +34,7 @@ def load_run(
         own_data: open the run's own samples, which must be those that it was trained and is to be tested on.
             Without, they need not be there, and the run serves for other samples alone; only runs from before
             samples were recorded open them all the same.
-        verify: read all files of its samples again; see `ignore_cache`.
+        verify: read all files of its samples again, whatever the cache holds of them.
 
     Raises:
         RunError: if the folder is not a run's, its training has not finished, or its samples have changed.

@@ -114,7 +114,7 @@ def answer(
         cost: answer at least expected cost instead: `tree`, `edges`, or a CSV file.
         coarse: with `tree` or `edges`, what a right but coarse answer costs.
         top: how many classes to name beside.
-        verify: for a split of the run's own data, read all files of its samples again; see `ignore_cache`.
+        verify: for a split of the run's own data, read all files of its samples again.
 
     Raises:
         LabeltreeError: if the run, the samples or the costs are not what they should be.

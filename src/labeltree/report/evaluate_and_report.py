@@ -72,7 +72,7 @@ def evaluate_run(
         settings: default `EvaluationSettings()`.
         title: of the report; None = the data and the objective.
         progress: called as ``progress(message, done, total)``.
-        verify: read all files of the runs' samples again; see `ignore_cache`.
+        verify: read all files of the runs' samples again, whatever the cache holds of them.
 
     Raises:
         RunError: if a run is not finished, its samples have changed since it was trained, or another run

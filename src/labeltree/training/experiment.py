@@ -64,7 +64,7 @@ def open_recipe_data(
         progress: is told how far reading the data is.
         image_shape: ``(c, h, w)`` of the images, where the recipe leaves it to the data, which may be others
             now than when that was decided.
-        verify: read all files again; see `ignore_cache`.
+        verify: read all files again, whatever the cache holds of them.
     """
     c, h, w = image_shape or (None, None, None)
     with ignore_cache(verify):

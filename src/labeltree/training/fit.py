@@ -85,8 +85,8 @@ def train(
         every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
         on_data: is given what the data hold and what cannot be measured on them, before training begins; None
             = warnings are logged.
-        verify: read all files of the samples again; see `ignore_cache`. Otherwise those with the size and the
-            time of change that they had are taken for what they were.
+        verify: read all files of the samples again. Otherwise a file that has kept its size and time of
+            change counts as unchanged.
 
     Raises:
         RunError: if the folder holds a run with another recipe, or its samples are not those that it began

@@ -89,8 +89,8 @@ def open_samples(
         known: the run's own recipe.
         recipe: the new one.
         progress: is told how far reading the data is.
-        verify: read all files again; see `ignore_cache`. They are in any case before a run is told that its
-            samples have changed, since what is kept of the files may be wrong.
+        verify: read all files again, whatever the cache holds of them. This is done in any case before an
+            error says that samples have changed: the cache may be wrong.
 
     Raises:
         RunError: if settings or samples are not the run's.

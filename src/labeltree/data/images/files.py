@@ -136,8 +136,8 @@ def open_images(
     All files are decoded once, in threads. Pixels go to a file in the cache folder that is mapped from then
     on, under a key made of names, sizes, times of change and the image size. Where that would take more
     than 16 GiB or half the free disk, only the list of unreadable files and the digests are kept, and images
-    are decoded whenever they are loaded. Within `ignore_cache` the files are read whatever was kept, and
-    decoded anew if a digest differs.
+    are decoded whenever they are loaded. Within `ignore_cache` all files are read again,
+    and decoded again if a digest differs.
 
     Args:
         files: Their paths.
