@@ -54,7 +54,7 @@ def defined(value: Tensor) -> Tensor:
 
 def scalars(values: dict[str, Tensor]) -> dict[str, Tensor]:
     """What the class gives, so that a LightningModule can log it."""
-    return {name: value for name, value in values.items() if name != "hp_curve"}
+    return {name: value.double() for name, value in values.items() if name != "hp_curve"}
 
 
 # name -> the class, its inputs, and the function of all inputs that it must equal
@@ -222,8 +222,10 @@ def test_no_batch_at_all_is_nan(name: str) -> None:
     metric = CASES[name][0]()
     with pytest.warns(UserWarning, match="before the ``update``"):
         value = metric.compute()
-    values = value.values() if isinstance(value, dict) else [value]
-    assert all(v.isnan().all() for v in values if v.is_floating_point())
+    values = value if isinstance(value, dict) else {"": value}
+    for key, v in values.items():
+        if v.is_floating_point():
+            assert (v == 0 if key.startswith(("queries", "database")) else v.isnan()).all()
 
 
 def test_counts_of_left_out_samples() -> None:
@@ -275,6 +277,32 @@ def test_groups_come_with_the_batches() -> None:
         assert metric.compute().item() == pytest.approx(expected[name].item(), abs=1e-12)
     with pytest.raises(ValueError, match="embeddings has 2 rows, groups 3"):
         metrics.MAPAtR().update(torch.zeros(2, 3), torch.tensor([1, 2]), groups=torch.tensor([1, 2, 3]))
+
+
+def test_a_lightning_module_logs_all_retrieval_metrics() -> None:
+    """Without a warning: it would turn whole numbers into floats."""
+    from lightning.pytorch import LightningModule, Trainer
+    from torch.utils.data import DataLoader
+
+    class Validation(LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.retrieval = metrics.RetrievalMetrics(TAXONOMY, ks=(1,), depths=(1,))
+
+        def validation_step(self, batch: Tensor) -> None:
+            self.retrieval.update(DATA["embeddings"][batch], DATA["nodes"][batch])
+
+        def on_validation_epoch_end(self) -> None:
+            self.log_dict(self.retrieval.compute())
+
+    loader = DataLoader(range(COUNT), batch_size=10)  # type: ignore[arg-type]
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+    trainer = Trainer(accelerator="cpu", logger=False, **quiet)  # type: ignore[arg-type]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        (logged,) = trainer.validate(Validation(), loader, verbose=False)
+    assert not [str(found.message) for found in caught if "log" in str(found.message).lower()]
+    assert logged["queries"] == (DATA["nodes"] >= 0).sum()
 
 
 def test_metrics_make_a_collection() -> None:

@@ -4,12 +4,12 @@ from labeltree.metrics.modular.node_predictions import (
     AccuracyByDepth,
     HierarchicalF1,
     MistakeSeverity,
+    NodeDecisionMetrics,
     TreeAccuracy,
 )
 from labeltree.metrics.modular.node_scores import (
     NodeAUROC,
     NodeAveragePrecision,
-    NodeDecisionMetrics,
     NodeMetricsAt,
 )
 from labeltree.metrics.modular.retrieval import (

@@ -6,23 +6,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
+from labeltree.metrics import functional
 from labeltree.metrics.checks import check_tree
-from labeltree.metrics.functional.classification import (
-    Undecided,
-    correct_by_depth,
-    hierarchical_f1,
-    mistake_severity,
-    tree_accuracy,
-)
-from labeltree.metrics.modular.state import SampleMean
+from labeltree.metrics.functional.classification import Undecided, correct_by_depth
+from labeltree.metrics.functional.node_decisions import node_decision_counts, node_rates
+from labeltree.metrics.modular.state import CountedPredictions, SampleMean
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "TreeAccuracy"]
+__all__ = ["AccuracyByDepth", "HierarchicalF1", "MistakeSeverity", "NodeDecisionMetrics", "TreeAccuracy"]
 
 
-class HierarchicalF1(SampleMean):
+class _PredictionMean(SampleMean):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        nothing = torch.empty(0, dtype=torch.int64)
+        self.add(nothing, nothing)  # so that settings that make no sense are refused at once
+
+    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
+        """Add predictions (b,) and labels (b,)."""
+        self.add(predicted_nodes, target_nodes)
+
+
+class HierarchicalF1(_PredictionMean):
     """HF1 of predicted nodes; see `labeltree.metrics.functional.hierarchical_f1`.
 
     Args:
@@ -42,7 +48,7 @@ class HierarchicalF1(SampleMean):
 
     """
 
-    higher_is_better = True
+    function = staticmethod(functional.hierarchical_f1)
 
     def __init__(
         self,
@@ -52,25 +58,11 @@ class HierarchicalF1(SampleMean):
         undecided: Undecided = "ignore",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.include_root, self.undecided = taxonomy, include_root, undecided
-        self.try_out()
-
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        self.add(
-            hierarchical_f1(
-                predicted_nodes,
-                target_nodes,
-                self.taxonomy,
-                self.include_root,
-                undecided=self.undecided,
-                reduction="none",
-            )
-        )
+        settings = {"taxonomy": taxonomy, "include_root": include_root, "undecided": undecided}
+        super().__init__(settings=settings, **kwargs)
 
 
-class TreeAccuracy(SampleMean):
+class TreeAccuracy(_PredictionMean):
     """H-Acc of predicted nodes; see `labeltree.metrics.functional.tree_accuracy`.
 
     Args:
@@ -87,23 +79,13 @@ class TreeAccuracy(SampleMean):
 
     """
 
-    higher_is_better = True
+    function = staticmethod(functional.tree_accuracy)
 
     def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.undecided = taxonomy, undecided
-        self.try_out()
-
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        self.add(
-            tree_accuracy(
-                predicted_nodes, target_nodes, self.taxonomy, undecided=self.undecided, reduction="none"
-            )
-        )
+        super().__init__(settings={"taxonomy": taxonomy, "undecided": undecided}, **kwargs)
 
 
-class MistakeSeverity(SampleMean):
+class MistakeSeverity(_PredictionMean):
     """Mean LCA height of the mistakes; see `labeltree.metrics.functional.mistake_severity`.
 
     `count` is the number of mistakes; right predictions are in `left_out`.
@@ -123,22 +105,13 @@ class MistakeSeverity(SampleMean):
     """
 
     higher_is_better = False
+    function = staticmethod(functional.mistake_severity)
 
     def __init__(self, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.undecided = taxonomy, undecided
-        self.try_out()
-
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        self.add(
-            mistake_severity(
-                predicted_nodes, target_nodes, self.taxonomy, undecided=self.undecided, reduction="none"
-            )
-        )
+        super().__init__(settings={"taxonomy": taxonomy, "undecided": undecided}, **kwargs)
 
 
-class AccuracyByDepth(Metric):
+class AccuracyByDepth(CountedPredictions):
     """Accuracy at every depth; see `labeltree.metrics.functional.accuracy_by_depth`.
 
     Args:
@@ -154,25 +127,42 @@ class AccuracyByDepth(Metric):
 
     """
 
-    is_differentiable = False
-    full_state_update = False
-    higher_is_better = True
+    states = ("correct", "decided")
+    counts = staticmethod(correct_by_depth)
     correct: Tensor
     decided: Tensor
 
     def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy = check_tree("accuracies by depth", taxonomy)
-        nothing = torch.zeros(taxonomy.max_depth, dtype=torch.int64)
-        self.add_state("correct", nothing, dist_reduce_fx="sum")
-        self.add_state("decided", nothing.clone(), dist_reduce_fx="sum")
+        super().__init__(check_tree("accuracies by depth", taxonomy), taxonomy.max_depth, **kwargs)
 
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        correct, decided = correct_by_depth(predicted_nodes, target_nodes, self.taxonomy)
-        self.correct += correct
-        self.decided += decided
-
-    def compute(self) -> Tensor:
+    @staticmethod
+    def rates(correct: Tensor, decided: Tensor) -> Tensor:
         """(L,) float64, coarse to fine; NaN at a depth that no label decides."""
-        return self.correct.double() / self.decided.double()
+        return correct.double() / decided.double()
+
+
+class NodeDecisionMetrics(CountedPredictions):
+    """Sensitivity, specificity and their like of predicted nodes; see
+    `labeltree.metrics.functional.node_decision_metrics`.
+
+    Args:
+        taxonomy: a tree or a DAG.
+        **kwargs: of `torchmetrics.Metric`.
+
+    Example:
+        >>> from labeltree.taxonomy import Taxonomy
+        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
+        >>> metric = NodeDecisionMetrics(taxonomy)
+        >>> metric.update(taxonomy.encode(["dog", "cat"]), taxonomy.encode(["dog", "dog"]))
+        >>> metric.update(taxonomy.encode(["cat"]), taxonomy.encode(["trout"]))
+        >>> metric.compute()["sensitivity"][taxonomy.encode(["mammal", "dog", "fish"])].tolist()
+        [1.0, 0.5, 0.0]
+
+    """
+
+    states = ("true_positives", "false_positives", "positives", "negatives")
+    counts = staticmethod(node_decision_counts)
+    rates = staticmethod(node_rates)
+
+    def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
+        super().__init__(taxonomy, taxonomy.num_nodes, **kwargs)

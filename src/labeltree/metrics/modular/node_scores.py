@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_nodes, check_same_length
-from labeltree.metrics.functional.node_decisions import node_decision_counts, node_rates
 from labeltree.metrics.functional.node_labels import Below, check_probabilities
 from labeltree.metrics.modular.state import Collected
 from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["NodeAUROC", "NodeAveragePrecision", "NodeDecisionMetrics", "NodeMetricsAt"]
+__all__ = ["NodeAUROC", "NodeAveragePrecision", "NodeMetricsAt"]
 
 
 class _CollectedProbabilities(Collected):
-    """Collects probabilities of classes and labels; subclasses define the value of a whole collection."""
+    """Collects probabilities of classes and labels."""
 
     probabilities: list[Tensor]
     nodes: list[Tensor]
 
-    def __init__(self, taxonomy: AnyTaxonomy, classes: Tensor | None, **kwargs: Any) -> None:
-        super().__init__(("probabilities", "nodes"), **kwargs)
-        self.taxonomy, self.classes = taxonomy, classes
+    def __init__(
+        self,
+        taxonomy: AnyTaxonomy,
+        *,
+        classes: Tensor | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        settings = {"taxonomy": taxonomy, "classes": classes, **(settings or {})}
+        super().__init__(("probabilities", "nodes"), settings, **kwargs)
         self._below = Below(classes, taxonomy)
 
     def update(self, probabilities: Tensor, target_nodes: Tensor, *, instances: Tensor | None = None) -> None:
         """Add probabilities (b, c) of the classes, and labels (b,); rows of one instance (b,) count once."""
         check_probabilities(probabilities, self._below)
-        check_nodes("target_nodes", target_nodes, self.taxonomy)
+        check_nodes("target_nodes", target_nodes, self.settings["taxonomy"])
         check_same_length("probabilities", probabilities, "target_nodes", target_nodes)
         exact = torch.promote_types(probabilities.dtype, torch.float32)
         self.probabilities.append(probabilities.detach().to(exact))
         self.nodes.append(target_nodes.long())
         self.add_instances(instances, target_nodes)
 
-    def compute(self) -> Any:
-        """The metric of all collected samples."""
-        return self.value(self.rows("probabilities"), self.rows("nodes"))
-
-    def value(self, probabilities: Tensor, target_nodes: Tensor) -> Any:
-        """The metric of samples (n, c) and their labels (n,)."""
-        raise NotImplementedError
+    def value(self, samples: Tensor, labels: Tensor) -> Any:
+        """The metric of probabilities (n, c) and labels (n,)."""
+        return type(self).function(probabilities=samples, target_nodes=labels, **self.settings)
 
     def _no_rows(self, name: str, dimension: int) -> Tensor:
         if name == "probabilities":
@@ -74,12 +75,10 @@ class NodeAUROC(_CollectedProbabilities):
 
     """
 
-    def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
-        super().__init__(taxonomy, classes, **kwargs)
+    function = staticmethod(functional.node_auroc)
 
-    def value(self, probabilities: Tensor, target_nodes: Tensor) -> Tensor:
-        """(N,) float64 of samples (n, c) and their labels (n,)."""
-        return functional.node_auroc(probabilities, target_nodes, self.taxonomy, classes=self.classes)
+    def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
+        super().__init__(taxonomy, classes=classes, **kwargs)
 
 
 class NodeAveragePrecision(_CollectedProbabilities):
@@ -102,14 +101,10 @@ class NodeAveragePrecision(_CollectedProbabilities):
 
     """
 
-    def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
-        super().__init__(taxonomy, classes, **kwargs)
+    function = staticmethod(functional.node_average_precision)
 
-    def value(self, probabilities: Tensor, target_nodes: Tensor) -> Tensor:
-        """(N,) float64 of samples (n, c) and their labels (n,)."""
-        return functional.node_average_precision(
-            probabilities, target_nodes, self.taxonomy, classes=self.classes
-        )
+    def __init__(self, taxonomy: AnyTaxonomy, *, classes: Tensor | None = None, **kwargs: Any) -> None:
+        super().__init__(taxonomy, classes=classes, **kwargs)
 
 
 class NodeMetricsAt(_CollectedProbabilities):
@@ -133,56 +128,9 @@ class NodeMetricsAt(_CollectedProbabilities):
 
     """
 
+    function = staticmethod(functional.node_metrics_at)
+
     def __init__(
         self, taxonomy: AnyTaxonomy, thresholds: Tensor, *, classes: Tensor | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(taxonomy, classes, **kwargs)
-        self.thresholds = thresholds
-
-    def value(self, probabilities: Tensor, target_nodes: Tensor) -> dict[str, Tensor]:
-        """(N,) rates and counts by name, of samples (n, c) and their labels (n,)."""
-        return functional.node_metrics_at(
-            self.thresholds, probabilities, target_nodes, self.taxonomy, classes=self.classes
-        )
-
-
-class NodeDecisionMetrics(Metric):
-    """Sensitivity, specificity and their like of predicted nodes; see
-    `labeltree.metrics.functional.node_decision_metrics`.
-
-    Args:
-        taxonomy: a tree or a DAG.
-        **kwargs: of `torchmetrics.Metric`.
-
-    Example:
-        >>> from labeltree.taxonomy import Taxonomy
-        >>> taxonomy = Taxonomy.from_paths([("mammal", "dog"), ("mammal", "cat"), ("fish", "trout")])
-        >>> metric = NodeDecisionMetrics(taxonomy)
-        >>> metric.update(taxonomy.encode(["dog", "cat"]), taxonomy.encode(["dog", "dog"]))
-        >>> metric.update(taxonomy.encode(["cat"]), taxonomy.encode(["trout"]))
-        >>> metric.compute()["sensitivity"][taxonomy.encode(["mammal", "dog", "fish"])].tolist()
-        [1.0, 0.5, 0.0]
-
-    """
-
-    is_differentiable = False
-    full_state_update = False
-    higher_is_better = True
-    states: Sequence[str] = ("true_positives", "false_positives", "positives", "negatives")
-
-    def __init__(self, taxonomy: AnyTaxonomy, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy = taxonomy
-        for name in self.states:
-            nothing = torch.zeros(taxonomy.num_nodes, dtype=torch.int64)
-            self.add_state(name, nothing, dist_reduce_fx="sum")
-
-    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
-        """Add predictions (b,) and labels (b,)."""
-        counts = node_decision_counts(predicted_nodes, target_nodes, self.taxonomy)
-        for name, count in zip(self.states, counts, strict=True):
-            setattr(self, name, getattr(self, name) + count)
-
-    def compute(self) -> dict[str, Tensor]:
-        """(N,) rates and counts by name."""
-        return node_rates(*(getattr(self, name) for name in self.states))
+        super().__init__(taxonomy, classes=classes, settings={"thresholds": thresholds}, **kwargs)

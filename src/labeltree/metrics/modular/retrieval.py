@@ -7,8 +7,8 @@ own group is left out of its results as well: ``metric.update(embeddings, nodes,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -33,23 +33,18 @@ class _Retrieval(CollectedSamples):
     """Collects the groups of samples besides."""
 
     groups: list[Tensor]
+    needs_taxonomy: ClassVar[bool] = True
 
     def __init__(
-        self,
-        taxonomy: AnyTaxonomy | None,
-        geometry: Geometry | str | None,
-        *,
-        required: bool = True,
-        **kwargs: Any,
+        self, taxonomy: AnyTaxonomy | None, geometry: Geometry | str | None, *, settings: Any, **kwargs: Any
     ) -> None:
-        super().__init__(("groups",), **kwargs)
-        if not isinstance(taxonomy, Taxonomy | TaxonomyDAG) and (required or taxonomy is not None):
+        if not isinstance(taxonomy, Taxonomy | TaxonomyDAG) and (self.needs_taxonomy or taxonomy is not None):
             raise ValueError(
                 f"taxonomy is {taxonomy!r}; expected the taxonomy of the labels"
-                f"{'' if required else ', or None'}, and all other arguments by their names"
+                f"{'' if self.needs_taxonomy else ', or None'}, and all other arguments by their names"
             )
-        self.taxonomy: Any = taxonomy
-        self.geometry = as_geometry(geometry)
+        settings = {"taxonomy": taxonomy, "geometry": as_geometry(geometry), **settings}
+        super().__init__(settings, ("groups",), **kwargs)
 
     def update(
         self,
@@ -75,11 +70,20 @@ class _Retrieval(CollectedSamples):
         super().update(embeddings, nodes, instances=instances)
         self.groups.append(torch.full_like(nodes, -1).long() if groups is None else groups.long())
 
-    @property
-    def query_groups(self) -> Tensor | None:
-        """(n,) of all samples; None where each stands alone."""
+    def value(self, samples: Tensor, labels: Tensor) -> Any:
+        """The metric of embeddings (n, d) and labels (n,); samples of no group stand alone."""
         groups = self.rows("groups")
-        return groups if bool((groups >= 0).any()) else None
+        given = groups if bool((groups >= 0).any()) else None
+        return type(self).function(samples, labels, **self.settings, query_groups=given, shard=self.shard)
+
+
+def _at_one_k(function: Callable[..., dict[int, Tensor]]) -> staticmethod[..., Tensor]:
+    """The function for one k."""
+
+    def at_k(*samples: Tensor, k: int, **settings: Any) -> Tensor:
+        return function(*samples, ks=(k,), **settings)[k]
+
+    return staticmethod(at_k)
 
 
 class RecallAtK(_Retrieval):
@@ -102,6 +106,9 @@ class RecallAtK(_Retrieval):
 
     """
 
+    needs_taxonomy = False
+    function = _at_one_k(functional.recall_at_k)
+
     def __init__(
         self,
         taxonomy: AnyTaxonomy | None = None,
@@ -111,25 +118,12 @@ class RecallAtK(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(taxonomy, geometry, required=False, **kwargs)
-        self.k, self.depth = k, depth
-        self.try_out()
-
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.recall_at_k(
-            embeddings,
-            nodes,
-            ks=(self.k,),
-            geometry=self.geometry,
-            taxonomy=self.taxonomy,
-            depth=self.depth,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )[self.k]
+        super().__init__(taxonomy, geometry, settings={"k": k, "depth": depth}, **kwargs)
 
 
-class _FlatRetrieval(_Retrieval):
+class _WholeRanking(_Retrieval):
+    needs_taxonomy = False
+
     def __init__(
         self,
         taxonomy: AnyTaxonomy | None = None,
@@ -138,12 +132,10 @@ class _FlatRetrieval(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(taxonomy, geometry, required=False, **kwargs)
-        self.depth = depth
-        self.try_out()
+        super().__init__(taxonomy, geometry, settings={"depth": depth}, **kwargs)
 
 
-class MAPAtR(_FlatRetrieval):
+class MAPAtR(_WholeRanking):
     """MAP@R; see `labeltree.metrics.functional.map_at_r`.
 
     Args:
@@ -159,20 +151,10 @@ class MAPAtR(_FlatRetrieval):
 
     """
 
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.map_at_r(
-            embeddings,
-            nodes,
-            geometry=self.geometry,
-            taxonomy=self.taxonomy,
-            depth=self.depth,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )
+    function = staticmethod(functional.map_at_r)
 
 
-class MeanAveragePrecision(_FlatRetrieval):
+class MeanAveragePrecision(_WholeRanking):
     """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
 
     Args:
@@ -189,17 +171,7 @@ class MeanAveragePrecision(_FlatRetrieval):
 
     """
 
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.mean_average_precision(
-            embeddings,
-            nodes,
-            geometry=self.geometry,
-            taxonomy=self.taxonomy,
-            depth=self.depth,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )
+    function = staticmethod(functional.mean_average_precision)
 
 
 class HierarchicalPrecisionAtK(_Retrieval):
@@ -221,24 +193,12 @@ class HierarchicalPrecisionAtK(_Retrieval):
 
     """
 
+    function = _at_one_k(functional.hierarchical_precision_at_k)
+
     def __init__(
         self, taxonomy: AnyTaxonomy, *, k: int = 1, geometry: Geometry | str | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(taxonomy, geometry, **kwargs)
-        self.k = k
-        self.try_out()
-
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.hierarchical_precision_at_k(
-            embeddings,
-            nodes,
-            self.taxonomy,
-            ks=(self.k,),
-            geometry=self.geometry,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )[self.k]
+        super().__init__(taxonomy, geometry, settings={"k": k}, **kwargs)
 
 
 class AverageHierarchicalPrecision(_Retrieval):
@@ -261,6 +221,8 @@ class AverageHierarchicalPrecision(_Retrieval):
 
     """
 
+    function = staticmethod(functional.average_hierarchical_precision)
+
     def __init__(
         self,
         taxonomy: AnyTaxonomy,
@@ -270,30 +232,15 @@ class AverageHierarchicalPrecision(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(taxonomy, geometry, **kwargs)
-        self.k, self.rule = k, rule
-        self.try_out()
-
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.average_hierarchical_precision(
-            embeddings,
-            nodes,
-            self.taxonomy,
-            k=self.k,
-            rule=self.rule,
-            geometry=self.geometry,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )
+        super().__init__(taxonomy, geometry, settings={"k": k, "rule": rule}, **kwargs)
 
 
 class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
 
-    All values are scalars, so that in a LightningModule ``self.log_dict(metric.compute())`` logs them; the
-    curve of HP@1 … HP@K is the function's alone.
+    All values are float64 scalars, counts too, so that ``self.log_dict(metric.compute())`` in a
+    LightningModule logs them. The curve of HP@1 … HP@K is left out; the function gives it.
 
     Args:
         taxonomy: a tree or a DAG.
@@ -317,6 +264,7 @@ class RetrievalMetrics(_Retrieval):
     """
 
     higher_is_better = None
+    function = staticmethod(functional.retrieval_metrics)
 
     def __init__(
         self,
@@ -328,22 +276,10 @@ class RetrievalMetrics(_Retrieval):
         geometry: Geometry | str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(taxonomy, geometry, **kwargs)
-        self.ks, self.ahp_k, self.depths = tuple(ks), ahp_k, tuple(depths)
-        self.try_out()
+        settings = {"ks": tuple(ks), "ahp_k": ahp_k, "depths": tuple(depths)}
+        super().__init__(taxonomy, geometry, settings=settings, **kwargs)
 
-    def value(self, embeddings: Tensor, nodes: Tensor) -> dict[str, Tensor]:
-        """Scalars by name, of samples (n, d) and their labels (n,)."""
-        found = functional.retrieval_metrics(
-            embeddings,
-            nodes,
-            self.taxonomy,
-            ks=self.ks,
-            ahp_k=self.ahp_k,
-            depths=self.depths,
-            geometry=self.geometry,
-            query_groups=self.query_groups,
-            shard=self.shard,
-        )
-        del found["hp_curve"]
-        return found
+    def value(self, samples: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Float64 scalars by name, counts too, as loggers want them."""
+        found = super().value(samples, labels)
+        return {name: value.double() for name, value in found.items() if name != "hp_curve"}

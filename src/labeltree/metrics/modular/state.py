@@ -1,4 +1,7 @@
-"""The state of metrics: sums over samples, or the rows of all samples, collected over batches and ranks.
+"""What all classes do: keep sums over samples, or the rows of all samples, over batches and ranks.
+
+A class names its `function` in `labeltree.metrics.functional` and its direction. What the function takes
+besides samples are its settings, and its attributes.
 
 Rows are kept in the order of rank, then of arrival. A sample counts once: where one may arrive several times
 (`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and of
@@ -8,8 +11,8 @@ equal ones the first counts. Otherwise a sample would find itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -18,64 +21,134 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_same_length
+from labeltree.taxonomy import AnyTaxonomy
 
-__all__ = ["Collected", "CollectedSamples", "SampleMean"]
+__all__ = ["Collected", "CollectedSamples", "CountedPredictions", "FunctionMetric", "SampleMean"]
 
 
-class SampleMean(Metric):
+class FunctionMetric(Metric):
+    """A metric whose value is that of a function, of what has arrived and of settings.
+
+    Attributes:
+        function: of `labeltree.metrics.functional`.
+        settings: arguments of the function by name; each is an attribute of the metric.
+
+    Args:
+        settings: see above.
+        **kwargs: of `torchmetrics.Metric`.
+
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    higher_is_better: bool | None = True
+    function: ClassVar[Callable[..., Any]]
+
+    def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._settings = tuple(settings)
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As they are now."""
+        return {name: getattr(self, name) for name in self._settings}
+
+
+class SampleMean(FunctionMetric):
     """Mean of values per sample, NaN where a sample is left out.
 
     State: `total` and `count` of the counted samples, and how many were `left_out`.
     """
 
-    is_differentiable = False
-    full_state_update = False
     total: Tensor
     count: Tensor
     left_out: Tensor
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, settings: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
         self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("left_out", torch.tensor(0), dist_reduce_fx="sum")
 
-    def add(self, values: Tensor) -> None:
-        """Add values (b,)."""
+    def add(self, samples: Tensor, nodes: Tensor) -> None:
+        """Add samples (b, ...) and their labels (b,)."""
+        values = type(self).function(samples, nodes, **self.settings, reduction="none")
         left_out = values.isnan()
         self.total += values.nansum()
         self.count += (~left_out).sum()
         self.left_out += left_out.sum()
-
-    def try_out(self) -> None:
-        """Add no sample at all, so that arguments that make no sense are refused at once."""
-        nothing = torch.empty(0, dtype=torch.int64)
-        type(self).update(self, nothing, nothing)
 
     def compute(self) -> Tensor:
         """Float64 scalar; NaN if no sample counts."""
         return self.total / self.count
 
 
-class Collected(Metric):
+class CountedPredictions(Metric):
+    """Rates of predicted nodes, from counts that add up over batches.
+
+    Attributes:
+        states: the names of the counts.
+        counts: of (predicted nodes, target nodes, taxonomy).
+        rates: of the counts.
+
+    Args:
+        taxonomy: of the nodes.
+        size: of each of the counts.
+        **kwargs: of `torchmetrics.Metric`.
+
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    higher_is_better = True
+    states: ClassVar[Sequence[str]]
+    counts: ClassVar[Callable[..., Iterable[Tensor]]]
+    rates: ClassVar[Callable[..., Any]]
+
+    def __init__(self, taxonomy: AnyTaxonomy, size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.taxonomy = taxonomy
+        for name in self.states:
+            self.add_state(name, torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
+        """Add predictions (b,) and labels (b,)."""
+        counts = type(self).counts(predicted_nodes, target_nodes, self.taxonomy)
+        for name, count in zip(self.states, counts, strict=True):
+            setattr(self, name, getattr(self, name) + count)
+
+    def compute(self) -> Any:
+        """The rates of all predictions so far."""
+        return type(self).rates(*(getattr(self, name) for name in self.states))
+
+
+class Collected(FunctionMetric):
     """Collects one row of each state per sample; a rank without samples takes part in the synchronisation.
 
     Args:
         names: of the states, besides `instances`.
+        settings: as in `FunctionMetric`.
         **kwargs: of `torchmetrics.Metric`.
 
     """
 
     instances: list[Tensor]
-    is_differentiable = False
-    full_state_update = False
-    higher_is_better: bool | None = True
 
-    def __init__(self, names: Sequence[str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, names: Sequence[str], settings: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
         self.names = (*names, "instances")
         for name in self.names:
             self.add_state(name, [], dist_reduce_fx="cat")
+
+    def compute(self) -> Any:
+        """The metric of all collected samples."""
+        return self.value(*(self.rows(name) for name in self.names[:2]))
+
+    def value(self, samples: Tensor, labels: Tensor) -> Any:
+        """The metric of the rows of the first two states, (n, ...) and (n,)."""
+        return type(self).function(samples, labels, **self.settings)
 
     def add_instances(self, instances: Tensor | None, rows: Tensor) -> None:
         """Add the samples that the rows (b, ...) are of; None: each is of another one."""
@@ -126,9 +199,10 @@ class Collected(Metric):
 
 
 class CollectedSamples(Collected):
-    """Collects embeddings and nodes; subclasses define the value of a whole collection.
+    """Collects embeddings and nodes.
 
     Args:
+        settings: as in `FunctionMetric`; refused at once if they make no sense.
         further: names of states of a subclass, a row a sample.
         **kwargs: of `torchmetrics.Metric`.
 
@@ -137,8 +211,9 @@ class CollectedSamples(Collected):
     embeddings: list[Tensor]
     nodes: list[Tensor]
 
-    def __init__(self, further: Sequence[str] = (), **kwargs: Any) -> None:
-        super().__init__(("embeddings", "nodes", *further), **kwargs)
+    def __init__(self, settings: Mapping[str, Any], further: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(("embeddings", "nodes", *further), settings, **kwargs)
+        self.value(torch.zeros(2, 1), torch.full((2,), -1))  # two samples without a label
 
     def update(self, embeddings: Tensor, nodes: Tensor, *, instances: Tensor | None = None) -> None:
         """Add embeddings (b, d) and labels (b,).
@@ -161,7 +236,7 @@ class CollectedSamples(Collected):
         """The metric of all collected samples."""
         if self._is_synced:
             self._tell_of_repetitions()
-        return self.value(self.rows("embeddings"), self.rows("nodes"))
+        return super().compute()
 
     def _tell_of_repetitions(self) -> None:
         """Warn where ranks have brought rows that are equal bit by bit, without saying of which sample."""
@@ -185,11 +260,3 @@ class CollectedSamples(Collected):
         """Whether all ranks hold the same rows now, so that each may search for a part of them."""
         whole = self._is_synced and self.process_group is None and self.dist_sync_fn is None
         return whole and dist.is_available() and dist.is_initialized()
-
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Any:
-        """The metric of samples (n, d) and their labels (n,)."""
-        raise NotImplementedError
-
-    def try_out(self) -> None:
-        """Evaluate two samples without a label, so that arguments that make no sense are refused at once."""
-        self.value(torch.zeros(2, 1), torch.full((2,), -1))

@@ -10,7 +10,6 @@ from torch import Tensor
 from labeltree.geometry import Geometry, as_geometry
 from labeltree.metrics import functional
 from labeltree.metrics.checks import check_labels, check_same_length
-from labeltree.metrics.functional.parent_prototypes import parent_violations
 from labeltree.metrics.modular.state import Collected, CollectedSamples, SampleMean
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
@@ -40,6 +39,7 @@ class ParentViolations(SampleMean):
     """
 
     higher_is_better = False
+    function = staticmethod(functional.parent_violations)
 
     def __init__(
         self,
@@ -50,26 +50,14 @@ class ParentViolations(SampleMean):
         distance: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.prototypes = taxonomy, prototypes
-        self.geometry, self.distance = as_geometry(geometry), distance
-        type(self).update(
-            self, torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1])
-        )  # refuses what makes no sense
+        settings = {"taxonomy": taxonomy, "prototypes": prototypes, "distance": distance}
+        super().__init__({**settings, "geometry": as_geometry(geometry)}, **kwargs)
+        # a sample without a label, so that settings that make no sense are refused at once
+        self.function(torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1]), **self.settings)
 
     def update(self, embeddings: Tensor, nodes: Tensor) -> None:
         """Add embeddings (b, d) and labels (b,)."""
-        self.add(
-            parent_violations(
-                embeddings,
-                nodes,
-                self.taxonomy,
-                self.prototypes,
-                geometry=self.geometry,
-                distance=self.distance,
-                reduction="none",
-            )
-        )
+        self.add(embeddings, nodes)
 
 
 class ParentOrderAccuracy(ParentViolations):
@@ -118,6 +106,7 @@ class PairViolations(CollectedSamples):
     """
 
     higher_is_better = False
+    function = staticmethod(functional.pair_violations)
 
     def __init__(
         self,
@@ -130,23 +119,8 @@ class PairViolations(CollectedSamples):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.taxonomy, self.geometry = taxonomy, as_geometry(geometry)
-        self.reading, self.ties, self.max_pairs, self.seed = reading, ties, max_pairs, seed
-        self.try_out()
-
-    def value(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
-        """The metric of samples (n, d) and their labels (n,)."""
-        return functional.pair_violations(
-            embeddings,
-            nodes,
-            self.taxonomy,
-            self.geometry,
-            reading=self.reading,
-            ties=self.ties,
-            max_pairs=self.max_pairs,
-            seed=self.seed,
-        )
+        settings = {"reading": reading, "ties": ties, "max_pairs": max_pairs, "seed": seed}
+        super().__init__({"taxonomy": taxonomy, "geometry": as_geometry(geometry), **settings}, **kwargs)
 
 
 class NormalizedMutualInformation(Collected):
@@ -163,14 +137,14 @@ class NormalizedMutualInformation(Collected):
 
     """
 
+    function = staticmethod(functional.normalized_mutual_information)
     labels: list[Tensor]
     clusters: list[Tensor]
 
     def __init__(self, average: str = "arithmetic", **kwargs: Any) -> None:
-        super().__init__(("labels", "clusters"), **kwargs)
-        self.average = average
+        super().__init__(("labels", "clusters"), {"average": average}, **kwargs)
         nothing = torch.empty(0, dtype=torch.int64)
-        functional.normalized_mutual_information(nothing, nothing, average=average)
+        self.value(nothing, nothing)  # so that an average that makes no sense is refused at once
 
     def update(self, labels: Tensor, clusters: Tensor, *, instances: Tensor | None = None) -> None:
         """Add labels (b,), -1 where missing, and clusters (b,); rows of one instance (b,) count once."""
@@ -180,9 +154,3 @@ class NormalizedMutualInformation(Collected):
         self.labels.append(labels.long())
         self.clusters.append(clusters.long())
         self.add_instances(instances, labels)
-
-    def compute(self) -> Tensor:
-        """Float64 scalar; NaN if no row has a label."""
-        return functional.normalized_mutual_information(
-            self.rows("labels"), self.rows("clusters"), average=self.average
-        )
