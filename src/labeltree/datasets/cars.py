@@ -13,40 +13,17 @@ import torch
 from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
+from labeltree.datasets.formats.resources import resource_yaml
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["TYPES", "cars_taxonomy", "read_cars"]
 
 NAME = "cars-196"
-
-# Class numbers, from 1, of each type: the grouping of MaskCon's §4.5.2, which the paper made by hand.
-# fmt: off
+# Class numbers, from 1, of each type: the grouping of MaskCon's section 4.5.2, which the paper made by hand.
 TYPES: dict[str, tuple[int, ...]] = {
-    "cab": (53, 54, 65, 69, 70, 74, 75, 86, 87, 90, 91, 106, 111, 113, 114, 122, 124, 125),
-    "sedan": (
-        2, 3, 4, 5, 16, 17, 20, 23, 24, 26, 29, 35, 40, 41, 44, 47, 49, 51, 61, 63, 67, 73, 79, 96,
-        97, 105, 115, 117, 129, 134, 135, 136, 137, 138, 140, 156, 162, 164, 165, 167, 173, 176,
-        177, 181, 182, 184, 185, 187, 188, 194,
-    ),
-    "SUV": (
-        1, 32, 33, 37, 48, 50, 52, 58, 60, 62, 68, 76, 89, 94, 95, 109, 110, 118, 120, 121, 131,
-        132, 133, 142, 143, 145, 146, 147, 148, 149, 154, 155, 159, 186, 189, 195,
-    ),
-    "convertible": (
-        8, 10, 12, 21, 27, 31, 36, 38, 39, 45, 55, 56, 57, 59, 77, 80, 81, 100, 102, 103, 107, 123,
-        144, 152, 157, 158, 161, 175, 179, 196,
-    ),
-    "coupe": (
-        6, 9, 11, 13, 14, 15, 22, 25, 28, 34, 42, 43, 46, 66, 72, 93, 101, 104, 112, 128, 141, 150,
-        151, 153, 160, 163, 171, 172, 180,
-    ),
-    "hatchback": (7, 19, 98, 99, 130, 139, 168, 170, 178, 183, 190, 191, 192, 193),
-    "wagon": (18, 30, 82, 83, 84, 92),
-    "van": (64, 71, 78, 85, 88, 108, 116, 119, 126, 127, 166, 169, 174),
+    name: tuple(numbers) for name, numbers in resource_yaml("cars-196.yaml").items()
 }
-# fmt: on
-
 _BOX = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 
 

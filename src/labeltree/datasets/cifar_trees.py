@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from labeltree.datasets.formats.resources import resource_text
 from labeltree.taxonomy import Taxonomy
 
 __all__ = [
@@ -40,100 +41,10 @@ TOY: dict[ToySplit, dict[str, tuple[str, ...]]] = {
     "bad": {"A": ("airplane", "automobile", "bird", "cat"), "B": ("horse", "dog", "ship", "truck")},
 }
 
+
 # The 20 coarse classes and their 100 classes (Krizhevsky 2009); labels in the files count each in this,
 # the alphabetical, order.
-_COARSE = """
-aquatic_mammals: beaver dolphin otter seal whale
-fish: aquarium_fish flatfish ray shark trout
-flowers: orchid poppy rose sunflower tulip
-food_containers: bottle bowl can cup plate
-fruit_and_vegetables: apple mushroom orange pear sweet_pepper
-household_electrical_devices: clock keyboard lamp telephone television
-household_furniture: bed chair couch table wardrobe
-insects: bee beetle butterfly caterpillar cockroach
-large_carnivores: bear leopard lion tiger wolf
-large_man-made_outdoor_things: bridge castle house road skyscraper
-large_natural_outdoor_scenes: cloud forest mountain plain sea
-large_omnivores_and_herbivores: camel cattle chimpanzee elephant kangaroo
-medium_mammals: fox porcupine possum raccoon skunk
-non-insect_invertebrates: crab lobster snail spider worm
-people: baby boy girl man woman
-reptiles: crocodile dinosaur lizard snake turtle
-small_mammals: hamster mouse rabbit shrew squirrel
-trees: maple_tree oak_tree palm_tree pine_tree willow_tree
-vehicles_1: bicycle bus motorcycle pickup_truck train
-vehicles_2: lawn_mower rocket streetcar tank tractor
-"""
-
-# The tree of Barz & Denzler 2019, Appendix E, after WordNet: an inner node a line, indented below its parent,
-# and after the colon its children that are classes.
-_DEEP = """
-entity
- artifact
-  container: can cup plate
-   vessel: bottle bowl
-  device: clock keyboard lamp telephone television
-  furniture: bed table wardrobe
-   seat: chair couch
-  structure: bridge castle
-   building: house skyscraper
-  tool: lawn_mower
-  vehicle: rocket
-   wheeled_vehicle: bicycle
-    military_vehicle: tank
-    motor_vehicle: motorcycle pickup_truck tractor
-    public_transport: bus streetcar train
-  way: road
- food: mushroom
-  fruit
-   citrus: orange
-   pome: apple pear
-  vegetable: sweet_pepper
- natural_scenes: cloud mountain plain sea
- organism
-  living
-   animal
-    aquatic_animal
-     aquatic_mammal: seal
-      cetacean: dolphin whale
-     fish
-      bony_fish
-       soft-finned_fish: aquarium_fish trout
-       spiny-finned_fish: flatfish
-      cartilaginous_fish: ray shark
-    invertebrate: snail worm
-     anthropod: spider
-      crustacean: crab lobster
-      insect: bee beetle cockroach
-       lepidopterous: butterfly caterpillar
-    metatherian
-     marsupial: kangaroo possum
-    placental
-     carnivore: bear
-      canine: fox wolf
-      feline: leopard lion tiger
-      musteline_mammal: otter skunk
-      procyonid: raccoon
-     insectivore: shrew
-     lagomorph: rabbit
-     pachyderm: elephant
-     primate: chimpanzee
-     rodent: beaver hamster mouse porcupine squirrel
-     ungulate: camel cattle
-    reptile
-     anapsid: turtle
-     diapsid: crocodile dinosaur lizard snake
-   people: baby
-    adult: man woman
-    child: boy girl
-  vegetation
-   blooming: rose tulip
-    flower: orchid poppy sunflower
-   wooden: forest
-    tree: maple_tree oak_tree palm_tree pine_tree willow_tree
-"""
-
-_COARSE_LINES = [line.split(": ") for line in _COARSE.split("\n") if line]
+_COARSE_LINES = [line.split(": ") for line in resource_text("cifar-100.txt").splitlines()]
 COARSE_100: tuple[str, ...] = tuple(coarse for coarse, _ in _COARSE_LINES)
 """The coarse classes by the number that the files use."""
 
@@ -173,6 +84,9 @@ def cifar_100_taxonomy() -> Taxonomy:
 def cifar_100_deep_taxonomy() -> Taxonomy:
     """The deeper tree of CIFAR-100's classes (Barz & Denzler 2019, Appendix E), made after WordNet.
 
+    Its file has an inner node a line, indented below its parent, and after the colon its children that are
+    classes.
+
     Example:
         >>> tree = cifar_100_deep_taxonomy()
         >>> tree
@@ -182,7 +96,7 @@ def cifar_100_deep_taxonomy() -> Taxonomy:
     """
     paths: list[tuple[str, ...]] = []
     above: list[str] = []
-    for line in filter(None, _DEEP.split("\n")):
+    for line in resource_text("cifar-100-deep.txt").splitlines():
         node, _, classes = line.partition(": ")
         depth = len(node) - len(node.lstrip())
         above[depth:] = [node.strip()]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib.resources import files as package_files
 from pathlib import Path
 
 from labeltree.data.listed import ListedImages, register_reader, unpacked
 from labeltree.data.registry import Published
 from labeltree.datasets.formats.bird_lists import needed_lists, read_birds
 from labeltree.datasets.formats.listings import legible, read_listing
+from labeltree.datasets.formats.resources import resource_yaml
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -42,10 +42,7 @@ def cub_taxonomy(tree: str = NAME, classes: Mapping[int, str] | None = None) -> 
 
 def _above(tree: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Every class number with the names above it, coarse to fine."""
-    import yaml
-
-    text = (package_files("labeltree.datasets") / "resources" / f"{tree}.yaml").read_text("utf-8")
-    waiting: list[tuple[tuple[str, ...], object]] = [((), yaml.safe_load(text))]
+    waiting: list[tuple[tuple[str, ...], object]] = [((), resource_yaml(f"{tree}.yaml"))]
     while waiting:
         path, below = waiting.pop(0)
         if isinstance(below, Mapping):

