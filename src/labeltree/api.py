@@ -96,10 +96,10 @@ def evaluate(
         what: a run folder, or a file of embeddings (``.npz`` or ``.parquet``).
         taxonomy: a taxonomy file: that of the embeddings' labels; for a run, another one than its own.
         beside: folders of other runs on the same samples, for a run.
-        split: that is measured.
+        split: split that is measured.
         out: where the files go; None = the run folder, or a folder named as the embeddings' file.
-        title: of the report.
-        classifier: that the run answers with from now on; None: the one that was decided on.
+        title: title of the report.
+        classifier: classifier that the run answers with from now on; None: the one that was decided on.
         progress: called as ``progress(message, done, total)``.
         verify: read all files of the run's samples again.
         **settings: of `EvaluationSettings`, such as ``protocols=["knn"]`` or ``resamples=0``.
@@ -156,7 +156,7 @@ def compare(
         methods: name → its run, or its runs with different seeds; the first is the baseline.
         out: the folder that the files go to.
         report: file that the page goes to instead of ``comparison.html`` in that folder.
-        title: of the page.
+        title: title of the page.
         **options: those of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
             ``baseline="SupCon"`` or, for embeddings tables, ``taxonomy="tree.json"``.
 

@@ -75,7 +75,7 @@ class Reader:
         """Whatever a broken file makes its reader stumble over becomes an error of this reader's.
 
         Args:
-            path: of the file.
+            path: path of the file.
             otherwise: the reason, where it is nothing that can be said in plain words.
         """
         try:
@@ -275,7 +275,7 @@ def read_arrays(
     """The arrays of an ``.npz`` file by name; no objects.
 
     Args:
-        path: of the file.
+        path: path of the file.
         reader: says what it should be.
         only: read those of them that have these names; None = all.
 

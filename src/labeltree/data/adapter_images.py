@@ -68,7 +68,8 @@ class DatasetImages:
     """The images of all parts of a data set, one after the other.
 
     Args:
-        parts: Of each part what messages call it, how many images it has, and what gives one by its number.
+        parts: For each part, its name in messages, its number of images, and a function that gives an image
+            by its number.
     """
 
     def __init__(self, parts: Sequence[tuple[str, int, Callable[[int], Any]]]) -> None:
@@ -136,7 +137,7 @@ def open_dataset_images(
         channels: 1 or 3.
         on_error: ``raise`` or ``skip``.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
-        progress: Is told how reading proceeds.
+        progress: Reports how reading proceeds.
 
     Raises:
         DataError: If images cannot be read.

@@ -52,11 +52,11 @@ def from_dataset(
         text: Column of the texts; None = where there are no images, the one column of text. Where both are
             to be had, name it.
         group: Column whose equal values stay in one split.
-        split: Of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
+        split: Split of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
         classes: Names of the numbers that are labels; None = those that the data set has.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is
             missing anyway.
-        name: Of the source.
+        name: Name of the source.
         **image_settings: How images are read; see `ImageSettings`. Here ``cache`` keeps the pixels in memory;
             None = if they take less than 4 GiB. Otherwise they are taken from the data set whenever they are
             loaded.

@@ -60,11 +60,11 @@ def open_listed(
     A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         root: The folder that the files are relative to.
-        files: Of the n samples; absolute ones stay as they are.
+        files: Files of the n samples; absolute ones stay as they are.
         nodes: ``(n,)`` labels.
-        taxonomy: Of the labels.
+        taxonomy: Taxonomy of the labels.
         split: ``train``, ``val``, ``test`` or empty, for each sample.
         groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
         group_names: ``(n,)``, see `Source`.
@@ -122,7 +122,7 @@ def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: An
     """Register a data set of image files that the user brings.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         read: Lists the images of the data set's folder.
         **entry: As for `register_dataset`.
     """
@@ -154,8 +154,8 @@ def labelled(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[T
     """The taxonomy of the samples' labels, children sorted by name, and the node of each sample.
 
     Args:
-        paths: Of the label of each sample, coarse to fine.
-        root_name: Of the root above them.
+        paths: Paths of the label of each sample, coarse to fine.
+        root_name: Name of the root above them.
     """
     taxonomy = Taxonomy.from_paths(sorted({tuple(path) for path in paths}), root_name)
     return taxonomy, taxonomy.encode(paths)

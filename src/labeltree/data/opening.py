@@ -108,8 +108,8 @@ def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
 
     Args:
         source: The samples.
-        names: Of classes at any depth, in upper or lower case (``unknown``), or paths (``mammal/other``) of
-            single ones. The label of their samples becomes the node above, or missing.
+        names: Names of classes at any depth, in upper or lower case (``unknown``), or paths of single classes
+            (``mammal/other``). The label of their samples becomes the node above, or missing.
 
     Raises:
         TaxonomyError: If no class is left.

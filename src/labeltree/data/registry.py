@@ -47,7 +47,7 @@ class Needed:
 
     Attributes:
         paths: Relative to the data set's folder, with ``*`` and ``?``; one of several is enough.
-        what: It is, and which official archive it comes from, for people.
+        what: What it is and which official archive it comes from, for messages.
     """
 
     paths: str | tuple[str, ...]
@@ -82,8 +82,8 @@ class DatasetEntry:
     Attributes:
         name: As on the command line.
         summary: One line for people.
-        licence: Of the data.
-        size: What a download comes to, for people.
+        licence: Licence of the data.
+        size: Size of the download, for people.
         opener: Function that opens it; `open` calls it with those of its arguments that it names.
         fetch: ``fetch(*, progress=None, force=False) -> Path``, or None where the user brings the files.
         files: What must be in the folder.
@@ -101,7 +101,7 @@ class DatasetEntry:
     published: Published | None = None
     home: str = ""
     is_data: bool = True
-    """False for what others use and nothing can be trained on: see `register_download`."""
+    """False for downloads that nothing can be trained on; see `register_download`."""
 
     @property
     def folder(self) -> Path:
@@ -171,15 +171,16 @@ def register_dataset(
 
 
 def register_download(name: str, *, what: str, summary: str, licence: str, size: str, fetch: Fetcher) -> None:
-    """Register what ``labeltree data get`` brings although it is no data set: weights, word lists.
+    """Register a download that is no data set, such as weights or word vectors, for ``labeltree data get``.
 
     Args:
-        name: To get it by.
-        what: It is and what reads it, for those who take it for data: ``an encoder's weights; …``.
-        summary: As for `register_dataset`, and so are the others.
-        licence: Of the files.
-        size: Of the download.
-        fetch: Brings it.
+        name: Name to get it by.
+        what: What it is and what reads it, for the error if somebody opens it as data: ``an encoder's
+            weights; …``.
+        summary: One line for people.
+        licence: Licence of the files.
+        size: Size of the download.
+        fetch: Function that downloads it.
     """
 
     def refuse(**_: object) -> Source:
@@ -219,19 +220,19 @@ def get_dataset(name: str) -> DatasetEntry:
 
 
 def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring a data set into the cache folder, if it is not there.
+    """Download a data set into the cache folder, if it is not there.
 
     Args:
-        name: Of the data set.
-        progress: Is told what happens: ``progress(message, done, total)``, in bytes; ``total`` 0 where
-            unknown.
+        name: Name of the data set.
+        progress: Called with the progress, ``progress(message, done, total)``, in bytes; ``total`` is 0 where
+            it is not known.
         force: Fetch it again even if it is there.
 
     Returns:
         Its folder.
 
     Raises:
-        DataError: If it cannot be had, with what to do instead.
+        DataError: If it cannot be downloaded; the message says what to do instead.
     """
     entry = get_dataset(name)
     if entry.fetch is None:
@@ -254,9 +255,10 @@ class Inventory:
 
     Attributes:
         problems: What is missing or not as published, a sentence each; empty = complete.
-        samples: Of each split, in order; of ``all`` where there are no splits. Empty if it cannot be opened.
-        labels: Distinct labels of the samples at each depth, coarse to fine.
-        unlabelled: Samples without a label.
+        samples: Number of samples of each split, in order; of ``all`` if there are no splits. Empty if the
+            data set cannot be opened.
+        labels: Number of distinct labels of the samples at each depth, coarse to fine.
+        unlabelled: Number of samples without a label.
     """
 
     problems: tuple[str, ...]
@@ -274,10 +276,10 @@ def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
 
 
 def require_files(entry: DatasetEntry, path: Path) -> None:
-    """Make sure that all files are there.
+    """Check that all files of a data set are there.
 
     Raises:
-        DataError: With what is missing, where it was expected, and how to get it.
+        DataError: If one is missing; the message says which, where it was expected, and how to get it.
     """
     missing = _missing_files(entry, path)
     if not missing:

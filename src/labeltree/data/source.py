@@ -67,33 +67,34 @@ class Source:
     """Samples of a data set.
 
     Attributes:
-        name: Of the data set.
-        taxonomy: Of the labels.
+        name: Name of the data set.
+        taxonomy: Taxonomy of the labels.
         nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
         instances: Stable ids ``(n,)`` int64: the position in the whole data set. A subset keeps them.
         store: The images; None where there are none.
         rows: Row of each sample in the store, and in the texts, ``(n,)`` int64.
         groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
             its own.
-        group_names: What the data call the group of each sample (a patient's number), ``(n,)`` str, empty
-            where it has none; None where they give no names.
-        split: ``train``, ``val`` or ``test`` of each sample, or an empty string; ``unseen`` where its class
-            is hidden from training; None where nothing is decided.
+        group_names: Name of the group of each sample in the data (a patient's number), ``(n,)`` str, empty
+            for samples without a group; None if the data have no names.
+        split: Split of each sample: ``train``, ``val`` or ``test``; ``unseen`` if its class is hidden from
+            training; an empty string if it is in no split. None if nothing is decided.
         files: File of each row of the store, where there are files.
-        names: What each row is called within the data set, wherever that lies: the file relative to its
-            folder, or ``row 7`` of a table; None where samples have their ids alone.
-        digests: What each row of the store holds, ``(rows, 16)`` uint8; None = told by the pixels.
+        names: Name of each row within the data set, which does not depend on where the data lie: the file
+            relative to its folder, or ``row 7`` of a table; None if samples have only their ids.
+        digests: Digest of the content of each row of the store, ``(rows, 16)`` uint8; None = computed from
+            the pixels.
         texts: Text of each row; None where there are none. A source has images, texts or both.
-        columns: Of a table: which of its columns were taken as ``images``, ``texts``, ``labels``, ``groups``,
+        columns: For a table: which of its columns were read as ``images``, ``texts``, ``labels``, ``groups``,
             ``split`` and ``aspects``.
-        missing_labels: Names of classes that stand for missing labels, and how many samples each took its
-            label, or the finer part of it.
-        notes: What was decided when the data were read, and what else would be possible, in sentences.
+        missing_labels: Names of classes that stand for missing labels, and how many samples lost their
+            label, or the finer part of it, to each.
+        notes: Sentences about what was decided when the data were read, and what else would be possible.
         aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
         aspects: Those labels ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing; None where
             there are no aspects.
-        ratings: Ordinal numbers ``(n, R)`` int64 by which samples are alike, -1 where there is none: one per
-            aspect, or any other numbers, such as 0 and 1 for the tags of a sample; None where there are none.
+        ratings: Ordinal numbers ``(n, R)`` int64 that say how alike samples are, -1 where one is missing: one
+            per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are none.
     """
 
     name: str
@@ -123,8 +124,8 @@ class Source:
         """A whole data set whose sample i is row i of its images or texts, and has the id i.
 
         Args:
-            name: Of the data set.
-            taxonomy: Of the labels.
+            name: Name of the data set.
+            taxonomy: Taxonomy of the labels.
             nodes: ``(n,)`` labels.
             store: The images.
             **columns: Further attributes.

@@ -45,7 +45,7 @@ def make_splits(
         source: The samples.
         val: Share of the samples outside the test split that is held out for validation.
         test: Share held out for the test where the data set has no test split.
-        seed: Of the draws.
+        seed: Seed of the draws.
         limit: Keep at most this many samples outside the test split (training and validation together),
             drawn evenly over the labels.
         train_limit: Keep at most this many training samples, drawn likewise.
@@ -53,7 +53,7 @@ def make_splits(
         unseen_classes: Nodes, or how many classes, whose samples outside the test split get the split
             ``unseen``, see `choose_unseen`. Validation samples and limits are drawn of the others; limits
             thin ``unseen`` as much, so that classes of both kinds have as many samples.
-        unseen_depth: Of the classes that are drawn.
+        unseen_depth: Depth of the classes that are drawn.
 
     Returns:
         The source with ``split`` set for every sample; with a limit, fewer samples.
@@ -155,7 +155,7 @@ def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
     Args:
         source: The samples; those of one group stay together.
         fold: Which one, from 1: ``2/5`` is the second of five.
-        seed: Of the division.
+        seed: Seed of the division.
 
     Raises:
         ValueError: If there is no such fold.
@@ -205,9 +205,9 @@ def choose_unseen(
     Args:
         source: The samples, with the test split decided.
         wanted: Nodes by path or name, or one of them; how many classes, if an integer; else their share.
-        depth: That the drawn classes lie at; labels that end above it stay what they are. None = the finest.
-        seed: Of the draw, which goes by the nodes: another number of classes, or other samples of them, move
-            as few as possible.
+        depth: Depth of the drawn classes; labels that end above it stay what they are. None = the finest.
+        seed: Seed of the draw. The draw depends on the nodes alone: with another number of classes, or other
+            samples of them, as few classes as possible change.
 
     Returns:
         The nodes ``(k,)`` int64, ascending.

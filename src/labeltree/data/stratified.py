@@ -82,10 +82,10 @@ def split_by_group(
         groups: Group of each sample ``(n,)``.
         ids: Stable ids of the samples ``(n,)``, which decide the draw together with ``seed``.
         share: Share of the samples to hold out.
-        seed: Of the draw.
+        seed: Seed of the draw.
         draw: Number of the draw, where several are made with one seed.
         least: Groups that must stay.
-        taxonomy: Of the labels; None = all of them lie below the root.
+        taxonomy: Taxonomy of the labels; None = all of them lie below the root.
 
     Returns:
         Positions of the held-out samples, ascending.
@@ -131,12 +131,12 @@ def make_folds(
 
     Args:
         nodes: Labels ``(n,)``, any node, -1 where missing: those are a stratum of their own.
-        taxonomy: Of the labels.
+        taxonomy: Taxonomy of the labels.
         folds: How many.
         groups: Group of each sample ``(n,)``; -1 is a group of its own; None = every sample is one.
         ids: Stable ids ``(n,)``, which decide the draw together with ``seed``, whatever the order of the
             samples; None = the positions.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         The fold of each sample ``(n,)`` int64, 0 to ``folds - 1``; none is empty.
@@ -197,7 +197,7 @@ def rank_within(kinds: Array, *keys: Array) -> tuple[Array, Array]:
 
     Args:
         kinds: Kind of each sample ``(n,)``, such as its label.
-        keys: By which the samples of a kind are ordered ``(n,)``; of equal ones the next key decides.
+        keys: Keys by which the samples of a kind are ordered ``(n,)``; of equal ones the next key decides.
     """
     return _ranks(kinds, np.lexsort((*reversed(keys), kinds)))
 
@@ -252,8 +252,8 @@ def _deal_groups(
         labels: Node of each sample ``(n,)``; any other number, such as -1, is a label below the root.
         group: Group of each sample ``(n,)``, numbered from 0 without gaps.
         order: The groups in the order in which they are dealt ``(G,)``, ordinarily the largest first.
-        shares: Of the samples that each of the P parts is to get; they sum to 1.
-        taxonomy: Of the labels; None = all labels lie below the root.
+        shares: Shares of the samples that each of the P parts is to get; they sum to 1.
+        taxonomy: Taxonomy of the labels; None = all labels lie below the root.
 
     Returns:
         The part of each group ``(G,)`` int64.
@@ -291,8 +291,8 @@ def _divisible_labels(
     Args:
         labels: Node of each sample ``(n,)``; -1 where missing.
         group: Group of each sample ``(n,)``.
-        share: Of the samples that are to be held out.
-        taxonomy: Of the labels; None = all lie below the root.
+        share: Share of the samples that are to be held out.
+        taxonomy: Taxonomy of the labels; None = all lie below the root.
 
     Returns:
         The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and whether

@@ -30,7 +30,7 @@ class SplitSummary:
 
     Attributes:
         samples: How many there are.
-        groups: Of how many groups, a sample without one being its own; None where there are no groups.
+        groups: Number of groups, a sample without one being its own; None if there are no groups.
         classes: Different finest labels: those that no sample divides further.
         by_depth: Different labels at each depth, coarse to fine; a leaf counts at its own depth alone.
         single: Classes with one sample.
@@ -54,10 +54,10 @@ class DataSummary:
     """What a source with splits holds.
 
     Attributes:
-        name: Of the source.
+        name: Name of the source.
         modalities: ``image``, ``text`` or both.
         classes: Nodes of the taxonomy at each depth, coarse to fine.
-        columns: Of a table: which columns were taken as what.
+        columns: For a table: which of its columns were read as what.
         splits: By name, in the order train, val, test, unseen.
         missing_labels: Samples that lost their label, or its finer part, to each of the names in the setting.
         notes: What was decided when the data were read, and what else would be possible.

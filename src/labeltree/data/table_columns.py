@@ -123,8 +123,8 @@ def find_column(table: pa.Table, path: Path, name: str) -> str:
 
     Args:
         table: The table.
-        path: Of the table, for errors.
-        name: Of the column.
+        path: Path of the table, for errors.
+        name: Name of the column.
 
     Raises:
         DataError: If there is none, with the nearest name.

@@ -71,7 +71,7 @@ def find_label_columns(
 
     Args:
         table: The table.
-        path: Of the table, for errors.
+        path: Path of the table, for errors.
         chosen: By the user, coarse to fine; None = find them.
         taken: Columns that are something else.
         groups: Those of them that are groups; they may be labels, too, if they are chosen.

@@ -65,8 +65,8 @@ def open_table(
 
     Args:
         path: ``.csv``, ``.tsv`` or ``.parquet``.
-        taxonomy: Of the labels. Without it, columns per depth (coarse to fine), or paths ``a/b/c`` in one
-            column, make one.
+        taxonomy: Taxonomy of the labels. Without it, one is made of columns per depth (coarse to fine), or of
+            paths ``a/b/c`` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
             path, file, filename, … Of several columns, each image of a row is a sample with the row's
             label; a row needs one image, its other cells may be empty.
@@ -79,8 +79,8 @@ def open_table(
             or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
             ratings too.
         group_column: Rows with equal value stay in one split; None = ``group`` if there is one.
-            Nor do the images of one row, rows that show the same file, or, in tables of texts without splits
-            of their own, rows with the same text.
+            The images of one row, rows that show the same file and, in tables of texts without splits, rows
+            with the same text stay in one split, too.
         split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
         missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
             label ends before them, so that it is missing or the node above.
@@ -238,8 +238,8 @@ class TableSamples:
         files: Absolute path of each sample's image; None where there are no images.
         texts: Text of each sample; None where there are no texts.
         alike: Equal for samples of the same image, or of the same text where there are no images ``(n,)``.
-        image_columns: That were taken.
-        text_column: That was taken.
+        image_columns: Image columns that were taken.
+        text_column: Text column that was taken.
         notes: Which others might have been, in sentences.
     """
 

@@ -38,7 +38,7 @@ class WordNetNouns:
     """All noun synsets, and the senses of every word.
 
     Args:
-        folder: with `data.noun` and `index.noun`.
+        folder: folder with `data.noun` and `index.noun`.
 
     Attributes:
         synsets: offset → synset, in the order of the file.

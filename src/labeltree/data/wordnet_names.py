@@ -72,7 +72,7 @@ def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str
 
     Args:
         nouns: WordNet's.
-        names: of the classes; `_` and `-` may stand for a space.
+        names: names of the classes; `_` and `-` may stand for a space.
         senses: name → synset, which decides.
 
     Raises:
@@ -198,7 +198,7 @@ def add_to_senses(path: Path, nouns: WordNetNouns, unclear: Mapping[str, Sequenc
     """Write all senses of unclear names to the file, to choose from; what it says already stays.
 
     Args:
-        path: Of the file; it is made if it is not there.
+        path: Path of the file; it is made if it is not there.
         nouns: WordNet's.
         unclear: name → offsets of what it may mean; none if WordNet does not know it.
 

@@ -26,7 +26,7 @@ def wordnet_dag(
     """Read the nouns of WordNet, a node a synset, named as `dog.n.01` (word, noun, sense of the word).
 
     Args:
-        folder: with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
+        folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
         root: the synset whose hyponyms are read, by such a name or as an ImageNet id (`n00001740`).
             Hypernyms outside are left out.
         instances: whether instances, as `paris.n.01` of `national_capital.n.01`, are nodes too.
@@ -56,11 +56,11 @@ def wordnet_taxonomy(
     Every class is a node with the name given; those above it are synsets, named as `carnivore.n.01`.
 
     Args:
-        names: of the classes, each a noun of WordNet or its plural (`_` and `-` may be a space), a synset as
-            `crane.n.04`, or an ImageNet id as `n02012849`.
-        folder: with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
+        names: names of the classes: nouns of WordNet or their plurals (`_` and `-` may stand for a space),
+            synsets such as `crane.n.04`, or ImageNet ids such as `n02012849`.
+        folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
         senses: name → synset, for names with several senses, and those that WordNet calls otherwise.
-        rule: by which the DAG of the classes and of what is above them becomes a tree; see
+        rule: rule by which the DAG of the classes and of what is above them becomes a tree; see
             `TaxonomyDAG.project`.
 
     Raises:

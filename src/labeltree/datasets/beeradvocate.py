@@ -36,7 +36,7 @@ def read_beers(path: Path, progress: Progress = silent) -> Iterator[Review | str
     Args:
         path: ``beeradvocate.txt``, packed or not: blocks of lines ``beer/…: `` and ``review/…: ``, an empty
             line between them. A line that is neither continues the one before.
-        progress: Is told how many bytes are read.
+        progress: Reports how many bytes are read.
 
     Raises:
         DataError: If the file is cut off or cannot be read.

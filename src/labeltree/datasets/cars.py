@@ -31,7 +31,7 @@ def cars_taxonomy(names: Sequence[str]) -> Taxonomy:
     """Types and models.
 
     Args:
-        names: Of the 196 models, in the order of their class numbers.
+        names: Names of the 196 models, in the order of their class numbers.
     """
     return Taxonomy.from_paths(_paths(names), "car")
 

@@ -59,8 +59,8 @@ class Layout(NamedTuple):
         test: Name of the test batch.
         columns: Labels of an image: in a Python batch the keys, in a binary one as many bytes.
         classes: How many of each label there are.
-        name: Of the data set.
-        torchvision_name: Of its class in torchvision, which downloads it.
+        name: Name of the data set.
+        torchvision_name: Name of its class in torchvision, which downloads it.
     """
 
     python: str

@@ -149,7 +149,7 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
 
     Args:
         packages: At least one.
-        name: Of the data set.
+        name: Name of the data set.
         facets: The aspects; those without any tag are left out.
     """
     taxonomy = debtags_taxonomy()

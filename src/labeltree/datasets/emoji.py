@@ -126,7 +126,7 @@ def few_styles(code: str, styles: Sequence[str], count: int) -> list[str]:
     Families take turns, so the first styles are different drawings; fewer styles are among the more.
 
     Args:
-        code: Of the emoji.
+        code: Code of the emoji.
         styles: In which it is there.
         count: How many are wanted.
     """

@@ -104,13 +104,13 @@ class Style:
     """A way of drawing all emoji.
 
     Attributes:
-        name: Of the style.
+        name: Name of the style.
         package: On npm.
-        version: Of the package.
+        version: Version of the package.
         family: Styles of one family show the same drawings, coloured or shaded in different ways.
-        licence: Of the drawings.
-        author: Of the drawings.
-        expected: Of the package's tarball.
+        licence: Licence of the drawings.
+        author: Author of the drawings.
+        expected: Size and digest of the package's tarball.
         raster: Whether the drawings are pixels; else SVG.
     """
 
@@ -155,7 +155,7 @@ class IconSet:
     """Icons of one style.
 
     Args:
-        name: Of the style, for errors.
+        name: Name of the style, for errors.
         members: ``icons.json``, and ``chars.json``, which may be empty or missing.
 
     Raises:

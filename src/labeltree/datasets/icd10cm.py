@@ -39,8 +39,8 @@ class Tabular:
     """The tabular list, as it is read.
 
     Attributes:
-        names: Of the nodes; the root first.
-        parents: Of the nodes.
+        names: Names of the nodes; the root first.
+        parents: Parents of the nodes.
         texts: Descriptions and inclusion terms.
         codes: Node of each text, by its place in `names`.
         is_term: Whether each text is an inclusion term.

@@ -139,7 +139,7 @@ def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
     missing or lacks one.
 
     Args:
-        folder: With the files.
+        folder: Folder with the files.
         wnids: The classes. What is not above one of them is left out.
 
     Raises:

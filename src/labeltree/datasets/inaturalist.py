@@ -104,7 +104,7 @@ class Edition:
     """A year's data set.
 
     Attributes:
-        name: Of the data set.
+        name: Name of the data set.
         train: The file of training annotations.
         val: The file of validation annotations.
         archives: What these two and the images come in.

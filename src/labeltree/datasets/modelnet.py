@@ -29,7 +29,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
 
     Args:
         path: The folder with one folder a category, ``train`` and ``test`` in each; or the one above it.
-        folder: That the archive makes.
+        folder: Folder that the archive makes.
 
     Raises:
         DataError: If there are no views, or a file is not named like one.

@@ -130,7 +130,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
     Leaves with equal definitions are a group. The words of a synset are not part of its text.
 
     Args:
-        folder: With ``data.noun`` and ``index.noun``.
+        folder: Folder with ``data.noun`` and ``index.noun``.
         root: The synset.
         least: Leaves below a class.
 

@@ -47,7 +47,7 @@ class EmbeddingTable:
         predictions: ``(n,)`` int64 nodes, the model's own answers, −1 where it gave none; None when it has no
             classifier.
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
-        curvature: of the Poincaré ball, below 0; not used by the other geometries.
+        curvature: curvature of the Poincaré ball, below 0; not used by the other geometries.
         aspects: ``(n, A)`` int64, further labels of the same samples, nodes of each column's own taxonomy, −1
             where missing; None where there are none.
         aspect_taxonomies: one per column, saved with the table.

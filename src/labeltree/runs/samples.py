@@ -32,11 +32,11 @@ class SampleRecord:
     Attributes:
         instances: Ids ``(n,)`` int64.
         nodes: Labels ``(n,)`` int64.
-        split: Of each sample ``(n,)`` str, the run's; empty where the run leaves it out.
+        split: Split of each sample in the run, ``(n,)`` str; empty if the run leaves the sample out.
         aspects: ``(n, A)`` int64, or None.
         ratings: ``(n, R)`` int64, or None.
-        names: Of each sample within the data set; None in runs from before they were recorded, and so are
-            all that follow.
+        names: Name of each sample within the data set. None in runs that began before names were recorded;
+            so are all attributes below.
         digests: What each sample holds, ``(n, 16)`` uint8.
         given_split: The split that the data set itself gives ``(n,)`` str, empty where none.
         groups: ``(n,)`` int64; None where there are none.
@@ -45,7 +45,7 @@ class SampleRecord:
         modalities: What each sample has: ``image``, ``text`` or both.
         image_shape: ``(c, h, w)``; None of texts.
         aspect_taxonomies: One per aspect.
-        columns: Of a table: which of its columns were taken as what.
+        columns: For a table: which of its columns were read as what.
         missing_labels: Names of classes that stand for missing labels, and of how many samples.
     """
 
@@ -176,7 +176,7 @@ class SampleRecord:
         Args:
             present: All samples of the data set, labelled in the run's taxonomy (-2: not in it), with the
                 splits that the run's recipe gives them now.
-            taxonomy: Of the run.
+            taxonomy: Taxonomy of the run.
             whole: Whether the run's splits, made anew, must be the recorded ones, with no sample besides:
                 so it is for training. Otherwise the data set must not give a sample another split than
                 before, and further samples do not matter.

@@ -48,10 +48,10 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class InputStore(Protocol):
-    """What the encoder reads of every row of a source: images, tokens, or features known beforehand."""
+    """Gives what the encoder reads for each row of a source: images, tokens, or precomputed features."""
 
     def load(self, rows: Tensor) -> Tensor:
-        """Of the rows ``(n,)``."""
+        """The inputs of the rows ``(n,)``."""
 
 
 class Views(Protocol):
@@ -70,7 +70,7 @@ class ViewPair:
 
 
 class _Tokens:
-    """The tokens of a source's texts, by row; they are made when the first are asked for."""
+    """The tokens of a source's texts, by row; they are made when they are first asked for."""
 
     def __init__(self, source: Source, encoder: TextEncoder, max_length: int | None) -> None:
         self._source = source
@@ -98,7 +98,7 @@ class _Tokens:
 
 
 def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
-    """What the encoder reads of a source, by row: its images, or its texts as tokens of the encoder."""
+    """The encoder's inputs for each row of a source: its images, or its texts as tokens."""
     encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         return _Tokens(source, encoder, recipe.max_length)
@@ -107,7 +107,7 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
 
 
 def open_views(source: Source, encoder: Encoder, recipe: Recipe) -> ViewPair:
-    """The views that a settled recipe asks for."""
+    """The views that a resolved recipe asks for."""
     encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
@@ -139,10 +139,11 @@ _FAILED = "failed"
 class _Samples(Dataset[Batch]):
     """A source, read a whole batch at a time: the key of an item is ``(epoch, sample positions, turns)``.
 
-    A turn is how often the sample has come before in the epoch; None where none comes twice.
+    A turn says how often the sample has come before in the epoch; None if no sample comes twice.
 
-    In a loader process, what the user has to know of (an image that has become unreadable, say) is the batch
-    instead of an error: the loader would make it one of its own, with the traceback for a message.
+    In a loader process, an error that concerns the user (an image has become unreadable, say) is returned in
+    place of the batch, and raised by the trainer's process: the loader would wrap it in an error of its own,
+    with the traceback as its message.
     """
 
     def __init__(self, source: Source, inputs: InputStore) -> None:
@@ -174,9 +175,9 @@ class _Samples(Dataset[Batch]):
 class _Training(Sampler[_Key]):
     """The batches that are still to come, counted from the trainer's own number of completed steps.
 
-    Nothing is remembered here. The epoch and the place in it follow from the steps that the optimizer has
-    taken, which is in every checkpoint; so batches that loader processes had fetched ahead, but that were
-    never trained on, are not lost, and resuming never falls back to epoch 0.
+    It keeps no state. The epoch and the place in it follow from the number of optimizer steps, which is in
+    every checkpoint. So a resumed run repeats no batch, and loses none that loader processes had fetched
+    ahead but that were not trained on.
     """
 
     def __init__(self, sampler: BatchSampler, module: L.LightningDataModule) -> None:
@@ -205,9 +206,9 @@ class _Training(Sampler[_Key]):
 
 
 def _in_loader_process(_: int) -> None:
-    """Leave signals that ask to stop to the trainer, which ends its loader processes; end with it if killed.
+    """Leave SIGINT and SIGTERM to the trainer, which ends its loader processes; end if the trainer is killed.
 
-    Torch's own watch over the parent does not see a parent that died while this process was starting.
+    Torch also watches the parent, but misses a parent that dies while this process starts.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -223,7 +224,7 @@ class SourceDataModule(L.LightningDataModule):
         training: the training samples, with the labels that training sees.
         validation: the validation samples.
         inputs: what the encoder reads of them, by row.
-        recipe: of the run.
+        recipe: recipe of the run.
         objective: decides the sampler.
     """
 
@@ -298,9 +299,9 @@ class ValidationSamples:
 
     Attributes:
         source: the queries, then a gallery of training samples, if there is one.
-        num_queries: how many are queries. Without a gallery they are searched among themselves.
-        groups: ``(n,)`` of these samples, where those of a query's own group are left out of its results;
-            None where they count.
+        num_queries: how many samples are queries. Without a gallery, each is searched for among the others.
+        groups: ``(n,)`` groups, if samples of a query's own group are left out of its results; None if they
+            count.
     """
 
     source: Source
@@ -313,12 +314,12 @@ def validation_samples(
 ) -> ValidationSamples:
     """The validation samples of a source with splits.
 
-    Of a source with groups, the samples of a query's own group are no results of it, except where every group
+    If the source has groups, samples of a query's own group do not count as its results, unless every group
     is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
 
-    Where hardly any shares its label with another, as when one drawing style of everything is held out, there
-    is nothing to be found among them. Then one training sample of each of their labels, drawn by the seed, is
-    the gallery that they are searched in. Hardly any: fewer than half of those with a label.
+    If fewer than half of the labelled samples share their label with another one (as when a whole drawing
+    style is held out), there is little to find among them. Then they are searched for in a gallery: one
+    training sample of each of their labels, drawn by the seed.
     """
     queries = source.of_split("val")
     finest = finest_labels(source.nodes, source.taxonomy)[source.nodes.clamp(min=0)]

@@ -55,8 +55,10 @@ class TrainingInterrupted(RunError):
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Lets Lightning write a checkpoint beside its target and rename it, instead of through the system's
-    temporary folder, which may be on another disk, or full."""
+    """Writes a checkpoint beside its target and renames it.
+
+    Lightning itself writes through the system's temporary folder, which may be on another disk, or full.
+    """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write the state to ``path``: whole or not at all."""
@@ -76,8 +78,8 @@ class Checkpoints(Checkpoint):
     not defined (no validation sample has another of its label), it is the latest epoch.
 
     Args:
-        folder: of the run.
-        watch: sees that nothing is saved that is not finite.
+        folder: folder of the run.
+        watch: checks that everything is finite before it is saved.
         monitor: column of the history that is largest at the best epoch.
         minutes: time between two savings within an epoch.
         every_n_steps: also save after so many steps; None = by time alone.
@@ -157,11 +159,11 @@ class Checkpoints(Checkpoint):
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Look at the gradient."""
+        """Note the norm of the gradient."""
         self._watch.see_gradient(trainer, optimizer)
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Look at what weights that are finite, but huge, have made of the validation samples."""
+        """Check the embeddings of validation samples, which huge finite weights can overflow."""
         assert isinstance(pl_module, RepresentationModule)
         self._watch.check_validation(trainer, pl_module.validation_is_finite())
 
@@ -203,7 +205,7 @@ class Checkpoints(Checkpoint):
         self._stop_if_told()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Give the signals back to whoever had them: to Lightning, which then gives them back in its turn."""
+        """Restore the signal handlers that were there before: Lightning's, which then restores its own."""
         self._give_signals_back()
 
     def on_exception(
@@ -256,7 +258,7 @@ class VersionRecord(Callback):
     """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
     """
 
     def __init__(self, folder: RunFolder) -> None:

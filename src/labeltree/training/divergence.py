@@ -1,4 +1,4 @@
-"""Training that diverges: seen before anything of it is saved, told of, and taken up with a smaller rate."""
+"""Training that diverges: it is detected before anything is saved, recorded, and continued more carefully."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 RECOVERY_SETTINGS = ("optimizer.lr", "optimizer.head_lr_factor", "optimizer.clip_norm")
-"""Settings that a run that has diverged may go on with others of."""
+"""Settings that may change when a run that has diverged is continued."""
 
 
 class TrainingDiverged(RunError):
@@ -43,14 +43,14 @@ class TrainingDiverged(RunError):
 
 
 class DivergenceWatch:
-    """Remembers of each step whether its loss and gradient are finite, and reads that many steps later.
+    """Checks that losses, gradients and weights are finite, for many steps at once.
 
-    Reading a number from a GPU waits until all work there is done, so `check` is called where losses are read
-    anyway, and before anything is saved.
+    Reading a number from a GPU waits until all work there is done, so `check` is called only where losses are
+    read anyway, and before anything is saved.
 
     Args:
-        folder: of the run.
-        recipe: of the run.
+        folder: folder of the run.
+        recipe: recipe of the run.
     """
 
     def __init__(self, folder: RunFolder, recipe: Recipe) -> None:
@@ -62,7 +62,7 @@ class DivergenceWatch:
     def see_gradient(self, trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> None:
         """Take the norm of the gradient before it is clipped.
 
-        With scaled gradients an infinite one is in order: the step is left out and the scale halved.
+        With scaled gradients an infinite norm is normal: the step is skipped and the scale is halved.
         """
         if getattr(trainer.precision_plugin, "scaler", None) is not None:
             return
@@ -80,9 +80,9 @@ class DivergenceWatch:
         """Raise if a step since the last check was not finite, on all ranks together.
 
         Args:
-            trainer: of the run.
-            module: that learns.
-            weights: whether to look at its weights as well.
+            trainer: trainer of the run.
+            module: module that learns.
+            weights: whether to check its weights as well.
 
         Raises:
             TrainingDiverged: names the step and what to try.
@@ -94,10 +94,10 @@ class DivergenceWatch:
         self._stop(trainer, found)
 
     def check_validation(self, trainer: L.Trainer, finite: bool) -> None:
-        """Raise if huge weights have made of validation samples what is not finite, on all ranks together.
+        """Raise if features or embeddings of validation samples are not finite, on all ranks together.
 
         Args:
-            trainer: of the run.
+            trainer: trainer of the run.
             finite: whether all features and embeddings of this rank's validation samples are.
 
         Raises:
@@ -141,22 +141,22 @@ def _not_finite(step: int, epoch: int, loss: Tensor, norm: Tensor | None) -> tup
 
 
 def record_divergence(folder: RunFolder, error: TrainingDiverged) -> None:
-    """Remember that the run has diverged, so that it may go on with other `RECOVERY_SETTINGS` settings."""
+    """Record that the run has diverged, so that it may continue with other `RECOVERY_SETTINGS`."""
     entry = {"step": error.step, "epoch": error.epoch, "went_on_with": None}
     folder.write_json(folder.diverged, {"diverged": [*_entries(folder), entry]})
 
 
 def has_diverged(folder: RunFolder) -> bool:
-    """Whether the run in the folder has diverged and not gone on since with other settings."""
+    """Whether the run in the folder has diverged and was not continued with other settings since."""
     entries = _entries(folder)
     return bool(entries) and not entries[-1].get("went_on_with")
 
 
 def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) -> str | None:
-    """Make the recipe the run's, where it differs from the known one in `RECOVERY_SETTINGS` settings.
+    """Save a recipe that differs in `RECOVERY_SETTINGS` as the run's own.
 
     Returns:
-        What there is to say of it, or None if nothing has changed.
+        A sentence about the changes; None if there are none.
     """
     changes = [change for change in recipe.differences(known) if change.startswith(RECOVERY_SETTINGS)]
     if not changes:

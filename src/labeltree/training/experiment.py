@@ -35,8 +35,8 @@ class Experiment:
     Attributes:
         source: all samples, with their splits.
         labels: what training sees of their labels.
-        batches: of training and validation.
-        module: encoder and objective; its recipe is the settled one.
+        batches: batches of training and validation.
+        module: encoder and objective, with the resolved recipe.
     """
 
     source: Source
@@ -60,10 +60,10 @@ def open_recipe_data(
     """The whole data set of a recipe, without the recipe's splits.
 
     Args:
-        recipe: of the run.
-        progress: is told how far reading the data is.
-        image_shape: ``(c, h, w)`` of the images, where the recipe leaves it to the data, which may be others
-            now than when that was decided.
+        recipe: recipe of the run.
+        progress: reports how far reading the data is.
+        image_shape: ``(c, h, w)`` of the images, if the recipe leaves it open: the data may have changed
+            since the run decided on a shape.
         verify: read all files again, whatever the cache holds of them.
     """
     c, h, w = image_shape or (None, None, None)
@@ -108,10 +108,10 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
     """Build everything that a recipe describes, with the weights that training starts from.
 
     Args:
-        recipe: of the run.
+        recipe: recipe of the run.
         source: the recipe's samples, if they are open already.
-        start_weights: read the trained weights that the recipe starts from. Whoever loads other weights
-            next does without them, and without the file or the network they come from.
+        start_weights: read the trained weights that the recipe starts from. Not needed if other weights are
+            loaded next; then neither is the file or the network that they come from.
     """
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)

@@ -144,9 +144,9 @@ def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: b
     """Let Lightning train, from the last state if there is one.
 
     Args:
-        trainer: of the run.
+        trainer: trainer of the run.
         experiment: to be trained.
-        folder: of the run.
+        folder: folder of the run.
         begun: whether the run has begun just now.
     """
     last = folder.last_checkpoint

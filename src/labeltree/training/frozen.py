@@ -30,13 +30,13 @@ __all__ = ["FeatureFile", "encode_rows", "has_fixed_features", "use_precomputed_
 class FeatureFile:
     """Features of the rows of a source, and which of them are there.
 
-    The file begins with a byte a row, 1 where its features are there; the features ``(n, f)`` float32 follow.
-    It takes disk for what is written and memory for what is read alone. A row is marked after its features
-    are on disk, so a process that dies leaves rows out, and processes that write the same rows at once write
-    the same.
+    The file begins with a byte for each row, 1 if its features are there; the features ``(n, f)`` float32
+    follow. Only what is written takes disk, and only what is read takes memory. A row is marked after its
+    features are on disk: a process that dies leaves rows unmarked, and processes that write the same rows at
+    the same time write the same values.
 
     Args:
-        path: of the file; it is made if it is missing or has another length.
+        path: path of the file; it is made if it is missing or has another length.
         num_rows: n.
         width: f.
 
@@ -135,10 +135,10 @@ def has_fixed_features(recipe: Recipe) -> bool:
 
 
 def use_precomputed_features(experiment: Experiment, progress: Progress | None = None) -> None:
-    """Let training read features instead of samples, where the encoder is frozen and views are plain.
+    """Let training read features instead of samples, if the encoder is frozen and samples are not augmented.
 
-    They are kept in the cache folder, so that further runs with the same encoder on the same samples, and
-    their evaluation, take them from there. Nothing else changes: the encoder stays in the run.
+    Features are kept in the cache folder for further runs with the same encoder and samples, and for their
+    evaluation. Nothing else changes: the encoder stays in the run.
     """
     module = experiment.module
     if not has_fixed_features(module.recipe) or module.momentum is not None:
@@ -165,7 +165,7 @@ def encode_rows(
         source: the samples.
         inputs: what the encoder reads, by row.
         rows: ``(n,)``.
-        progress: is told how many are done.
+        progress: reports how many are done.
     """
     if has_fixed_features(module.recipe):
         return _kept(module, source, inputs, rows, progress).load(rows)

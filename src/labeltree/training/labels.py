@@ -1,4 +1,4 @@
-"""What training sees of the labels: a coarser taxonomy, another one, some cut to an ancestor or wrong."""
+"""The labels that training sees: of a coarser or another taxonomy, some cut to an ancestor or wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrainingLabels:
     """The taxonomy that training sees, and how labels get there from the data's own, and back.
 
     Attributes:
-        taxonomy: of training.
+        taxonomy: taxonomy of training.
         to_training: ``(N,)`` node of training for each node of the data's taxonomy; −1 = not in it.
         from_training: ``(M,)`` the coarsest node of the data's taxonomy that is this node of training; −1 =
             none is.
@@ -59,20 +59,20 @@ class TrainingLabels:
 
 
 def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = None) -> TrainingLabels:
-    """What the recipe lets training see of labels of this taxonomy.
+    """The labels that training sees by the recipe, for data labelled with this taxonomy.
 
-    Mistakes in the taxonomy (``taxonomy_noise``) come last, into the tree that training would see.
+    Mistakes in the taxonomy (``taxonomy_noise``) are made last, in the tree that training would see.
 
     Args:
-        recipe: of the run.
-        taxonomy: of the data.
+        recipe: recipe of the run.
+        taxonomy: taxonomy of the data.
         nodes: `(n,)` labels of the training samples; the projection of ``odir`` prefers frequent branches.
 
     Raises:
         ValueError: if the labels have no depth to be coarsened to, or some terms train on the finest labels.
         TaxonomyError: if the taxonomy of training cannot be read.
     """
-    labels = _shown(recipe, taxonomy, nodes)
+    labels = _without_mistakes(recipe, taxonomy, nodes)
     if not recipe.taxonomy_noise:
         return labels
     wrong, mapping = perturb(labels.taxonomy, recipe.taxonomy_noise, recipe.seed)
@@ -81,8 +81,8 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = N
     return TrainingLabels(wrong, to_wrong, labels.from_training[mapping.argsort()])
 
 
-def _shown(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
-    """The taxonomy of training as it should be."""
+def _without_mistakes(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
+    """The labels that training sees, before `taxonomy_noise`."""
     entries = objective_terms(recipe.objective)
     finest = [entry.name for entry in entries if entry.finest]
     if recipe.coarsen is not None and 0 < len(finest) < len(entries):
@@ -164,7 +164,7 @@ def with_label_noise(source: Source, share: float, seed: int) -> Source:
     Args:
         source: the training samples.
         share: r, 0 to 1.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     generator = torch.Generator().manual_seed(seed)
     nodes, _ = _replaced(source.nodes, share, generator)

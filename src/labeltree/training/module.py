@@ -36,14 +36,14 @@ COMPILER = "inductor"
 def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry) -> dict[str, float]:
     """``pair_violations`` and ``parent_violations`` of some samples, NaN where they are not defined.
 
-    The prototypes of parents are the means of these samples themselves: no others are embedded after an
-    epoch. An evaluation takes them from the training samples and finds somewhat more violations.
+    Prototypes of parents are means of these samples, since no others are embedded after an epoch. An
+    evaluation uses means of training samples and finds somewhat more violations.
 
     Args:
         embeddings: ``(n, d)`` points of the geometry.
         nodes: ``(n,)``, −1 where missing.
-        taxonomy: of the nodes.
-        geometry: of the embeddings.
+        taxonomy: taxonomy of the nodes.
+        geometry: geometry of the embeddings.
     """
     known = nodes >= 0
     points, labels = embeddings[known], nodes[known]
@@ -64,16 +64,16 @@ class RepresentationModule(L.LightningModule):
     view)``, so a step is the same whether or not training was interrupted before it.
 
     Args:
-        recipe: of the run.
-        taxonomy: that the labels of validation belong to.
+        recipe: recipe of the run.
+        taxonomy: taxonomy that the labels of validation belong to.
         encoder: images or texts to features.
         objective: features and labels to a loss.
         views: make views of training and plain ones, on the batch's device.
         steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
-        num_queries: so many of the validation samples are searched for among the rest; None, or all of them =
-            each is searched for among the others.
-        validation_groups: ``(n,)`` groups of the validation samples, where the samples of a query's own group
-            are left out of its results; None where they count.
+        num_queries: the first so many validation samples are searched for among the rest; None, or all of
+            them = each is searched for among the others.
+        validation_groups: ``(n,)`` groups of the validation samples, if samples of a query's own group are
+            left out of its results; None if they count.
 
     Attributes:
         reads_features: whether batches hold what a frozen encoder makes of the samples.
@@ -239,14 +239,14 @@ class RepresentationModule(L.LightningModule):
                 self.log(f"val_embeddings_{name}", value, batch_size=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Leave out the weights of a frozen encoder that batches hold the features of."""
+        """Leave out the weights of a frozen encoder whose features the batches hold."""
         for key in self._constant_keys():
             del checkpoint["state_dict"][key]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Put the weights that `on_save_checkpoint` has left out back: they are those of the start.
+        """Put back the weights that `on_save_checkpoint` left out: they have not changed since the start.
 
-        The learning rate is that of the recipe, which may be another where training has diverged.
+        The learning rate is the recipe's, which may have changed after training diverged.
         """
         own = self.state_dict()
         checkpoint["state_dict"] |= {key: own[key] for key in self._constant_keys()}
@@ -283,14 +283,14 @@ class RepresentationModule(L.LightningModule):
 
 
 def compile_encoders(module: RepresentationModule, device: torch.device) -> None:
-    """Let `torch.compile` make what training calls of the encoder, and of the momentum encoder.
+    """Compile the encoder and the momentum encoder with `torch.compile`.
 
-    It is made when it is first called. Names and values of parameters stay what they are, so checkpoints of
-    compiled and other runs are alike.
+    Compilation happens when they are first called. Names and values of parameters do not change, so
+    checkpoints of compiled and other runs are alike.
 
     Args:
         module: changed in place.
-        device: that training runs on.
+        device: device that training runs on.
 
     Raises:
         ValueError: if nothing can be compiled here, or training does not call the encoder.

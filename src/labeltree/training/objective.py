@@ -46,10 +46,10 @@ class Term(nn.Module):
     """A loss with its weight.
 
     Args:
-        entry: of the registry.
-        loss: that the entry has built.
+        entry: entry of the registry.
+        loss: loss that the entry has built.
         weight: factor in the sum.
-        widths: of features and of embeddings.
+        widths: widths of features and of embeddings.
         make_head: makes a projection head.
         of_aspects: whether its labels are the samples' aspects.
 
@@ -208,8 +208,8 @@ class Objective(nn.Module):
     ``taxonomy``, and ``nodes (n, A)``. All others get the labels.
 
     Args:
-        recipe: of the run.
-        taxonomy: that the labels of training belong to.
+        recipe: recipe of the run.
+        taxonomy: taxonomy that the labels of training belong to.
         feature_dim: width of the encoder's features.
         aspects: taxonomies of the samples' aspects, if they have any.
 

@@ -51,8 +51,8 @@ def learning_rate_factor(
     and T is `cycle_factor` times as large in the next cycle. Cycles are counted from the end of the warm-up.
 
     Args:
-        recipe: of the optimizer.
-        epochs: of the whole training.
+        recipe: recipe of the optimizer.
+        epochs: epochs of the whole training.
         steps_per_epoch: optimizer steps an epoch.
         rate: the peak learning rate of the encoder, which `min_lr` is compared with; None = `recipe.lr`.
 

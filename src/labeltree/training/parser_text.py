@@ -27,7 +27,7 @@ def explain(message: str, known: Sequence[str]) -> str:
     """The parser's message in plain words; for an unknown setting, with the nearest that there is.
 
     Args:
-        message: of the parser.
+        message: message of the parser.
         known: the names of all settings, dotted.
 
     Example:
@@ -139,9 +139,9 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     """The common settings, a sentence each, and where the others are.
 
     Args:
-        actions: of the parser of recipes.
+        actions: actions of the parser of recipes.
         usage: the first line.
-        width: of a line, in characters.
+        width: width of a line, in characters.
     """
     known = {action.dest: action for action in actions}
     shown = {f"--{name}": _short(known[name]) for name in COMMON}

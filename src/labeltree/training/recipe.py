@@ -66,8 +66,8 @@ class QueueRecipe:
     """The momentum encoder and the queue of its keys, for the objectives that ask for them.
 
     Attributes:
-        size: keys that are kept; the oldest go first.
-        momentum: share of the key encoder's weights that stays at a step.
+        size: number of keys that are kept; the oldest are dropped first.
+        momentum: share of the key encoder's weights that a step keeps.
     """
 
     size: int = 4096
@@ -76,18 +76,18 @@ class QueueRecipe:
 
 @dataclass(frozen=True)
 class OptimizerRecipe:
-    """How weights move.
+    """The optimizer and its learning-rate schedule.
 
     Attributes:
         name: ``adamw`` (HWC + LAM paper) or ``sgd`` with momentum (HiMulConE paper).
         lr: learning rate of the encoder; None = 1e-4 where it starts from trained weights (the HWC + LAM
             paper's), else 3e-3.
-        head_lr_factor: the head, and all else that is not encoder, learns this many times faster; None = 10
-            where the encoder starts from trained weights (that paper's), else 1.
+        head_lr_factor: factor of the learning rate of everything but the encoder; None = 10 where the encoder
+            starts from trained weights (that paper's), else 1.
         weight_decay: not applied to biases and normalisation unless ``decay_all``.
         decay_all: weight decay on all parameters, as the published code of most papers has it.
-        momentum: of SGD.
-        nesterov: momentum of SGD looks ahead.
+        momentum: momentum of SGD.
+        nesterov: Nesterov momentum of SGD.
         schedule: ``cosine`` to zero, ``step`` (times ``decay`` at each milestone), ``constant``, or ``sgdr``
             (cosines that restart, each cycle longer than the one before).
         warmup_epochs: linear warm-up from zero; may be a fraction of an epoch.
@@ -140,8 +140,8 @@ class Recipe:
         missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth:
             their samples have the label above, or none.
         coarsen: training sees labels down to this depth only; validation and test keep the finest.
-        train_taxonomy: a taxonomy file to train on instead of the data's own, which stays that of validation
-            and test; labels are matched by name.
+        train_taxonomy: a taxonomy file to train on instead of the data's own; labels are matched by name.
+            Validation and test keep the data's own.
         taxonomy_noise: for studies of mistakes in the taxonomy: training sees a tree in which this share of
             the nodes of every depth from 2 on lies under a wrong parent, drawn by the seed; validation and
             test keep the true one.
@@ -152,39 +152,38 @@ class Recipe:
         inner: ``keep`` the samples with such a label, or ``drop`` them.
         label_noise: r, for studies of wrong labels: with this probability a training sample's label is
             replaced by one drawn evenly from all that occur, so that at 1 nothing is left of it (Ghanooni et
-            al., section 8.1). Of aspects, each is replaced by itself, together with its rating.
+            al., section 8.1). Each aspect is replaced independently, together with its rating.
         unseen_classes: classes that training and validation do not see, for measuring them apart from the
             seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5): nodes by
             path or name, each hiding all below it; or how many classes, or which share, the seed draws
             evenly over their parents, each of which keeps one. Test samples and the taxonomy stay.
         unseen_depth: depth of the classes that are drawn; None = the finest labels.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
-        curvature: of the Poincaré ball, below 0.
+        curvature: curvature of the Poincaré ball, below 0.
         encoder: one of --list-encoders, any timm or torchvision name, or ``text:NAME`` for one of
             sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
-        pretrained: start from the encoder's published weights; None = as is usual for it: ``minilm`` and
-            ``text:NAME`` do.
+        pretrained: start from the encoder's published weights; None = only ``minilm`` and ``text:NAME`` do.
         weights: start from this file of encoder weights.
         trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder). With
             ``head`` and plain ``views``, features are computed once.
-        adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose output are the features
-            then; None = no such layer.
+        adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
+            features; None = no such layer.
         image_size: side of the square images in pixels; None = as the data set has them, else 32.
         channels: 1 or 3; None = as the data set has them.
-        max_length: tokens of a text that are read; None = as many as the encoder can.
+        max_length: number of tokens of a text that are read; None = as many as the encoder can read.
         views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
-            itself, seen through the encoder's dropout) or ``word-deletion``; ``identity`` is neither;
+            itself, seen through the encoder's dropout) or ``word-deletion``; ``identity``: none;
             ``auto`` = simclr or dropout, or identity for a text encoder that is frozen.
         deletion: probability that ``word-deletion`` leaves a word out.
-        dropout: of a text encoder, instead of its own; None = its own.
+        dropout: dropout probability of a text encoder; None = the encoder's own.
         erasing: probability of random erasing.
         flip: mirror images at random. Turn off where left and right differ.
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
         sampler: ``auto`` is what the objective asks for.
         batch_size: samples a step, over all devices together.
-        encode_chunk: views that the encoder sees at once, where those of a batch are too many for memory:
-            activations are computed again, chunk by chunk, in the backward pass; None = all.
+        encode_chunk: number of views that the encoder sees at once, if a batch does not fit into memory.
+            Activations are computed again, chunk by chunk, in the backward pass; None = all.
         epochs: passes over the training samples.
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
@@ -192,11 +191,11 @@ class Recipe:
         test_limit: test on at most this many, drawn likewise.
         val: share of the training samples that is held out for validation.
         test: share held out for the test, where the data set has no test split of its own.
-        fold: for cross-validation, ``2/5``: test on the second of five folds, which never part a group. All
-            folds of a seed are of one division; samples that the data set holds for the test are left out.
-        seed: of weights, splits, batches and views.
+        fold: for cross-validation, ``2/5``: test on the second of five folds, which never divide a group. The
+            seed determines all folds together; samples that the data set holds for the test are left out.
+        seed: seed of weights, splits, batches and views.
         head: the projection head.
-        optimizer: how weights move.
+        optimizer: the optimizer and its learning-rate schedule.
         queue: momentum encoder and queue.
         term_weights: factor of each objective's loss, in the order they are named; empty = each objective's
             own, mostly 1.
@@ -216,11 +215,11 @@ class Recipe:
         precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
             float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
         accelerator: ``auto``, ``cpu`` or ``gpu``.
-        devices: how many of them; each takes its share of every batch.
+        devices: number of devices; each takes its share of every batch.
         workers: loader processes; 0 = load in the training process, best for small images.
-        logger: further logs beside ``history.csv``, by Lightning's loggers, on disk: ``tensorboard``,
-            ``mlflow`` or ``none``.
-        logger_folder: where those go; None = ``logs`` in the run folder.
+        logger: a logger of Lightning that writes to disk, beside ``history.csv``: ``tensorboard``, ``mlflow``
+            or ``none``.
+        logger_folder: folder of its logs; None = ``logs`` in the run folder.
         checkpoint_minutes: save the training state this often within an epoch; always at its end.
         channels_last: memory format of images and weights.
         compile: compile the encoder when training begins (half a minute and more), which makes steps quicker.

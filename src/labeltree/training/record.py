@@ -53,7 +53,7 @@ def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collec
     Its data may lie elsewhere, and a run that has diverged may go on with other `RECOVERY_SETTINGS` settings.
 
     Args:
-        folder: of the run.
+        folder: folder of the run.
         known: the run's own recipe.
         recipe: the new one.
         but: further settings that may differ.
@@ -85,10 +85,10 @@ def open_samples(
     """The whole data set, and the samples that the recipe takes of it: those of the run in the folder.
 
     Args:
-        folder: of the run, which may not have begun.
+        folder: folder of the run, which may not have begun.
         known: the run's own recipe.
         recipe: the new one.
-        progress: is told how far reading the data is.
+        progress: reports how far reading the data is.
         verify: read all files again, whatever the cache holds of them. This is done in any case before an
             error says that samples have changed: the cache may be wrong.
 
@@ -147,8 +147,8 @@ def begin_run(
     Of a run that has begun, the taxonomy of training is checked instead.
 
     Args:
-        folder: of the run.
-        recipe: of the run.
+        folder: folder of the run.
+        recipe: recipe of the run.
         data: the whole data set.
         source: the samples that the recipe takes of it, with their splits.
         labels: what training sees of theirs.
@@ -202,8 +202,8 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
     contents, labels and splits, all of them and no others.
 
     Args:
-        folder: of the run.
-        recipe: of the run.
+        folder: folder of the run.
+        recipe: recipe of the run.
         data: the whole data set as it is now.
         source: the samples that the recipe takes of it now, with their splits.
 
@@ -237,9 +237,9 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     Nothing is drawn anew, so samples that were added to the data set since then move no other.
 
     Args:
-        folder: of the run.
-        recipe: of the run.
-        record: of its samples, with contents.
+        folder: folder of the run.
+        recipe: recipe of the run.
+        record: record of the run's samples, with contents.
         data: the whole data set as it is now.
 
     Raises:

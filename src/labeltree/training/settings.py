@@ -67,7 +67,7 @@ def check_idle(settings: Any, names: list[str], idle: bool, because: str) -> Non
 
     Args:
         settings: all of them.
-        names: of those that may have no effect, dotted.
+        names: names of the settings that may have no effect, dotted.
         idle: whether they have none.
         because: completes the sentence "it has no effect …".
 

@@ -43,7 +43,7 @@ class ImageSettings(TypedDict, total=False):
         on_error: ``raise`` or ``skip`` unreadable images (the default: raise). Skipping is decided when
             opening: it never changes which samples an epoch sees.
         cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Is told how far reading is: ``progress(message, done, total)``.
+        progress: Called with the progress of reading, ``progress(message, done, total)``.
     """
 
     image_size: int | None
@@ -84,9 +84,9 @@ class OpenedImages:
     """Image files that were opened.
 
     Attributes:
-        store: Of their pixels.
+        store: Store of the pixels.
         failures: Row of each that cannot be read, and why.
-        digests: Of the files' bytes, each with the part of the image that counts, ``(n, 16)`` uint8.
+        digests: Digests of the files' bytes, each with the part of the image that counts, ``(n, 16)`` uint8.
     """
 
     store: ImageStore
@@ -148,7 +148,7 @@ def open_images(
         channels: 1 or 3.
         on_error: ``return``, besides, only says what failed.
         cache: Keep the pixels.
-        progress: Is told how many of the files are decoded.
+        progress: Reports how many of the files are decoded.
 
     Raises:
         DataError: Names the unreadable files and why.
@@ -266,7 +266,7 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
     """Say which images cannot be read, five by name: as an error, or a warning where they are skipped.
 
     Args:
-        names: Of all images.
+        names: Names of all images.
         failures: Row → reason.
         on_error: ``raise`` or ``skip``.
 

@@ -48,7 +48,7 @@ class ViewGenerator:
         recipe: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
         size: Side of the views in pixels; None = that of the images.
         channels: Channels of the views, 1 or 3; None = those of the images.
-        seed: Of the run.
+        seed: Seed of the run.
         flip: Mirror half of the views. Turn it off where left and right differ in meaning.
         erasing: Probability of random erasing.
         scale: Least and largest area of a crop, as a share of the image.

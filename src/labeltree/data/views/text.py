@@ -24,10 +24,10 @@ class TokenStore:
     """The tokens of n texts, one text after the other; arrays in mapped files will do.
 
     Args:
-        ids: Of all tokens, ``(total,)`` integers, 0 or more.
+        ids: Ids of all tokens, ``(total,)`` integers, 0 or more.
         words: Number of the word in its text that each token belongs to, ``(total,)``; -1 for tokens that
             belong to none.
-        offsets: Of each text's first token, and behind the last, ``(n + 1,)`` int64.
+        offsets: Offsets of each text's first token, and behind the last, ``(n + 1,)`` int64.
 
     Raises:
         DataError: The arrays do not fit together.
@@ -58,7 +58,7 @@ class TokenStore:
         """The tokens of some texts.
 
         Args:
-            rows: Of the texts, ``(b,)``.
+            rows: Rows of the texts, ``(b,)``.
 
         Returns:
             ``(b, 2, t)`` int32, t the length of the longest of them: the ids, then the words; texts that are
@@ -90,7 +90,7 @@ class TextViews:
 
     Args:
         recipe: ``dropout``, ``word-deletion`` or ``identity``.
-        seed: Of the run.
+        seed: Seed of the run.
         deletion: Probability of leaving out a word.
 
     Example:

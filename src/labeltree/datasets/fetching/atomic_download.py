@@ -63,8 +63,8 @@ def downloading(
     What is left in either after the block is deleted.
 
     Args:
-        folder: Of the data set; it is made.
-        what: Is to be brought, for errors.
+        folder: Folder of the data set; it is made.
+        what: What is downloaded, for errors.
         otherwise: What to do if it cannot be had.
 
     Raises:
@@ -91,8 +91,8 @@ def download_with_torchvision(name: str, folder: Path) -> None:
     """Have torchvision bring a data set into a folder.
 
     Args:
-        name: Of its class in ``torchvision.datasets``.
-        folder: To unpack into.
+        name: Name of its class in ``torchvision.datasets``.
+        folder: Folder to unpack into.
 
     Raises:
         DataError: If it cannot, with the first line of why.

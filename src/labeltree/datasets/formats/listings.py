@@ -23,7 +23,7 @@ class Listing:
     """The records of a file.
 
     Attributes:
-        path: Of the file, for errors.
+        path: Path of the file, for errors.
         columns: What each field of a record is.
         records: The fields of each record.
         lines: Number of each record's line, from 1.
@@ -76,7 +76,7 @@ class Listing:
 
         Args:
             column: Where the keys are.
-            keys: That are wanted.
+            keys: Keys that are wanted.
             whose: What the keys are of, for errors: ``image``.
 
         Raises:

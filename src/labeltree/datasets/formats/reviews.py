@@ -30,7 +30,7 @@ class Review:
 
     Attributes:
         group: What is reviewed.
-        text: Of the review.
+        text: Text of the review.
         ratings: One per aspect, in steps from 0 (`parse_rating`); -1 where there is none.
     """
 
@@ -43,7 +43,7 @@ def parse_rating(text: str, steps: int) -> int:
     """A rating from 1 to 5 as a number of steps; -1 where it is missing: empty, 0 or negative.
 
     Args:
-        text: Of the rating.
+        text: Text of the rating.
         steps: To a point: 1 where whole points are given, 2 where half points are.
 
     Raises:
@@ -68,7 +68,7 @@ def rating_taxonomy(name: str, steps: int) -> Taxonomy:
     point more does not change the sentiment.
 
     Args:
-        name: Of the root: the aspect.
+        name: Name of the root: the aspect.
         steps: To a point.
 
     Example:
@@ -111,7 +111,7 @@ def review_source(
     once; the instance id is its place among all reviews.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         found: Reviews as they are read, and in the place of one that cannot be used a few words on why.
         aspects: Names of the ratings.
         main: The aspect whose label is the sample's own; reviews without it are not drawn.
