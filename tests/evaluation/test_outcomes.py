@@ -151,7 +151,7 @@ def test_outcomes_of_the_format_before_are_read(
     with np.load(tmp_path / "outcomes.npz") as file:
         columns = dict(file)
     head = json.loads(str(columns["head"]))
-    assert head["format"] == 2
+    assert head["format"] == 3
     for entry in head["methods"]:
         del entry["protocols"], entry["smaller_is_better"]
     columns["head"] = np.array(json.dumps({**head, "format": 1}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ __all__ = [
     "CalibrationCheck",
     "DepthCalibration",
     "Reliability",
+    "SampleCalibration",
     "calibration_by_depth",
     "check_calibration",
     "expected_calibration_error",
@@ -63,6 +64,7 @@ class DepthCalibration:
         brier: mean over samples of Σ_v (p_v − [v is the truth])², in [0, 2], over the nodes of the depth.
         nll: mean of −log p(truth).
         curve: the bins.
+        of_samples: what all this is computed from; None where it is not defined.
     """
 
     samples: int
@@ -72,6 +74,23 @@ class DepthCalibration:
     brier: float
     nll: float
     curve: Reliability
+    of_samples: SampleCalibration | None = None
+
+
+class SampleCalibration(NamedTuple):
+    """Of each sample whose label decides a depth: its answer there, and how probable the truth was.
+
+    Attributes:
+        rows: (m,) which samples they are.
+        confidence: (m,) probability of the answer.
+        right: (m,) bool.
+        nll: (m,) −log p(truth).
+    """
+
+    rows: Tensor
+    confidence: Tensor
+    right: Tensor
+    nll: Tensor
 
 
 def expected_calibration_error(confidence: Tensor, correct: Tensor, bins: int = 15) -> Reliability:
@@ -151,7 +170,7 @@ def calibration_by_depth(
             found.append(_undefined(int(decided.sum())))
             continue
         p, truth = node_probabilities[decided][:, nodes].double(), truth[decided]
-        found.append(_calibration_of(p, torch.searchsorted(nodes, truth), bins))
+        found.append(_calibration_of(p, torch.searchsorted(nodes, truth), bins, decided.nonzero()[:, 0]))
     return found
 
 
@@ -161,21 +180,26 @@ def _undefined(samples: int) -> DepthCalibration:
     return DepthCalibration(samples, none, none, none, none, none, curve)
 
 
-def _calibration_of(p: Tensor, truth: Tensor, bins: int) -> DepthCalibration:
+def _calibration_of(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = None) -> DepthCalibration:
     """Calibration of probabilities (m, U) of nodes that exclude each other, with the truth's column (m,)."""
     confidence, answer = p.max(1)
     correct = answer == truth
     of_truth = p.gather(1, truth[:, None])[:, 0]
     brier = p.square().sum(1) - 2 * of_truth + 1
     curve = expected_calibration_error(confidence, correct, bins)
+    rows = torch.arange(len(p)) if rows is None else rows
+    nll = -of_truth.clamp(min=1e-300).log()
     return DepthCalibration(
         samples=len(p),
         accuracy=float(correct.double().mean()),
         confidence=float(confidence.mean()),
         error=curve.error,
         brier=float(brier.mean()),
-        nll=float(-of_truth.clamp(min=1e-300).log().mean()),
+        nll=float(nll.mean()),
         curve=curve,
+        of_samples=SampleCalibration(
+            torch.arange(len(p)) if rows is None else rows, confidence, correct, nll
+        ),
     )
 
 

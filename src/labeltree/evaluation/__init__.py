@@ -31,6 +31,7 @@ from labeltree.evaluation.result import AspectResult, EvaluationResult, MethodRe
 from labeltree.evaluation.result_text import protocol_table
 from labeltree.evaluation.samples import Samples, choose_samples
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.statistics import Statistic
 
 __all__ = [
     "ROLES",
@@ -54,6 +55,7 @@ __all__ = [
     "Representation",
     "Samples",
     "Second",
+    "Statistic",
     "StratumComparison",
     "TreeErrors",
     "aspect_means",

@@ -13,9 +13,16 @@ from torch import Tensor
 
 from labeltree.errors import DataError
 from labeltree.evaluation.class_frequency import GROUPS, ClassFrequency
-from labeltree.evaluation.statistics import RatioColumns, Resampling, number_groups
+from labeltree.evaluation.statistics import (
+    JointBootstrap,
+    RatioColumns,
+    Resampling,
+    Statistic,
+    mean_of_parts,
+    number_groups,
+)
 from labeltree.runs import EmbeddingTable
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = [
     "FEWEST_GROUPS",
@@ -23,8 +30,10 @@ __all__ = [
     "Number",
     "Place",
     "ResamplingUnits",
+    "class_means",
     "drawn_groups",
     "estimate",
+    "estimate_statistics",
     "few_groups_note",
 ]
 
@@ -120,6 +129,37 @@ class Column:
         return replace(self, values=torch.full_like(self.values, torch.nan))
 
 
+def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> list[Column]:
+    """A column's means over all classes, and over head, middle and tail, as columns of their own.
+
+    A mean over classes of the mean of each is a weighted mean over samples: the more samples a class has, the
+    less each of them weighs.
+
+    Args:
+        column: with ``rows``.
+        nodes: labels of all rows of the table.
+        frequency: of the classes.
+    """
+    wanted: dict[str, int | None] = {column.balanced: None} if column.balanced else {}
+    if column.by_frequency and frequency.uneven:
+        wanted |= {f"{column.name}_{name}": at for at, name in enumerate(GROUPS)}
+    if not wanted:
+        return []
+    assert column.rows is not None
+    labels = nodes[column.rows] if column.labels is None else column.labels
+    weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
+    counted = ~column.values.isnan() & (labels >= 0)
+    sizes = torch.zeros(len(frequency.counts), dtype=torch.float64)
+    sizes.index_add_(0, labels[counted], weights[counted])
+    shares = torch.where(counted, weights / sizes[labels.clamp_min(0)].clamp_min(1e-300), 0.0)
+    band, found = frequency.group(labels.clamp_min(0)), list[Column]()
+    for name, at in wanted.items():
+        chosen = counted if at is None else counted & (band == at)
+        values = column.values.masked_fill(~chosen, torch.nan)
+        found.append(column.alone(name, values=values, weights=shares, kind="scores", whole=True))
+    return found
+
+
 def estimate(
     columns: Sequence[Column],
     rows: Tensor,
@@ -178,6 +218,28 @@ def estimate(
                     place = Place("scores", f"{column.name}_{name}")
                     of_classes.setdefault(place, []).append(numbers[band == which])
     return ratios.numbers(scores | of_classes | of_nodes)
+
+
+def estimate_statistics(
+    statistics: Sequence[Statistic], rows: Tensor, units: ResamplingUnits, taxonomy: AnyTaxonomy
+) -> dict[Place, Number]:
+    """Every score that is no mean, with its interval; the arguments are those of `estimate`."""
+    resampling = units.resampling or Resampling(1)
+    found: dict[str, list[tuple[Floats, Floats]]] = {}
+    for statistic in statistics:
+        groups = units.groups[np.searchsorted(rows.numpy(), statistic.rows)]
+        value, draws = statistic.drawn(groups, units.count, taxonomy, resampling)
+        for number, name in enumerate(statistic.names):
+            found.setdefault(name, []).append((value[number], draws[number]))
+    numbers = {}
+    for name, parts in found.items():
+        value, draws = mean_of_parts(parts)
+        ends = JointBootstrap(value.reshape(1, 1), draws.reshape(-1, 1, 1), units.count).interval(
+            np.ones(1), confidence=resampling.confidence
+        )
+        unsure = [np.nan] * 3 if units.resampling is None else [ends.low[0], ends.high[0], ends.error[0]]
+        numbers[Place("scores", name)] = Number(float(value), *map(float, unsure))
+    return numbers
 
 
 class _Ratios:

@@ -55,7 +55,9 @@ def compare(
     p-value: from the bootstrap and the sign-flip test over groups of samples (`Bootstrap`, `sign_flip_test`);
     where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
     all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
-    metrics that are the same on these samples (`duplicate_metrics`) count once.
+    metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are no means
+    (`Statistic`) are recomputed in every draw of the bootstrap; their p-values come from the difference over its
+    standard error, since samples of two clusterings cannot be exchanged.
 
     The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
     that each run answers with, which need not be the same in all runs: they compare runs as they are used.
@@ -108,46 +110,35 @@ def compare(
         for name, runs in common.items()
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
-    common = _without_unused(common, keys)
-    runs = [run for of_method in common.values() for run in of_method]
-    first = replace(
-        common[baseline][0],
-        whole=frozenset().union(*(run.whole for run in runs)),
-        smaller_is_better=frozenset().union(*(run.smaller_is_better for run in runs)),
-    )
-    same = duplicate_metrics(common, keys)
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
-    whole = [
-        MetricComparison(
-            role, metric, first.larger_is_better((role, metric)), samples, estimates, differences
-        )
-        for (role, metric), (samples, estimates, differences) in zip(
-            keys, how.measure(common, keys), strict=True
-        )
+    tables = _tables(common, keys, apart)
+    runs = [run for outcomes, _ in tables for of_method in outcomes.values() for run in of_method]
+    worse = {key for key in keys if not all(run.larger_is_better(key) for run in runs)}
+    whole, same = list[MetricComparison](), dict[Key, Key]()
+    for outcomes, own in tables:
+        same |= duplicate_metrics(outcomes, own)
+        for key, found in how.measure(outcomes, own).items():
+            samples, estimates, differences = found
+            whole.append(MetricComparison(*key, key not in worse, samples, estimates, differences))
+    whole.sort(key=lambda entry: keys.index(_key(entry)))
+    common = tables[0][0]
+    first = common[baseline][0]
+    parted = set().union(*(run.whole for of_method in common.values() for run in of_method))
+    found_first = {same[key]: key for key in reversed(keys) if key in same and _named(key, strata_metrics)}
+    chosen = [
+        key
+        for key in tables[0][1]
+        if key in found_first.values() and key not in parted and not any(run.joint(key) for run in runs)
     ]
-    found_first = {same[key]: key for key in reversed(keys) if _named(key, strata_metrics)}
-    chosen = [key for key in keys if key in found_first.values() and key not in first.whole]
-    parts = [
-        StratumComparison(
-            stratum.kind,
-            stratum.name,
-            stratum.node,
-            role,
-            metric,
-            first.larger_is_better((role, metric)),
-            *found,
-        )
-        for stratum in strata(first, min_samples=min_samples)
-        for (role, metric), found in zip(
-            chosen,
-            how.measure(
-                {name: [run.rows(stratum.rows) for run in runs] for name, runs in common.items()}, chosen
-            ),
-            strict=True,
-        )
-        if found[0] >= min_samples
-    ]
-    protocols = {name for runs in common.values() for run in runs for name in run.protocols}
+    parts = []
+    for stratum in strata(first, min_samples=min_samples):
+        rows_of = {name: [run.rows(stratum.rows) for run in of] for name, of in common.items()}
+        for key, found in how.measure(rows_of, chosen).items():
+            samples, estimates, differences = found
+            if samples >= min_samples:
+                part = stratum.kind, stratum.name, stratum.node, *key, key not in worse
+                parts.append(StratumComparison(*part, samples, estimates, differences))
+    protocols = {name for runs_of in common.values() for run in runs_of for name in run.protocols}
     if protocols and metrics is None:
         apart.append(
             f"Further protocols were measured and not compared: name what shall be, such as "
@@ -190,16 +181,41 @@ def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
 
 
 def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | None) -> list[Key]:
-    keys = list(dict.fromkeys(key for runs in methods.values() for run in runs for key in run.values))
-    protocols = {name for runs in methods.values() for run in runs for name in run.protocols}
+    runs = [run for of_method in methods.values() for run in of_method]
+    keys = list(dict.fromkeys(key for run in runs for table in _all(run) for key in table.keys))
+    protocols = {name for run in runs for name in run.protocols}
     if metrics is None:
         return [key for key in keys if key[0] not in protocols]
     for name in metrics:
         if not any(_named(key, [name]) for key in keys):
+            of = name.partition(".")[0]
             known = sorted({metric for role, metric in keys if role not in protocols})
-            known += sorted(f"{role}.{metric}" for role, metric in keys if role in protocols)
-            raise ValueError(f"metrics names '{name}'; expected some of {', '.join(known)}")
+            known = [f"{role}.{metric}" for role, metric in keys if role == of in protocols] or known
+            others = [f"{each}.*" for each in sorted(protocols - {of})]
+            raise ValueError(f"metrics names '{name}'; expected some of {', '.join([*known, *others])}")
     return [key for key in keys if _named(key, metrics)]
+
+
+def _all(run: Outcomes) -> list[Outcomes]:
+    """The outcomes, and those of other tables that its protocols measured."""
+    return [run, *run.elsewhere.values()]
+
+
+def _tables(
+    methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
+) -> list[tuple[dict[str, list[Outcomes]], list[Key]]]:
+    """The outcomes of the evaluated samples, and of those of each other table, with the metrics of each."""
+    runs = [run for of_method in methods.values() for run in of_method]
+    here = [key for key in keys if any(key in run.keys for run in runs)]
+    found = [(_without_unused(methods, here) if here else methods, here)]
+    for name in dict.fromkeys(name for run in runs for name in run.elsewhere):
+        own = [key for key in keys if key[0] == name and key not in here]
+        if own and not all(name in run.elsewhere for run in runs):
+            notes.append(f"'{name}' is not compared, for not every run was measured by it.")
+        elif own:
+            of_table = {method: [run.elsewhere[name] for run in of] for method, of in methods.items()}
+            found.append((_without_unused(common_samples(of_table)[0], own), own))
+    return found
 
 
 def _named(key: Key, names: Sequence[str]) -> bool:
@@ -213,10 +229,10 @@ def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> 
 
     def counted(of_compared: bool) -> NDArray[np.bool_]:
         columns = [
-            ~np.isnan(values)
+            run.counted(key)
             for runs in methods.values()
             for run in runs
-            for key, values in run.values.items()
+            for key in run.keys
             if (key in keys) == of_compared
         ]
         return np.any(columns, axis=0) if columns else np.zeros(len(samples), dtype=bool)
@@ -289,7 +305,11 @@ def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[
     first: dict[frozenset[bytes], Key] = {}
     same = {}
     for key in keys:
-        columns = [_column(run, key) for runs in methods.values() for run in runs]
+        runs = [run for of_method in methods.values() for run in of_method]
+        if not any(key in run.values for run in runs):
+            same[key] = key
+            continue
+        columns = [_column(run, key) for run in runs]
         # + 0.0 makes one number of 0 and −0
         straight = b"".join((np.round(values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
         turned = b"".join((np.round(1 - values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)

@@ -19,13 +19,20 @@ from labeltree.decisions.classifiers import (
 )
 from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.classifiers import FittedProbe, fit_probe
-from labeltree.evaluation.columns import Column, Number, ResamplingUnits, drawn_groups, estimate
+from labeltree.evaluation.columns import (
+    Column,
+    Number,
+    ResamplingUnits,
+    drawn_groups,
+    estimate,
+    estimate_statistics,
+)
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.samples import Samples, SearchPlan, held_rows, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
-from labeltree.evaluation.statistics import Resampling
+from labeltree.evaluation.statistics import Resampling, Statistic
 from labeltree.evaluation.subsampling import stratified_subsample
 from labeltree.metrics.functional import (
     average_hierarchical_precision,
@@ -192,14 +199,14 @@ class Inputs:
 
     def summarise(
         self,
-        columns: Column | Sequence[Column],
+        columns: Column | Statistic | Sequence[Column | Statistic],
         title: str = "",
         *,
         by_frequency: bool = True,
         rows: Tensor | None = None,
         units: ResamplingUnits | None = None,
     ) -> ProtocolResult:
-        """All numbers that follow from outcomes of single samples, with their intervals; see `Column`.
+        """All numbers that follow from outcomes of samples, with their intervals; see `Column`, `Statistic`.
 
         Args:
             columns: one or several, whose samples are drawn together.
@@ -208,15 +215,23 @@ class Inputs:
             rows: ``(n,)`` what is drawn from; None = all rows of the columns.
             units: of these rows; None = the groups of the table.
         """
-        given = [columns] if isinstance(columns, Column) else columns
-        placed = [replace(c, rows=self.samples.test) if c.rows is None else c for c in given]
-        result = ProtocolResult(title, columns=placed)
+        given = [columns] if isinstance(columns, Column | Statistic) else columns
+        statistics = [each for each in given if isinstance(each, Statistic)]
+        placed = [
+            replace(each, rows=self.samples.test) if each.rows is None else each
+            for each in given
+            if isinstance(each, Column)
+        ]
+        result = ProtocolResult(title, columns=placed, statistics=statistics)
         if rows is None:
-            given_rows = [column.rows for column in placed if column.rows is not None]
-            rows = torch.unique(torch.cat([self.samples.test[:0], *given_rows]))
+            of_columns = [column.rows for column in placed if column.rows is not None]
+            of_columns += [torch.from_numpy(statistic.rows) for statistic in statistics]
+            rows = torch.unique(torch.cat([self.samples.test[:0], *of_columns]))
         units = units or self.units_of(rows)
         frequency = self.frequency if by_frequency else None
-        for place, number in estimate(placed, rows, units, self.nodes, self.judging.tree, frequency).items():
+        found = estimate(placed, rows, units, self.nodes, self.judging.tree, frequency)
+        found |= estimate_statistics(statistics, rows, units, self.judging.judge)
+        for place, number in found.items():
             result.put(place, number)
         return result
 

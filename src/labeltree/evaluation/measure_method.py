@@ -8,18 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
 from labeltree.evaluation.aspects import evaluate_aspects
-from labeltree.evaluation.columns import Column, drawn_groups
+from labeltree.evaluation.columns import Column, Floats, class_means, drawn_groups
 from labeltree.evaluation.error_tree import tree_errors
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.outcomes import Key, Outcomes
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.registry import ProtocolEntry, run_protocol
 from labeltree.evaluation.result import MethodResult, aspect_means
+from labeltree.taxonomy import Taxonomy
 
 __all__ = ["Measured", "measure"]
 
@@ -57,7 +59,7 @@ def measure(
     )
     method = _method_result(inputs, standard)
     method.aspects.update(aspects)
-    method.protocols.update({name: replace(found, columns=[]) for name, found in further.items()})
+    method.protocols.update({name: found.without_samples() for name, found in further.items()})
     if aspects:
         method.scores["aspects"] = aspect_means(aspects)
     return Measured(
@@ -132,6 +134,61 @@ def _outcomes(
 ) -> Outcomes:
     """A row for every sample that was tested, searched or counted by a protocol, in table order."""
     table, samples = inputs.table, inputs.samples
+    here = {name: found for name, found in further.items() if found.of is None}
+    parts = _columns(inputs, standard, here)
+    statistics = {name: found.statistics for name, found in here.items() if found.statistics}
+    rows_of = [column.rows for several in parts.values() for column in several if column.rows is not None]
+    rows_of += [torch.from_numpy(each.rows) for several in statistics.values() for each in several]
+    rows = torch.unique(torch.cat([samples.test, samples.plan.queries, *rows_of]))
+    nodes, groups = table.nodes[rows], drawn_groups(table, samples.test)
+    place = torch.full((len(table),), -1)
+    place[rows] = torch.arange(len(rows))
+    answers = {}
+    for name, predicted in inputs.predicted.items() if standard else ():
+        answers[name] = torch.full_like(nodes, -1)
+        answers[name][place[samples.test]] = predicted
+    worse = {key for key, of in parts.items() if not of[0].larger_is_better}
+    worse |= {
+        (role, name)
+        for role, several in statistics.items()
+        for each in several
+        for name in each.names
+        if not each.larger_is_better
+    }
+    judge = inputs.judging.judge
+    return Outcomes(
+        instances=(rows if table.instances is None else table.instances[rows]).numpy(),
+        nodes=nodes.numpy(),
+        taxonomy=inputs.judging.tree,
+        values={key: _placed([c.values for c in of], of, place, len(rows)) for key, of in parts.items()},
+        weights={
+            key: np.nan_to_num(_placed([_weights(c, len(of)) for c in of], of, place, len(rows)))
+            for key, of in parts.items()
+            if len(of) > 1 or of[0].weights is not None
+        },
+        groups=None if groups is None else groups[rows].numpy(),
+        bands=inputs.frequency.group(nodes).numpy() if inputs.frequency.uneven else None,
+        predicted={name: column.numpy() for name, column in answers.items()},
+        whole=frozenset(key for key, of in parts.items() if of[0].whole),
+        smaller_is_better=frozenset(worse),
+        protocols=tuple(name for name, found in further.items() if found.columns or found.statistics),
+        search=samples.plan.described(),
+        statistics={
+            role: [each.moved(place.numpy()) for each in several] for role, several in statistics.items()
+        },
+        dag=None if isinstance(judge, Taxonomy) else judge,
+        elsewhere={
+            name: _outcomes(found.of, {}, {name: replace(found, of=None)})
+            for name, found in further.items()
+            if found.of is not None
+        },
+    )
+
+
+def _columns(
+    inputs: Inputs, standard: Mapping[str, ProtocolResult], further: Mapping[str, ProtocolResult]
+) -> dict[Key, list[Column]]:
+    """What can be compared, by role and metric; the role of a further protocol's columns is its name."""
     parts: dict[Key, list[Column]] = {}
     for result in standard.values():
         for column in result.columns:
@@ -140,36 +197,10 @@ def _outcomes(
             parts.setdefault((role, metric), []).append(column)
     for name, result in further.items():
         for column in result.columns:
-            if column.kind == "scores":
-                parts.setdefault((name, column.name), []).append(column)
-    rows_of = [column.rows for several in parts.values() for column in several if column.rows is not None]
-    rows = torch.unique(torch.cat([samples.test, samples.plan.queries, *rows_of]))
-    nodes = table.nodes[rows]
-    values = {key: _placed([c.values for c in of], of, rows) for key, of in parts.items()}
-    weights = {
-        key: _placed([_weights(c, len(of)) for c in of], of, rows).nan_to_num(0.0)
-        for key, of in parts.items()
-        if len(of) > 1 or of[0].weights is not None
-    }
-    groups = drawn_groups(table, samples.test)
-    answers = {}
-    for name, found in inputs.predicted.items():
-        answers[name] = torch.full_like(nodes, -1)
-        answers[name][torch.searchsorted(rows, samples.test)] = found
-    return Outcomes(
-        instances=(rows if table.instances is None else table.instances[rows]).numpy(),
-        nodes=nodes.numpy(),
-        taxonomy=inputs.judging.tree,
-        values={key: column.numpy() for key, column in values.items()},
-        weights={key: column.numpy() for key, column in weights.items()},
-        groups=None if groups is None else groups[rows].numpy(),
-        bands=inputs.frequency.group(nodes).numpy() if inputs.frequency.uneven else None,
-        predicted={name: column.numpy() for name, column in answers.items()},
-        whole=frozenset(key for key, of in parts.items() if of[0].whole),
-        smaller_is_better=frozenset(key for key, of in parts.items() if not of[0].larger_is_better),
-        protocols=tuple(name for name, found in further.items() if found.columns),
-        search=samples.plan.described(),
-    )
+            own = [column] if column.kind in ("scores", None) else []
+            for each in (*own, *class_means(column, inputs.nodes, inputs.frequency)):
+                parts.setdefault((name, each.name), []).append(each)
+    return parts
 
 
 def _weights(column: Column, parts: int) -> Tensor:
@@ -178,10 +209,10 @@ def _weights(column: Column, parts: int) -> Tensor:
     return weights if parts == 1 else weights / weights[~column.values.isnan()].sum().clamp_min(1e-300)
 
 
-def _placed(values: Sequence[Tensor], columns: Sequence[Column], rows: Tensor) -> Tensor:
-    """``(len(rows),)`` the values of some columns at their rows, NaN elsewhere."""
-    found = torch.full((len(rows),), torch.nan, dtype=torch.float64)
+def _placed(values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int) -> Floats:
+    """``(count,)`` the values of some columns where their rows go, NaN elsewhere."""
+    found = torch.full((count,), torch.nan, dtype=torch.float64)
     for part, column in zip(values, columns, strict=True):
         assert column.rows is not None
-        found[torch.searchsorted(rows, column.rows)] = part
-    return found
+        found[place[column.rows]] = part
+    return found.numpy()

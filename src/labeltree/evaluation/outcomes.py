@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
+from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.group_sums import Floats
 from labeltree.safe_files import Reader, read_arrays, value_from_json
-from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
-FORMAT = 2
+FORMAT = 3  # 1 has nothing of further protocols, 2 no statistics
 _KEYS = ("whole", "smaller_is_better")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
@@ -54,6 +55,9 @@ class Outcomes:
             of tables by subtree.
         smaller_is_better: metrics of which that is so, beside those whose names say it (``…_violations``).
         protocols: roles that are further protocols: their metrics are compared where they are asked for.
+        statistics: protocol → its numbers that are no means; their rows are places in these columns.
+        dag: what the nodes of statistics are of, where the evaluation was judged by a DAG.
+        elsewhere: protocol → what came of the samples of another table that it measured.
     """
 
     instances: Integers
@@ -68,6 +72,9 @@ class Outcomes:
     search: dict[str, str] = field(default_factory=dict)
     smaller_is_better: frozenset[Key] = frozenset()
     protocols: tuple[str, ...] = ()
+    statistics: dict[str, list[Statistic]] = field(default_factory=dict)
+    dag: TaxonomyDAG | None = None
+    elsewhere: dict[str, Outcomes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
@@ -80,6 +87,9 @@ class Outcomes:
                 raise DataError(
                     f"outcomes of {n} samples have '{name}' of shape {column.shape}; one a sample"
                 )
+        for statistic in (each for several in self.statistics.values() for each in several):
+            if len(statistic.rows) and not 0 <= statistic.rows.min() <= statistic.rows.max() < n:
+                raise DataError(f"outcomes of {n} samples have {statistic.names} of samples beyond them")
         if n and not 0 <= int(self.nodes.min()) <= int(self.nodes.max()) < self.taxonomy.num_nodes:
             raise DataError(
                 f"outcomes have nodes from {int(self.nodes.min())} to {int(self.nodes.max())}, but the "
@@ -96,12 +106,34 @@ class Outcomes:
             return self.groups
         return self.instances if len(np.unique(self.instances)) < len(self) else None
 
+    @property
+    def keys(self) -> list[Key]:
+        """All metrics of these samples."""
+        joint = [(role, name) for role, of in self.statistics.items() for each in of for name in each.names]
+        return list(dict.fromkeys([*self.values, *joint]))
+
+    def joint(self, key: Key) -> list[Statistic]:
+        """The parts of a metric that is no mean."""
+        return [each for each in self.statistics.get(key[0], ()) if key[1] in each.names]
+
+    def counted(self, key: Key) -> NDArray[np.bool_]:
+        """``(n,)`` which samples count in a metric."""
+        if key in self.values:
+            return ~np.isnan(self.values[key])
+        found = np.zeros(len(self), dtype=bool)
+        for statistic in self.joint(key):
+            found[statistic.rows] = True
+        return found
+
     def rows(self, index: NDArray[Any]) -> Outcomes:
         """The outcomes of some samples: ``(m,)`` positions or ``(n,)`` bool."""
 
         def of(columns: dict[Any, Any]) -> dict[Any, Any]:
             return {key: column[index] for key, column in columns.items()}
 
+        chosen = np.flatnonzero(index) if index.dtype == bool else index
+        place = np.full(len(self), -1)
+        place[chosen] = np.arange(len(chosen))
         return replace(
             self,
             instances=self.instances[index],
@@ -111,6 +143,7 @@ class Outcomes:
             groups=None if self.groups is None else self.groups[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
+            statistics={role: [e.moved(place) for e in several] for role, several in self.statistics.items()},
         )
 
     @property
@@ -145,29 +178,52 @@ def of_retrieval(metric: str) -> bool:
 def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
     """Write the outcomes of some methods, as ``.npz`` without objects, atomically."""
     columns: dict[str, Any] = {}
-    heads = []
     taxonomies = [outcomes.taxonomy for outcomes in methods.values()]
     if any(taxonomy != taxonomies[0] for taxonomy in taxonomies):
         raise ValueError("the outcomes are of several taxonomies; write those of each to a file of its own")
-    for number, (name, outcomes) in enumerate(methods.items()):
-        kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
-        kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
-        kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
-        for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
-            kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
-        columns |= {f"{number}/{key}": column for key, column in kept.items() if column is not None}
-        heads.append(
-            {
-                "name": name,
-                "search": outcomes.search,
-                "protocols": outcomes.protocols,
-                **{kind: sorted("/".join(key) for key in getattr(outcomes, kind)) for kind in _KEYS},
-            }
-        )
+    heads = [
+        {"name": name, **_packed(outcomes, f"{number}/", columns)}
+        for number, (name, outcomes) in enumerate(methods.items())
+    ]
     content = {"format": FORMAT, "methods": heads, "taxonomy": [t.to_dict() for t in taxonomies[:1]]}
     head = json.dumps(content, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as temporary:
         np.savez_compressed(temporary, allow_pickle=False, head=np.array(head), **columns)
+
+
+def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[str, Any]:
+    """Put all columns among the others, with a prefix; return what else there is to know."""
+    kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
+    kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
+    kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
+    for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
+        kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
+    head: dict[str, Any] = {
+        "search": outcomes.search,
+        "protocols": outcomes.protocols,
+        **{kind: sorted("/".join(key) for key in getattr(outcomes, kind)) for kind in _KEYS},
+    }
+    if outcomes.statistics:
+        head["statistics"] = []
+    for role, several in outcomes.statistics.items():
+        for each in several:
+            at = f"statistics/{len(head['statistics'])}"
+            head["statistics"].append({"role": role, "kind": each.kind, "names": each.names})
+            kept[f"{at}/rows"] = each.rows
+            kept |= {f"{at}/samples/{name}": column for name, column in each.samples.items()}
+            kept |= {f"{at}/fixed/{name}": column for name, column in each.fixed.items()}
+    if outcomes.dag is not None:
+        head["dag"] = outcomes.dag.to_dict()
+    columns |= {f"{prefix}{key}": column for key, column in kept.items() if column is not None}
+    if outcomes.elsewhere:
+        head["elsewhere"] = {
+            name: {
+                **_packed(other, f"{prefix}elsewhere/{name}/", columns),
+                "taxonomy": other.taxonomy.to_dict(),
+            }
+            for name, other in outcomes.elsewhere.items()
+        }
+    return head
 
 
 def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
@@ -179,11 +235,11 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     columns = read_arrays(path, _OUTCOMES)
     with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):
         head = value_from_json(str(columns["head"][()]))
-        if head["format"] not in (1, FORMAT):  # 1 has nothing of further protocols
+        if head["format"] not in (1, 2, FORMAT):
             raise _OUTCOMES.failure(path, f"it has format {head['format']!r}, not {FORMAT}")
         trees = [Taxonomy.from_dict(document) for document in head["taxonomy"]]
         found = {
-            str(entry["name"]): _outcomes(f"{number}/", columns, entry, trees[0])
+            str(entry["name"]): _unpacked(f"{number}/", columns, entry, trees[0])
             for number, entry in enumerate(head["methods"])
         }
     if not found:
@@ -191,38 +247,55 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     return found
 
 
-def _outcomes(
+def _unpacked(
     prefix: str, columns: Mapping[str, Any], entry: Mapping[str, Any], taxonomy: Taxonomy
 ) -> Outcomes:
-    mine = {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
+    mine = _below(prefix, columns)
+    kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
+    kinds |= {"groups": "i", "bands": "i"}
     for name, column in mine.items():
-        if column.ndim != 1 or column.dtype.kind != (
-            "f" if name.startswith(("values/", "weights/")) else "i"
-        ):
+        kind = kinds.get(name.partition("/")[0])
+        if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
             raise ValueError(f"{name} is {column.dtype} {column.shape}")
-
-    def keyed(kind: str) -> dict[Key, Floats]:
-        return {
-            _key(name.removeprefix(kind)): column for name, column in mine.items() if name.startswith(kind)
-        }
-
+    smaller = frozenset(map(_key, entry.get("smaller_is_better", ())))
+    statistics: dict[str, list[Statistic]] = {}
+    for number, given in enumerate(entry.get("statistics", ())):
+        of, role, names = _below(f"statistics/{number}/", mine), str(given["role"]), tuple(given["names"])
+        statistics.setdefault(role, []).append(
+            Statistic(
+                given["kind"],
+                names,
+                of["rows"],
+                _below("samples/", of),
+                _below("fixed/", of),
+                larger_is_better=(role, names[0]) not in smaller,
+            )
+        )
     return Outcomes(
         instances=mine["instances"],
         nodes=mine["nodes"],
         taxonomy=taxonomy,
-        values=keyed("values/"),
-        weights=keyed("weights/"),
+        values={_key(name): column for name, column in _below("values/", mine).items()},
+        weights={_key(name): column for name, column in _below("weights/", mine).items()},
         groups=mine.get("groups"),
         bands=mine.get("bands"),
-        predicted={
-            name.removeprefix("predicted/"): column
-            for name, column in mine.items()
-            if name.startswith("predicted/")
-        },
+        predicted=_below("predicted/", mine),
         search=dict(entry.get("search", {})),
         protocols=tuple(entry.get("protocols", ())),
-        **{kind: frozenset(map(_key, entry.get(kind, ()))) for kind in _KEYS},
+        whole=frozenset(map(_key, entry.get("whole", ()))),
+        smaller_is_better=smaller,
+        statistics=statistics,
+        dag=TaxonomyDAG.from_dict(entry["dag"]) if "dag" in entry else None,
+        elsewhere={
+            name: _unpacked(f"elsewhere/{name}/", mine, other, Taxonomy.from_dict(other["taxonomy"]))
+            for name, other in entry.get("elsewhere", {}).items()
+        },
     )
+
+
+def _below(prefix: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Those whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
 
 
 def _key(name: str) -> Key:

@@ -9,6 +9,7 @@ from typing import Any
 
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.json_numbers import Bounds
+from labeltree.evaluation.statistics import Statistic
 
 __all__ = ["NOT_MEASURED", "ProtocolResult"]
 
@@ -40,7 +41,9 @@ class ProtocolResult:
         depth_intervals: the same of ``by_depth``, a pair a depth.
         node_intervals: of ``by_node``.
         curve_intervals: of ``curves``.
-        columns: the outcomes of single samples behind the numbers, for comparisons; not kept in a file.
+        columns: the outcomes of single samples behind the numbers, for comparisons; not kept in this file.
+        statistics: likewise what is behind numbers that are no means.
+        of: the `Inputs` whose samples these are of, where they are not those of the evaluated table.
     """
 
     title: str
@@ -56,12 +59,18 @@ class ProtocolResult:
     node_intervals: dict[str, dict[str, Bounds]] = field(default_factory=dict)
     curve_intervals: dict[str, list[Bounds]] = field(default_factory=dict)
     columns: list[Column] = field(default_factory=list, compare=False, repr=False)
+    statistics: list[Statistic] = field(default_factory=list, compare=False, repr=False)
+    of: Any = field(default=None, compare=False, repr=False)
 
     @property
     def refusal(self) -> str | None:
         """Why nothing was measured; None where something was."""
         first = self.notes[0] if self.notes and not self.scores else ""
         return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else None
+
+    def without_samples(self) -> ProtocolResult:
+        """The numbers alone."""
+        return replace(self, columns=[], statistics=[], of=None)
 
     def put(self, place: Place, number: Number) -> None:
         """Write a number, and its interval where it is defined."""
@@ -135,8 +144,19 @@ class ProtocolResult:
             for prefix, part in parts.items()
             for column in part.columns
         ]
-        numbers_of = {name: named(name) for name in _NAMED}
-        return cls(title, **numbers_of, counts=all_counts, notes=all_notes, columns=named_columns)
+        statistics = [
+            replace(statistic, names=tuple(f"{prefix}.{name}" for name in statistic.names))
+            for prefix, part in parts.items()
+            for statistic in part.statistics
+        ]
+        return cls(
+            title,
+            **{name: named(name) for name in _NAMED},
+            counts=all_counts,
+            notes=all_notes,
+            columns=named_columns,
+            statistics=statistics,
+        )
 
 
 def _prefixed(prefix: str, name: str) -> str:

@@ -18,6 +18,7 @@ from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs, Second
 from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.reading import check_roles
+from labeltree.evaluation.statistics import Statistic
 from labeltree.plugins import load_plugins
 from labeltree.safe_files import fits
 
@@ -37,8 +38,8 @@ __all__ = [
 ]
 
 Protocol = TypeVar("Protocol", bound=Callable[..., Any])
-Returned = ProtocolResult | Column | Sequence[Column]
-"""What a protocol gives: columns of outcomes, from which its numbers follow, or finished numbers."""
+Returned = ProtocolResult | Column | Statistic | Sequence[Column | Statistic]
+"""What a protocol gives: outcomes of samples, from which its numbers follow, or finished numbers."""
 
 _RESERVED = ("all", "answers", "aspects", "embeddings", "features", "predictions")
 _entries: dict[str, ProtocolEntry] = {}
@@ -123,8 +124,8 @@ def register(
     """Add a protocol under a name, as a decorator of ``function(inputs, options)``.
 
     The function returns columns of outcomes, one `Column` or several: their means become the protocol's
-    numbers, with confidence intervals, and `compare` can compare them. Numbers that are no means it returns
-    as a `ProtocolResult`.
+    numbers, with confidence intervals, and `compare` can compare them. So it can the numbers of a
+    `Statistic` (NMI, AUROC, a calibration error). All others it returns as a `ProtocolResult`.
 
     Args:
         name: letters, digits and ``-``.
@@ -213,8 +214,8 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
 def _result(entry: ProtocolEntry, inputs: Inputs, found: Returned) -> ProtocolResult:
     if isinstance(found, ProtocolResult):
         return found
-    columns = [found] if isinstance(found, Column) else found
-    if not isinstance(columns, list | tuple) or not all(isinstance(c, Column) for c in columns):
+    columns = [found] if isinstance(found, Column | Statistic) else found
+    if not isinstance(columns, list | tuple) or not all(isinstance(c, Column | Statistic) for c in columns):
         raise DataError(f"it returned {type(found).__name__}; it must return columns or a ProtocolResult")
     return inputs.summarise(columns, entry.summary)
 

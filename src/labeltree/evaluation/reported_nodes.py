@@ -13,6 +13,7 @@ from torch import Tensor
 
 from labeltree.evaluation.columns import Place, ResamplingUnits
 from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.statistics.group_sums import Floats, divided
 from labeltree.evaluation.statistics.interval_ends import acceleration_of
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
@@ -20,14 +21,20 @@ from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some
 
 __all__ = [
+    "MOST_PROBABILITIES",
     "MeanDraws",
     "NodeIntervals",
     "ReportedNodes",
     "counted_nodes",
     "mean_auroc",
     "node_result",
+    "ranking_statistic",
     "with_prefix",
 ]
+
+
+MOST_PROBABILITIES = 2**22
+"""Of more samples times classes, the probabilities are not kept, and AUROC cannot be compared: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -327,6 +334,24 @@ def mean_auroc(
         value = block.weighted(np.ones((count, 1)))[0][:, 0]
         mean.add(value, draws, block.influence()[0], block.groups())
     return mean
+
+
+def ranking_statistic(
+    names: tuple[str, ...], rows: Tensor, probabilities: Tensor, target: Tensor, classes: Tensor
+) -> list[Statistic]:
+    """The mean AUROC of nodes, and the mean average precision, for comparisons; nothing of too many numbers.
+
+    Args:
+        names: of the two, or of the first.
+        rows: ``(m,)`` of the samples in the table.
+        probabilities: ``(m, c)``.
+        target: ``(m,)`` labels.
+        classes: ``(c,)`` nodes that the columns stand for.
+    """
+    if probabilities.numel() > MOST_PROBABILITIES:
+        return []
+    samples = {"target": target.numpy(), "probabilities": probabilities.numpy()}
+    return [Statistic("node_ranking", names, rows.numpy(), samples, {"classes": classes.numpy()})]
 
 
 def _acceleration(change: Floats) -> Floats:

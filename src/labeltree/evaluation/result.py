@@ -185,7 +185,8 @@ class EvaluationResult:
         for name, method in self.methods.items():
             content["methods"][name]["classifier"] = method.classifier.to_dict()
             for found in content["methods"][name]["protocols"].values():
-                del found["columns"]
+                for of_samples in ("columns", "statistics", "of"):
+                    del found[of_samples]
         return {"format": FORMAT, **content}
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from labeltree.errors import DataError
 from labeltree.evaluation.columns import Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.statistics import Partition, agreement_intervals
+from labeltree.evaluation.statistics import Partition, Statistic, agreement_intervals
 from labeltree.metrics.functional import (
     adjusted_mutual_information,
     nodes_at_depth,
@@ -89,6 +89,7 @@ def cluster_scores(
     total, done = len(labels) + 1 + len(several), 0
     units = inputs.units_of(rows)
     partitions: list[Partition] = []
+    statistics: list[Statistic] = []
     everything = torch.ones_like(nodes, dtype=torch.bool)
 
     def agreement(here: Tensor, truth: Tensor) -> tuple[float, float]:
@@ -98,9 +99,11 @@ def cluster_scores(
         if inputs.progress is not None:
             inputs.progress(f"clustering by {name}", done, total)
         pair = (truth[here], clusters)
+        of = {"labels": pair[0].numpy(), "clusters": clusters.numpy()}
+        statistics.append(Statistic("agreement", ("nmi", "ami"), rows[here].numpy(), of))
         if units.resampling is not None:
             groups = units.groups[here.numpy()]
-            partitions.append(Partition.of(truth[here].numpy(), clusters.numpy(), groups, units.count))
+            partitions.append(Partition.of(of["labels"], of["clusters"], groups, units.count))
         return float(normalized_mutual_information(*pair)), float(adjusted_mutual_information(*pair))
 
     reached = [depth for depth, truth in enumerate(labels) if bool((truth >= 0).any())]
@@ -129,6 +132,8 @@ def cluster_scores(
             "ami_within": {path: pair[1] for path, pair in inside.items()},
         },
         counts={"coarse classes clustered by themselves": len(inside)},
+        statistics=[statistics[first - 1]]
+        + [replace(each, names=("nmi_within", "ami_within")) for each in statistics[first:]],
     )
     if units.resampling is not None and partitions:
         means = [range(first, len(partitions))] if inside else []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,6 +35,7 @@ from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs
 from labeltree.evaluation.registry import ProtocolResult, register
 from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.statistics import Statistic
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.label_sets import shared_depth
 
@@ -115,7 +117,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     result = inputs.summarise(columns, "Decisions: answers as fine as is sure", by_frequency=False)
     asked = sorted({*_ASKED, *options.coverages})
     result.axes.update({f"{name}_by_coverage": asked for name in _CURVES})
-    _add_calibration(result, rule, tree, scores, truth, options.bins)
+    _add_calibration(result, rule, tree, scores, inputs.nodes, tested, options.bins)
     result.counts.update(rule.counts | {"test samples answered": int(judged.sum())})
     result.notes.extend(notes + sentences)
     if unlearned := _unlearned(truth, classes, tree):
@@ -214,12 +216,19 @@ def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> 
 
 
 def _add_calibration(
-    result: ProtocolResult, rule: DecisionRule, tree: Taxonomy, scores: Tensor, truth: Tensor, bins: int
+    result: ProtocolResult,
+    rule: DecisionRule,
+    tree: Taxonomy,
+    scores: Tensor,
+    nodes: Tensor,
+    rows: Tensor,
+    bins: int,
 ) -> None:
     """Whether probabilities mean what they say at each depth, before and after calibration."""
     classes, shared = rule.classes, shared_depth(rule.classes.nodes, tree)
     for name, p in (("before", torch.softmax(scores.double(), 1)), ("after", rule.probabilities(scores))):
-        depths = calibration_by_depth(classes.node_probabilities(p), truth, tree, bins, classes=classes.nodes)
+        of_nodes = classes.node_probabilities(p)
+        depths = calibration_by_depth(of_nodes, nodes[rows], tree, bins, classes=classes.nodes)
         for key, attribute in (("ece", "error"), ("brier", "brier"), ("nll", "nll")):
             result.by_depth[f"{key}_{name}"] = [float(getattr(here, attribute)) for here in depths]
         if name == "after":
@@ -230,6 +239,21 @@ def _add_calibration(
             result.axes[f"reliability_{name}_depth_{level}"] = here.curve.confidence.tolist()
         result.scores[f"ece_{name}"] = depths[-1].error
         result.scores[f"nll_{name}"] = depths[-1].nll
+        finest = depths[-1].of_samples
+        if finest is not None:
+            at = rows[finest.rows]
+            nll = Column(f"nll_{name}", finest.nll, at, kind=None, share=False, larger_is_better=False)
+            result.columns.append(nll)
+            result.statistics.append(
+                Statistic(
+                    "calibration",
+                    (f"ece_{name}",),
+                    at.numpy(),
+                    {"confidence": finest.confidence.numpy(), "right": finest.right.numpy()},
+                    {"bins": np.array([bins])},
+                    larger_is_better=False,
+                )
+            )
 
 
 def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import torch
 
 from labeltree.errors import DataError
 from labeltree.evaluation.class_frequency import GROUPS
+from labeltree.evaluation.columns import Column, class_means
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 
 __all__ = ["FrequencyOptions", "frequency"]
-
-Number = TypeVar("Number")
 
 _OF = ("probe", "prototypes", "own", "retrieval")
 
@@ -48,40 +46,28 @@ def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
             "the classes do not fall into head, middle and tail by their training samples; the setting "
             "frequency_bounds can say where they do"
         )
-    parts: dict[str, ProtocolResult] = {}
-    readings = inputs.readings()
-    if "probe" in options.of:
-        parts["probe"] = inputs.judge(inputs.predicted["probe"])
-    if "prototypes" in options.of:
-        parts["prototypes"] = inputs.judge(inputs.predicted["prototypes"])
+    found: dict[str, list[Column]] = {}
+    for name in ("probe", "prototypes"):
+        if name in options.of:
+            found[name] = inputs.answers(inputs.predicted[name])
     if "own" in options.of and inputs.own_answers is not None:
-        answers = inputs.own_answers.clamp(min=0)
-        parts["own"] = inputs.judge(answers, classes=inputs.judging.tree.leaves)
+        found["own"] = inputs.answers(inputs.own_answers.clamp(min=0), inputs.judging.tree.leaves)
     if "retrieval" in options.of:
-        for role, reading in readings.items():
+        plan = inputs.samples.plan
+        for role, reading in inputs.readings().items():
             progress = inputs.titled(f"retrieval by {role}")
-            parts[f"retrieval.{role}"] = inputs.judge_retrieval(
-                reading, inputs.samples.plan.queries, inputs.samples.plan.gallery, progress=progress
+            found[f"retrieval.{role}"], _ = inputs.rankings(
+                reading, plan.queries, plan.gallery, by_depth=False, progress=progress
             )
-    kept = {
-        name: replace(
-            part,
-            scores=_grouped(part.scores),
-            by_depth={},
-            intervals=_grouped(part.intervals),
-            depth_intervals={},
-            columns=[],  # a comparison has these classes as parts of the samples
-        )
-        for name, part in parts.items()
-    }
+    parts = {}
+    for name, columns in found.items():
+        columns = [replace(column, kind=None, balanced="") for column in columns if column.by_frequency]
+        means = [mean for column in columns for mean in class_means(column, inputs.nodes, groups)]
+        parts[name] = replace(inputs.summarise(columns), columns=means)
     tested = groups.group(torch.unique(inputs.nodes[inputs.tested]))
     counts = {f"{name} classes tested": int((tested == place).sum()) for place, name in enumerate(GROUPS)}
     note = (
         f"Head: classes with more than {groups.many} training samples; tail: with at most {groups.few}; "
         "middle: those between. Every class counts once in the mean of its group."
     )
-    return ProtocolResult.joined("Scores by class frequency", kept, counts=counts, notes=[note])
-
-
-def _grouped(scores: dict[str, Number]) -> dict[str, Number]:
-    return {name: value for name, value in scores.items() if name.endswith(GROUPS)}
+    return ProtocolResult.joined("Scores by class frequency", parts, counts=counts, notes=[note])

@@ -15,8 +15,9 @@ from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.reported_nodes import MeanDraws, mean_auroc
+from labeltree.evaluation.reported_nodes import MeanDraws, mean_auroc, ranking_statistic
 from labeltree.evaluation.samples import labelled_rows
+from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.subsampling import table_folds
 from labeltree.metrics.functional import node_auroc
 
@@ -111,7 +112,7 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
     """
     nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
     units = inputs.units_of(rows)
-    columns, results = list[Column](), list[ProtocolResult]()
+    columns, statistics, results = list[Column](), list[Statistic](), list[ProtocolResult]()
     mean = MeanDraws(0 if units.resampling is None else units.resampling.resamples, units.count)
     for number in range(folds):
         others, test = rows[fold != number], rows[fold == number]
@@ -125,10 +126,12 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
         of_nodes = (probe.values, target, judging.judge)
         classes = judging.in_judge(probe.classes)
         results[-1].scores["auroc"] = float(torch.nanmean(node_auroc(*of_nodes, classes=classes)))
+        statistics += ranking_statistic(("auroc",), test, probe.values, target, classes)
         mean.add_mean(mean_auroc(*of_nodes, classes, units, (fold == number).numpy().nonzero()[0]))
         if inputs.progress is not None:
             inputs.progress("cross-validation", number + 1, folds)
     whole = inputs.summarise(columns, by_frequency=False, units=units, rows=rows)
+    whole.statistics.extend(statistics)
     for name in results[0].scores:
         values = [result.scores[name] for result in results]
         average, deviation = _mean_and_sd(values)

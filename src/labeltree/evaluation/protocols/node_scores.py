@@ -16,6 +16,7 @@ from labeltree.evaluation.reported_nodes import (
     ReportedNodes,
     counted_nodes,
     node_result,
+    ranking_statistic,
     with_prefix,
 )
 from labeltree.evaluation.samples import labelled_rows
@@ -163,6 +164,8 @@ def _of_reading(
         intervals.add_rates("decision_", said, with_prefix("decision_", counted))
         said = nodes_at(thresholds, probe.values[test], *of_groups, classes=classes)
         intervals.add_rates("point_", said, with_prefix("point_", counted))
+    told = ("auroc", "average_precision"), inputs.samples.test, probe.values[test], target[test]
+    result.statistics.extend(ranking_statistic(*told, classes))
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())

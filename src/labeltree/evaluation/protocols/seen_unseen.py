@@ -143,11 +143,14 @@ def _measure(
         shared = shared_depth(nodes[torch.cat([learn, judged])], judging.tree)
         columns = answer_columns(predicted, nodes[judged], every, judging, judged, shared)
         parts.insert(0, inputs.summarise(columns, by_frequency=False))
-    whole = ProtocolResult("", columns=[column for part in parts for column in part.columns])
+    whole = ProtocolResult("")
     for part in parts:
-        for column in (field.name for field in fields(part)):
-            if isinstance(value := getattr(part, column), dict) and column != "counts":
-                getattr(whole, column).update(value)
+        for entry in fields(part):
+            value = getattr(part, entry.name)
+            if isinstance(value, dict) and entry.name != "counts":
+                getattr(whole, entry.name).update(value)
+            elif entry.name in ("columns", "statistics"):
+                getattr(whole, entry.name).extend(value)
     return whole
 
 

@@ -96,7 +96,7 @@ def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
     title = f"Transfer to {second.name}"
     notes = [*judging.notes(), *samples.notes]
     found = ProtocolResult.joined(title, parts, counts=counts, notes=notes)
-    return replace(found, columns=[])  # they are of samples of another table
+    return replace(found, of=there)
 
 
 def _second(inputs: Inputs, options: TransferOptions) -> Second:

@@ -3,6 +3,7 @@
 from labeltree.evaluation.statistics.bootstrap import Bootstrap, Interval, Resampling, draw_counts
 from labeltree.evaluation.statistics.cluster_agreement import Partition, agreement_intervals
 from labeltree.evaluation.statistics.group_sums import GroupSums, number_groups
+from labeltree.evaluation.statistics.joint_statistics import JointBootstrap, Statistic, mean_of_parts
 from labeltree.evaluation.statistics.paired_tests import Parts, across_runs, holm, mcnemar, sign_flip_test
 from labeltree.evaluation.statistics.sparse_ratios import RatioColumns
 
@@ -10,15 +11,18 @@ __all__ = [
     "Bootstrap",
     "GroupSums",
     "Interval",
+    "JointBootstrap",
     "Partition",
     "Parts",
     "RatioColumns",
     "Resampling",
+    "Statistic",
     "across_runs",
     "agreement_intervals",
     "draw_counts",
     "holm",
     "mcnemar",
+    "mean_of_parts",
     "number_groups",
     "sign_flip_test",
 ]

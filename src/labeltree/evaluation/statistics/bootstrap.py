@@ -59,6 +59,14 @@ class Bootstrap:
         parts = drawn.reshape(resamples, runs, 2 * metrics)
         self.draws: Floats = divided(parts[..., :metrics], parts[..., metrics:])
 
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    @property
+    def ratios(self) -> Floats:
+        """``(r, m)`` the metrics of each run."""
+        return self.sums.ratios
+
     @cached_property
     def _left_out(self) -> Floats:
         """``(G, r, m)`` the metrics without each group in turn."""

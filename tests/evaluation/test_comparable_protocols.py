@@ -1,0 +1,253 @@
+"""All that protocols find can be compared: means over classes, AUROC, NMI, ECE, numbers of another table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from labelled_vectors import tree_vectors
+from sklearn.metrics import normalized_mutual_info_score
+
+from labeltree.decisions import expected_calibration_error
+from labeltree.errors import DataError
+from labeltree.evaluation import (
+    Column,
+    EvaluationResult,
+    EvaluationSettings,
+    Inputs,
+    Outcomes,
+    Second,
+    compare,
+    evaluate,
+    load_outcomes,
+    register,
+    registry,
+    save_outcomes,
+)
+from labeltree.evaluation.statistics import Resampling, Statistic, draw_counts
+from labeltree.metrics.functional import node_auroc
+from labeltree.runs import EmbeddingTable
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG
+
+pytestmark = pytest.mark.slow
+
+Evaluated = tuple[EvaluationResult, Outcomes]
+PROTOCOLS = ["node-scores", "per-group", "k-fold", "clustering", "decisions", "frequency", "transfer", "knn"]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "per-group": {"conflicts": "all"},
+    "knn": {"ks": (1,)},
+    "transfer": {"ks": (1,)},
+}
+
+
+@pytest.fixture(scope="module")
+def evaluated(
+    table: EmbeddingTable, taxonomy: Taxonomy, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Evaluated]:
+    """A table of uneven classes, and the same with noise, with their outcomes as a file gave them back."""
+    kept = (
+        (torch.arange(len(table)) % 3 > 0) | (table.nodes % 3 == 0) | torch.from_numpy(table.split != "train")
+    )
+    kept &= (
+        (torch.arange(len(table)) % 5 > 0) | (table.nodes % 3 != 1) | torch.from_numpy(table.split != "train")
+    )
+    table = table.rows(kept.nonzero()[:, 0])
+    second_tree = Taxonomy.from_paths(
+        [("red", "rose"), ("red", "tulip"), ("blue", "iris"), ("blue", "violet")]
+    )
+    nodes = second_tree.leaves.repeat(20)
+    folder, found = tmp_path_factory.mktemp("outcomes"), {}
+    for name, noise in (("bad", 1.5), ("good", 0.0)):
+        generator = torch.Generator().manual_seed(0)
+        assert table.features is not None and table.instances is not None
+        vectors = table.embeddings + noise * torch.randn(table.embeddings.shape, generator=generator)
+        features = table.features + noise * torch.randn(table.features.shape, generator=generator)
+        mine = replace(table, embeddings=vectors, features=features, groups=table.instances // 10)
+        far = tree_vectors(second_tree, nodes, 6, 0.35, 3)
+        far = far + noise * torch.randn(far.shape, generator=generator)
+        split = np.where(np.arange(len(nodes)) % 8 < 4, "train", "test")
+        other = EmbeddingTable(far, nodes, split=split, instances=torch.arange(len(nodes)))
+        settings = EvaluationSettings(
+            resamples=0, leave_group_out="never", options=OPTIONS, frequency_bounds=(8, 12)
+        )
+        second = Second(other, second_tree, "flowers")
+        result = evaluate(mine, taxonomy, name=name, protocols=PROTOCOLS, settings=settings, second=second)
+        save_outcomes(folder / "outcomes.npz", result.outcomes)
+        found[name] = result, load_outcomes(folder / "outcomes.npz")[name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("protocol", "metric", "larger", "test"),
+    [
+        ("node-scores", "features.auroc", True, "bootstrap"),
+        ("node-scores", "features.average_precision", True, "bootstrap"),
+        ("per-group", "sample.auroc", True, "bootstrap"),
+        ("per-group", "mean.auroc", True, "bootstrap"),
+        ("per-group", "mean.balanced_top1", True, "sign flips"),
+        ("k-fold", "features.auroc", True, "bootstrap"),
+        ("k-fold", "features.balanced_top1", True, "sign flips"),
+        ("clustering", "features.nmi", True, "bootstrap"),
+        ("clustering", "embeddings.ami_within", True, "bootstrap"),
+        ("decisions", "ece_before", False, "bootstrap"),
+        ("decisions", "ece_after", False, "bootstrap"),
+        ("decisions", "nll_after", False, "sign flips"),
+        ("frequency", "probe.top1_head", True, "sign flips"),
+        ("frequency", "prototypes.hierarchical_f1_tail", True, "sign flips"),
+        ("frequency", "retrieval.embeddings.map_at_r_middle", True, "sign flips"),
+        ("knn", "features.balanced_top1", True, "sign flips"),
+        ("knn", "features.top1_tail", True, "sign flips"),
+        ("transfer", "probe.embeddings.top1", True, "sign flips"),
+        ("transfer", "knn.embeddings.balanced_top1", True, "sign flips"),
+    ],
+)
+def test_a_comparison_has_the_numbers_of_the_protocol(
+    evaluated: dict[str, Evaluated], protocol: str, metric: str, larger: bool, test: str
+) -> None:
+    methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
+    found = compare(methods, metrics=[f"{protocol}.{metric}"], resamples=200, permutations=200)
+    entry = found.metric(metric, protocol)
+    for name, (result, _) in evaluated.items():
+        score = result.main.score(f"{protocol}.{metric}")
+        assert entry.estimates[name].value == pytest.approx(score, abs=1e-9)
+        assert math.isnan(entry.estimates[name].low) or entry.estimates[name].low <= score + 1e-9
+    assert entry.larger_is_better == larger
+    part = entry.differences["good"]
+    assert part.low <= part.value <= part.high
+    assert part.test == test
+    assert 0 <= part.p <= part.corrected <= 1
+    assert entry.samples > 0
+    assert found.tests == 1
+
+
+def test_what_is_better_is_found_better(evaluated: dict[str, Evaluated]) -> None:
+    methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
+    found = compare(methods, metrics=["*.features.auroc", "*.features.nmi", "transfer.*.top1"], resamples=200)
+    for role, metric in (("node-scores", "features.auroc"), ("clustering", "features.nmi")):
+        part = found.metric(metric, role).differences["good"]
+        assert part.value > 0.05
+        assert part.corrected < 0.05
+    assert found.metric("probe.embeddings.top1", "transfer").samples == 40
+    assert found.samples != 40
+
+
+def test_by_default_nothing_of_protocols_is_compared(evaluated: dict[str, Evaluated]) -> None:
+    methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
+    found = compare(methods, resamples=50, permutations=50)
+    assert {entry.role for entry in found.metrics} == {"features", "embeddings"}
+    assert "transfer" in methods["good"].protocols
+
+
+def test_runs_without_the_other_table_and_on_fewer_samples(evaluated: dict[str, Evaluated]) -> None:
+    good, bad = evaluated["good"][1], evaluated["bad"][1]
+    alone = compare(
+        {"bad": replace(bad, elsewhere={}), "good": good}, metrics=["transfer.*", "*.ece_after"], resamples=50
+    )
+    assert [entry.metric for entry in alone.metrics] == ["ece_after"]
+    assert any("'transfer' is not compared" in note for note in alone.notes)
+    some = np.arange(0, len(good), 2)
+    fewer = compare({"bad": bad.rows(some), "good": good}, metrics=["node-scores.*.auroc"], resamples=50)
+    mine = good.rows(some).joint(("node-scores", "features.auroc"))[0]
+    probabilities, target = (torch.from_numpy(mine.samples[name]) for name in ("probabilities", "target"))
+    classes = torch.from_numpy(mine.fixed["classes"])
+    expected = node_auroc(probabilities, target, good.taxonomy, classes=classes)
+    value = fewer.metric("features.auroc").estimates["good"].value
+    assert value == pytest.approx(float(torch.nanmean(expected)))
+
+
+def test_several_runs_bring_their_variance(evaluated: dict[str, Evaluated]) -> None:
+    good, bad = evaluated["good"][1], evaluated["bad"][1]
+    found = compare(
+        {"bad": [bad, bad], "both": [good, bad]}, metrics=["clustering.features.nmi"], resamples=60
+    )
+    part = found.metric("features.nmi")
+    assert part.differences["both"].test == "runs and samples"
+    assert part.estimates["bad"].sd == 0
+    assert part.estimates["both"].sd > 0
+
+
+def test_a_dag_judges_in_comparisons_too(tmp_path: Path) -> None:
+    dag = TaxonomyDAG.from_edges(
+        [("x", "a"), ("y", "a"), ("y", "b"), ("z", "b"), ("a", "root"), ("b", "root")]
+    )
+    nodes = dag.encode(["x", "y", "z"]).repeat(20)
+    vectors = torch.eye(3).repeat(20, 1) + torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    table = EmbeddingTable(vectors, nodes, split=np.where(np.arange(60) % 6 < 3, "train", "test"))
+    result = evaluate(
+        table, dag, name="mine", protocols=["node-scores"], settings=EvaluationSettings(resamples=0)
+    )
+    save_outcomes(tmp_path / "outcomes.npz", result.outcomes)
+    mine = load_outcomes(tmp_path / "outcomes.npz")
+    found = compare(mine, metrics=["node-scores.*"], resamples=20).metric("embeddings.auroc")
+    assert found.estimates["mine"].value == pytest.approx(result.main.score("node-scores.embeddings.auroc"))
+
+
+def test_a_protocol_of_ones_own_may_return_a_statistic(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+    @register("test-halves", summary="clusters by the sign of a feature", source="here")
+    def halves(inputs: Inputs, options: object) -> list[Column | Statistic]:
+        rows = inputs.tested
+        found = (inputs.reading("features").vectors[rows, 0] > 0).long()
+        samples = {"labels": inputs.nodes[rows].numpy(), "clusters": found.numpy()}
+        return [Column("size", found, rows), Statistic("agreement", ("nmi",), rows.numpy(), samples)]
+
+    try:
+        runs = {}
+        for name, given in (("a", table), ("b", replace(table, features=table.embeddings))):
+            result = evaluate(given, taxonomy, name=name, protocols=["test-halves"])
+            runs[name] = result.outcomes[name]
+            numbers = result.main.protocols["test-halves"]
+            low, high = numbers.intervals["nmi"]
+            assert low < numbers.scores["nmi"] < high
+        part = compare(runs, metrics=["test-halves.nmi"], resamples=2000).metric("nmi")
+        assert (part.estimates["b"].low, part.estimates["b"].high) == pytest.approx((low, high), abs=1e-9)
+    finally:
+        del registry._entries["test-halves"]
+
+
+def _nmi(labels: np.ndarray, clusters: np.ndarray) -> float:
+    return float(normalized_mutual_info_score(labels, clusters))
+
+
+def _ece(confidence: np.ndarray, right: np.ndarray) -> float:
+    return expected_calibration_error(torch.from_numpy(confidence), torch.from_numpy(right), 4).error
+
+
+@pytest.mark.parametrize(
+    ("kind", "fixed", "reference"),
+    [("agreement", {}, _nmi), ("calibration", {"bins": np.array([4])}, _ece)],
+)
+def test_a_draw_is_worth_what_its_samples_are(
+    kind: str, fixed: dict[str, np.ndarray], reference: Callable[..., float]
+) -> None:
+    """Against the samples of each draw, written down as often as they were drawn."""
+    rng = np.random.default_rng(1)
+    samples: dict[str, Any]
+    if kind == "agreement":
+        samples = {"labels": rng.integers(0, 4, 40), "clusters": rng.integers(0, 3, 40)}
+    else:
+        samples = {"confidence": np.round(rng.random(40), 1), "right": rng.random(40) < 0.6}
+    groups = rng.integers(0, 12, 40)
+    groups = np.unique(groups, return_inverse=True)[1]
+    count = int(groups.max()) + 1
+    statistic = Statistic(kind, ("x",), np.arange(40), samples, fixed)  # type: ignore[arg-type]
+    tree = Taxonomy.from_paths(["a", "b"])
+    value, draws = statistic.drawn(groups, count, tree, Resampling(30, seed=5))
+    assert value[0] == pytest.approx(reference(*samples.values()))
+    counts = np.concatenate(list(draw_counts(count, 30, 5)))
+    for number, drawn in enumerate(counts):
+        rows = np.repeat(np.arange(40), drawn[groups].astype(int))
+        expected = reference(*(column[rows] for column in samples.values()))
+        assert draws[0, number] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_statistic_that_cannot_be_computed_is_named() -> None:
+    with pytest.raises(DataError, match="kind 'agreement' is made of labels"):
+        Statistic("agreement", ("nmi",), np.arange(3), {"labels": np.zeros(3)})
+    with pytest.raises(DataError, match="3 samples has 2 'clusters'"):
+        Statistic("agreement", ("nmi",), np.arange(3), {"labels": np.zeros(3), "clusters": np.zeros(2)})
