@@ -65,7 +65,8 @@ def evaluated(
     folder, found = tmp_path_factory.mktemp("outcomes"), {}
     for name, noise in (("bad", 1.5), ("good", 0.0)):
         generator = torch.Generator().manual_seed(0)
-        assert table.features is not None and table.instances is not None
+        assert table.features is not None
+        assert table.instances is not None
         vectors = table.embeddings + noise * torch.randn(table.embeddings.shape, generator=generator)
         features = table.features + noise * torch.randn(table.features.shape, generator=generator)
         mine = replace(table, embeddings=vectors, features=features, groups=table.instances // 10)

@@ -56,8 +56,8 @@ def compare(
     where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
     all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
     metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are no means
-    (`Statistic`) are recomputed in every draw of the bootstrap; their p-values come from the difference over its
-    standard error, since samples of two clusterings cannot be exchanged.
+    (`Statistic`) are recomputed in every draw of the bootstrap; their p-values come from the difference over
+    its standard error, since samples of two clusterings cannot be exchanged.
 
     The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
     that each run answers with, which need not be the same in all runs: they compare runs as they are used.
