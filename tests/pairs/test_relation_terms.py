@@ -19,7 +19,7 @@ def terms(n, z, weights, kind, tile=None):
     member = torch.ones(3, relation.num_relations, dtype=torch.bool)
     with implementation(kind, tile=tile):
         return relation_terms(
-            z, relation, Sphere(), 0.3, positive=weights, share=weights.abs(), member=member
+            z, relation, Sphere(), 0.3, positive=weights, normaliser=weights.abs(), member=member
         )
 
 
@@ -32,8 +32,8 @@ def test_weights_of_a_table_can_be_learned(tile):
     found = []
     for kind in ("dense", "streaming"):
         x, weights = z.clone().requires_grad_(), start.clone().requires_grad_()
-        row, share = terms(40, x, weights, kind, tile if kind == "streaming" else None)
-        found.append(torch.autograd.grad((row.sin() + share.cos()).sum(), [x, weights]))
+        row, normaliser = terms(40, x, weights, kind, tile if kind == "streaming" else None)
+        found.append(torch.autograd.grad((row.sin() + normaliser.cos()).sum(), [x, weights]))
     for ours, theirs in zip(found[1], found[0], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
     assert found[0][1].abs().sum() > 0

@@ -185,7 +185,7 @@ def test_what_the_kernels_leave_to_others():
         weight = torch.ones(20, 20)
         options = {"pair_weight": lambda rows, cols: weight[rows][:, cols], "want": ("weighted",)}
         assert pair_statistics(z, z, relation, Sphere(), 0.1, **options).weight.tolist() == [19.0] * 20
-        with patch.object(queue_kernels, "soft_target_contrast") as called:
+        with patch.object(queue_kernels, "queue_contrast") as called:
             assert soft_target_contrast(z, z, z.double(), relation, **queue).own.isfinite().all()
         assert not called.called
 
@@ -259,7 +259,7 @@ def test_losses_of_a_queue():
 def test_soft_targets_are_not_left_to_the_kernel(target, monkeypatch):
     """It finds two mean keys, whose difference is lost in tight clusters."""
     called = []
-    monkeypatch.setattr(queue_kernels, "_attention", lambda *_: called.append(1) or 1 / 0)
+    monkeypatch.setattr(queue_kernels, "queue_contrast", lambda *_, **__: called.append(1) or 1 / 0)
     relation, z = relation_of(12), vectors(12, 8)
     every = torch.ones(1, relation.num_relations, dtype=torch.bool)
     options = {"members": every, "temperature": 0.1, "target_temperature": 0.1}

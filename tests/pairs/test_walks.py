@@ -79,22 +79,22 @@ def tables(seed, size):
         member[1] = member[0]
     positive = torch.rand(3, size, generator=generator, dtype=torch.float64).round(decimals=1)
     positive = positive.masked_fill_(~member | (torch.rand(3, size, generator=generator) < 0.5), 0.0)
-    share = (torch.rand(3, size, generator=generator) < 0.5).double()
-    return {"positive": positive, "share": share, "member": member}
+    normaliser = (torch.rand(3, size, generator=generator) < 0.5).double()
+    return {"positive": positive, "normaliser": normaliser, "member": member}
 
 
 def terms(z, relation, scale, weights, seed):
     """Row terms and normalisers, then the gradient; and likewise under the hierarchical constraint."""
     table = tables(seed, relation.num_relations)
     x = z.clone().requires_grad_()
-    row, share = relation_terms(x, relation, Sphere(), 0.2, **table, scale=scale)
-    found = [row, share, *torch.autograd.grad((row * weights).sum(), x)]
+    row, normaliser = relation_terms(x, relation, Sphere(), 0.2, **table, scale=scale)
+    found = [row, normaliser, *torch.autograd.grad((row * weights).sum(), x)]
     x = z.clone().requires_grad_()
     positive = table["positive"] > 0
-    row, share = bounded_terms(
+    row, normaliser = bounded_terms(
         x, relation, Sphere(), 0.2, members=table["member"], positives=positive, detach_bound=seed % 4 == 0
     )
-    return [*found, row, share, *torch.autograd.grad((row * weights).sum(), x)]
+    return [*found, row, normaliser, *torch.autograd.grad((row * weights).sum(), x)]
 
 
 @pytest.mark.parametrize("walk", WALKS)

@@ -381,7 +381,7 @@ class JaccardSupConLoss(RelationLoss):
         )
         relation.shard = batch.shard
         embeddings = batch.embeddings
-        row, share = weighted_terms(
+        row, normaliser = weighted_terms(
             embeddings,
             relation,
             self.geometry,
@@ -389,5 +389,5 @@ class JaccardSupConLoss(RelationLoss):
             unknown_competes=self.undecided == "negative",
             similarity=self.similarity,
         )
-        loss = reduce_terms(row, share, table.term_weight, self.reduction, relation.shard)
+        loss = reduce_terms(row, normaliser, table.term_weight, self.reduction, relation.shard)
         return hide_nothing(loss, embeddings, shard=relation.shard)

@@ -24,7 +24,7 @@ def check_reduction(reduction: str) -> Reduction:
 
 def reduce_terms(
     row: Tensor,
-    share: Tensor,
+    normaliser: Tensor,
     term_weight: Tensor,
     reduction: Reduction,
     shard: slice | None = None,
@@ -33,11 +33,11 @@ def reduce_terms(
 
     Args:
         row: `(n, T)` Σ over an anchor's positives of its weighted pair losses; 0 where it has none.
-        share: `(n, T)` the normaliser of each anchor: |P(i)|, or the sum of its positives' weights.
+        normaliser: `(n, T)` the divisor of each anchor: |P(i)|, or the sum of its positives' weights.
         term_weight: `(T,)`.
-        reduction: per term, `"valid"`: mean of row/share over the anchors with a positive; `"all"`: mean
+        reduction: per term, `"valid"`: mean of row/normaliser over the anchors with a positive; `"all"`: mean
             over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
-            row / Σ share, the mean over positive pairs. `"none"`: no reduction over anchors.
+            row / Σ normaliser, the mean over positive pairs. `"none"`: no reduction over anchors.
         shard: of the union of all ranks' batches, the rows that `"none"` gives, see `own_rows`; None: all.
 
     Returns:
@@ -46,16 +46,16 @@ def reduce_terms(
     Example:
         Three anchors, with two, one and no positives:
 
-        >>> row, share = torch.tensor([[4.0], [1.0], [0.0]]), torch.tensor([[2.0], [1.0], [0.0]])
-        >>> [reduce_terms(row, share, torch.ones(1), name).item() for name in ("valid", "all", "sum")]
+        >>> row, normaliser = torch.tensor([[4.0], [1.0], [0.0]]), torch.tensor([[2.0], [1.0], [0.0]])
+        >>> [reduce_terms(row, normaliser, torch.ones(1), name).item() for name in ("valid", "all", "sum")]
         [1.5, 1.0, 3.0]
     """
     if reduction == "pairs":
-        total = share.sum(0)
+        total = normaliser.sum(0)
         per_term = row.sum(0) / torch.where(total > 0, total, 1.0)
         return (per_term * term_weight).sum()
-    valid = share > 0
-    mean = row / torch.where(valid, share, 1.0)
+    valid = normaliser > 0
+    mean = row / torch.where(valid, normaliser, 1.0)
     if reduction == "none":
         return own_rows((mean * term_weight).sum(1), shard)
     per_term = mean.sum(0)

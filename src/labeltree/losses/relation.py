@@ -58,18 +58,18 @@ def relation_loss(
         A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
     """
     geometry = as_geometry(geometry)
-    row, share = relation_terms(
+    row, normaliser = relation_terms(
         embeddings,
         relation,
         geometry,
         temperature,
         positive=table.positive,
-        share=table.share,
+        normaliser=table.normaliser,
         member=table.member,
         scale=table.scale,
         similarity=similarity,
     )
-    loss = reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    loss = reduce_terms(row, normaliser, table.term_weight, reduction, relation.shard)
     return hide_nothing(loss, embeddings, shard=relation.shard)
 
 
@@ -255,7 +255,7 @@ def bounded_relation_loss(
     """
     geometry = as_geometry(geometry)
     positive = table.positive > 0
-    row, share = bounded_terms(
+    row, normaliser = bounded_terms(
         embeddings,
         relation,
         geometry,
@@ -265,5 +265,5 @@ def bounded_relation_loss(
         similarity=similarity,
         detach_bound=detach_bound,
     )
-    loss = reduce_terms(row, share, table.term_weight, reduction, relation.shard)
+    loss = reduce_terms(row, normaliser, table.term_weight, reduction, relation.shard)
     return hide_nothing(loss, embeddings, shard=relation.shard)

@@ -129,16 +129,16 @@ def outside_table(
     """One term whose pair losses are weighted by relation; see `WeightedSupConLoss`."""
     r, kind, depth = space.rho(rho), space.spread(space.relations.kind), space.spread(space.relations.depth)
     if positives == "same":
-        share = same_label(space).double()
-        positive = share * (1 + alpha * r)
+        normaliser = same_label(space).double()
+        positive = normaliser * (1 + alpha * r)
         member = members(space, undecided)
     elif positives == "related":
         # Views of a sample without a label have no known common ancestor, yet are all the positives it has.
-        share = positive = torch.where((kind == INSTANCE) & (depth == 0), 1.0, r)
+        normaliser = positive = torch.where((kind == INSTANCE) & (depth == 0), 1.0, r)
         member = members(space, undecided, depth=1)  # related means agreeing at depth 1
     else:
         raise ValueError(f"positives must be 'related' or 'same'; got {positives!r}")
-    return LossTable(positive[None], share[None], member[None], torch.ones(1, dtype=torch.float64))
+    return LossTable(positive[None], normaliser[None], member[None], torch.ones(1, dtype=torch.float64))
 
 
 class WeightedSupConLoss(RelationLoss):

@@ -51,11 +51,11 @@ class LossTable:
     Term t of anchor i, with r_ik the relation of i and k, and ω(r) the scale inside the softmax:
 
         LSE_it  = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik)
-        loss_it = Σ_p positive_t(r_ip)·(LSE_it − ω(r_ip)·s_ip) / Σ_p share_t(r_ip)
+        loss_it = Σ_p positive_t(r_ip)·(LSE_it − ω(r_ip)·s_ip) / Σ_p normaliser_t(r_ip)
 
     Attributes:
         positive: `(T, R)` weight of −log q of a pair; 0 for pairs that are not positives.
-        share: `(T, R)` what a pair counts in the normaliser: 1 for a mean over positives; equal to `positive`
+        normaliser: `(T, R)` what a pair adds to the divisor: 1 for a mean over positives; equal to `positive`
             for a weighted mean.
         member: `(T, R)` bool, whether a pair stands in the denominator. Positives must.
         term_weight: `(T,)` weight of each term in the sum.
@@ -63,17 +63,17 @@ class LossTable:
     """
 
     positive: Tensor
-    share: Tensor
+    normaliser: Tensor
     member: Tensor
     term_weight: Tensor
     scale: Tensor | None = None
 
     def __post_init__(self) -> None:
         shape = self.positive.shape
-        if len(shape) != 2 or self.share.shape != shape or self.member.shape != shape:
+        if len(shape) != 2 or self.normaliser.shape != shape or self.member.shape != shape:
             raise ValueError(
-                "positive, share and member must all have one shape (T, R); got "
-                f"{tuple(shape)}, {tuple(self.share.shape)} and {tuple(self.member.shape)}"
+                "positive, normaliser and member must all have one shape (T, R); got "
+                f"{tuple(shape)}, {tuple(self.normaliser.shape)} and {tuple(self.member.shape)}"
             )
         if self.term_weight.shape != shape[:1]:
             raise ValueError(
@@ -89,7 +89,7 @@ class LossTable:
         """The table that holds one term alone, with weight 1."""
         one = [index]
         weight = torch.ones_like(self.term_weight[one])
-        return LossTable(self.positive[one], self.share[one], self.member[one], weight, self.scale)
+        return LossTable(self.positive[one], self.normaliser[one], self.member[one], weight, self.scale)
 
     def without_labels(self, unknown: int) -> LossTable:
         """The table for a batch whose labels are not used: all other instances compete, as in SimCLR.
@@ -107,7 +107,7 @@ class LossTable:
         positive = self.positive.to(device, dtype)
         return LossTable(
             positive,
-            positive if self.share is self.positive else self.share.to(device, dtype),
+            positive if self.normaliser is self.positive else self.normaliser.to(device, dtype),
             self.member.to(device),
             self.term_weight.to(device, dtype),
             None if self.scale is None else self.scale.to(device, dtype),

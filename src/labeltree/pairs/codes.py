@@ -50,8 +50,8 @@ class RelationCodes:
         """Number of codes. An excluded pair (a sample with itself) has the code `size`."""
         return int(self.base.numel())
 
-    def apart(self, depth: Tensor, shallower: Tensor | int) -> Tensor:
-        """The refined codes of pairs apart below a depth, of which the shallower label has another."""
+    def refined_apart(self, depth: Tensor, shallower: Tensor | int) -> Tensor:
+        """The refined codes of pairs that part below `depth`, from the depth of the shallower label."""
         return num_relations(self.relations.max_depth) + depth * self.relations.max_depth + shallower - 1
 
     def spread(self, table: Tensor) -> Tensor:

@@ -302,12 +302,12 @@ def soft_target_contrast(
     }
     with torch.autocast(queries.device.type, enabled=False):
         keys, stored = keys.detach(), stored.detach()
-        # With a target, the gradient is the difference of two mean keys. The kernel finds each by itself, and
-        # loses the difference to rounding in tight clusters; the streaming walk adds up differences.
+        # With a target, the gradient is the difference of two mean keys. A kernel would find each by itself,
+        # and lose the difference to rounding in tight clusters; the streaming walk adds up differences.
         fits = positive is None and keys.dtype != torch.float64
         if plan.name == "triton" and fits and _kernels_take(queries, stored, relation):
-            return queue_kernels.soft_target_contrast(
-                queries, keys, stored, relation, **options, tile=plan.tile
+            return queue_kernels.queue_contrast(
+                queries, keys, stored, relation, members=members, temperature=temperature, tile=plan.tile
             )
         queries, keys, stored = at_least_single(queries, keys, stored)
         if plan.name == "dense":

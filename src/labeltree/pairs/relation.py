@@ -274,7 +274,7 @@ class PairRelation:
         codes = relation_from_paths(paths_u, nodes_u, paths_v, nodes_v)
         if depth_u is None or depth_v is None:
             return codes
-        refined = self.space.apart(codes, torch.minimum(depth_u, depth_v))
+        refined = self.space.refined_apart(codes, torch.minimum(depth_u, depth_v))
         return torch.where(codes < ANCESTOR * (self.max_depth + 1), refined, codes)
 
     def view_codes(self, codes: Tensor) -> Tensor:

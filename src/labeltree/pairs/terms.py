@@ -35,7 +35,7 @@ def relation_terms(
     temperature: float | Tensor,
     *,
     positive: Tensor,
-    share: Tensor,
+    normaliser: Tensor,
     member: Tensor,
     scale: Tensor | None = None,
     similarity: Similarity = "cosine",
@@ -46,7 +46,7 @@ def relation_terms(
     LSE_it = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik):
 
         row_it   = Σ_r positive_t(r)·(count_ir·LSE_it − ω(r)·sum_ir)
-        share_it = Σ_r share_t(r)·count_ir
+        normaliser_it = Σ_r normaliser_t(r)·count_ir
 
     Args:
         embeddings: `(n, d)`.
@@ -54,31 +54,31 @@ def relation_terms(
         geometry: as in `pair_statistics`.
         temperature: likewise.
         positive: `(T, R)` weights; what has any is a member.
-        share: `(T, R)` weights in the normaliser.
+        normaliser: `(T, R)` weights in the normaliser.
         member: `(T, R)` bool, the relations in the denominator of each term.
         scale: `(R,)` ω; None: 1.
         similarity: as in `pair_statistics`.
     """
     pairs = embeddings, embeddings, relation
-    learned = positive.requires_grad or share.requires_grad
+    learned = positive.requires_grad or normaliser.requires_grad
     way = way_of(*pairs, temperature, similarity, scale=scale, small=True, learned=learned)
     with full_precision(embeddings.device):
         if way == "small":
             return small.relation_terms(
-                embeddings, relation, float(temperature), positive, share, member, scale
+                embeddings, relation, float(temperature), positive, normaliser, member, scale
             )
         if way == "tiles":
             grid = grid_of(relation, asked().tile or TILE)
-            loss = Contrast(grid, embeddings.dtype, float(temperature), positive, share, member, scale)
+            loss = Contrast(grid, embeddings.dtype, float(temperature), positive, normaliser, member, scale)
             lse, total = walk(embeddings, grid, loss, asked().keep)
-            return loss.attracted * lse - total, loss.share
+            return loss.attracted * lse - total, loss.normaliser
     found = pair_statistics(*pairs, geometry, temperature, similarity=similarity, scale=scale)
     assert found.count is not None
     assert found.sum is not None
     assert found.lse is not None
     total = found.sum if scale is None else found.sum * scale
-    attracted, shares = weigh(found.count, torch.cat([positive, share])).chunk(2, dim=1)
-    return attracted * _term_logsumexp(found.lse, member) - weigh(total, positive), shares
+    attracted, normalisers = weigh(found.count, torch.cat([positive, normaliser])).chunk(2, dim=1)
+    return attracted * _term_logsumexp(found.lse, member) - weigh(total, positive), normalisers
 
 
 def bounded_terms(
@@ -132,7 +132,7 @@ def bounded_terms(
                 grid, embeddings.dtype, float(temperature), weight, weight, members, None, least=True
             )
             (lse,) = walk(embeddings, grid, loss, asked().keep)
-            number, least = loss.share, loss.least
+            number, least = loss.normaliser, loss.least
             if not detach_bound:
                 largest = torch.where(number > 0, lse.detach() - least, -torch.inf)
                 least = _with_gradient(least, largest.argmax(0), embeddings, relation, temperature, positives)

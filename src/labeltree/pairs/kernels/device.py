@@ -51,15 +51,15 @@ def tile_relation(
 ):
     """Codes `(T, U)` int32 as `PairRelation.codes` has them, from the tables `Side.labels`."""
     depth = tl.zeros([rows.shape[0], cols.shape[0]], tl.int32)
-    apart = depth > 0
+    differ = depth > 0
     for level in range(L):
         u, v = tl.load(labels_x + level * pad_x + rows), tl.load(labels_y + level * pad_y + cols)
         equal = u[:, None] == v[None, :]
         decided = (u >= 0)[:, None] & (v >= 0)[None, :]
         depth += (equal & decided).to(tl.int32)
-        apart = apart | ((u[:, None] != v[None, :]) & decided)
+        differ = differ | ((u[:, None] != v[None, :]) & decided)
     own_x, own_y = tl.load(labels_x + L * pad_x + rows), tl.load(labels_y + L * pad_y + cols)
-    kind = tl.where(apart, 0, tl.where(depth == L, SAME, ANCESTOR))
+    kind = tl.where(differ, 0, tl.where(depth == L, SAME, ANCESTOR))
     depth = tl.minimum(depth, own_x[:, None])
     codes = kind * (L + 1) + depth
     if REFINED:
@@ -67,7 +67,7 @@ def tile_relation(
             tl.load(labels_x + (L + 1) * pad_x + rows)[:, None],
             tl.load(labels_y + (L + 1) * pad_y + cols)[None, :],
         )
-        codes = tl.where(apart, UNKNOWN * (L + 1) + 1 + depth * L + shallower - 1, codes)
+        codes = tl.where(differ, UNKNOWN * (L + 1) + 1 + depth * L + shallower - 1, codes)
     missing = (own_x < 0)[:, None] | (own_y < 0)[None, :]
     codes = tl.where(missing, UNKNOWN * (L + 1), codes)
     depth = tl.where(missing, 0, depth)

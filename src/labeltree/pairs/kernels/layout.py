@@ -110,17 +110,17 @@ def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:
     (low_u, high_u), (low_v, high_v) = _bounds(u, tile, L), _bounds(v, tile, L)
     rows, cols = low_u.shape[1], low_v.shape[1]
     lu, hu, lv, hv = low_u[:, :, None], high_u[:, :, None], low_v[:, None], high_v[:, None]
-    together = torch.ones(rows, cols, dtype=torch.bool, device=u.labels.device)
-    pure = torch.zeros_like(together)
+    shared = torch.ones(rows, cols, dtype=torch.bool, device=u.labels.device)
+    pure = torch.zeros_like(shared)
     for level in range(L):
         a, b, c, d = lu[level], hu[level], lv[level], hv[level]
-        apart = together & (a >= 0) & (c >= 0) & ((b < c) | (d < a))
+        differ = shared & (a >= 0) & (c >= 0) & ((b < c) | (d < a))
         if relation.refined:  # the shallower depth must be settled too
             low, high = torch.minimum(lu[L + 1], lv[L + 1]), torch.minimum(hu[L + 1], hv[L + 1])
-            apart &= low == high
-        pure |= apart | (together & ((b < 0) | (d < 0)))
-        together &= (a == b) & (c == d) & (a == c) & (a >= 0)
-    pure |= together
+            differ &= low == high
+        pure |= differ | (shared & ((b < 0) | (d < 0)))
+        shared &= (a == b) & (c == d) & (a == c) & (a >= 0)
+    pure |= shared
     pure &= (lu[L] >= 0) & (lv[L] >= 0)  # no label is missing
     pure |= (hu[L] < 0) | (hv[L] < 0)  # or all are
     pure &= (lu[L + 2] > hv[L + 2]) | (lv[L + 2] > hu[L + 2])  # no views of one sample

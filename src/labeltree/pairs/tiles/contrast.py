@@ -45,7 +45,7 @@ class Contrast:
 
     Attributes:
         attracted: after the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
-        share: likewise Σ_k share_t(r_ik).
+        normaliser: likewise Σ_k normaliser_t(r_ik).
         least: likewise the least similarities; only if asked for.
 
     Args:
@@ -53,7 +53,7 @@ class Contrast:
         dtype: of the embeddings.
         temperature: τ.
         positive: `(T, R)`.
-        share: `(T, R)`.
+        normaliser: `(T, R)`.
         member: `(T, R)` bool.
         scale: `(R,)` ω, or None.
         least: whether the least similarities are wanted rather than `total`.
@@ -65,7 +65,7 @@ class Contrast:
         dtype: torch.dtype,
         temperature: float,
         positive: Tensor,
-        share: Tensor,
+        normaliser: Tensor,
         member: Tensor,
         scale: Tensor | None,
         *,
@@ -77,7 +77,7 @@ class Contrast:
         self._base = math.log2(math.e) / temperature
         self._scale = None if scale is None else scale.detach().to(dtype)
         self._omega = None if scale is None else scale.tolist()
-        columns = torch.cat([member.to(positive.dtype), positive, share])
+        columns = torch.cat([member.to(positive.dtype), positive, normaliser])
         groups, group = torch.unique(columns, dim=1, return_inverse=True)
         in_terms, self._positive, self._share = groups.double().chunk(3)
         sets, set_of = torch.unique(in_terms, dim=1, return_inverse=True)
@@ -141,7 +141,7 @@ class Contrast:
         del self._sums, self._count, self._total
         self._denominators = sums @ self._member.T
         lse = torch.where(self._denominators > 0, self._denominators, 1.0).log_().to(self._dtype)
-        self.attracted, self.share = (
+        self.attracted, self.normaliser = (
             self._grid.unsorted((count @ x.T).to(self._dtype)) for x in (self._positive, self._share)
         )
         if not self._least:

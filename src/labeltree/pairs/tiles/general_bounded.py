@@ -1,4 +1,4 @@
-"""The bounded sum over tiles, for any relation and similarity; of a shard's rows as in `chunked`."""
+"""The bounded sum over tiles, for any relation and similarity; of a shard's rows as in `general`."""
 
 from __future__ import annotations
 

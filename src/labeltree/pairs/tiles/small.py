@@ -35,16 +35,16 @@ def relation_terms(
     relation: PairRelation,
     temperature: float,
     positive: Tensor,
-    share: Tensor,
+    normaliser: Tensor,
     member: Tensor,
     scale: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """As `labeltree.pairs.relation_terms`."""
     weights = positive.numpy()
-    shares = weights if share is positive else share.numpy()
-    work = _Work(relation, temperature, weights, shares, member.numpy(), scale)
+    normalisers = weights if normaliser is positive else normaliser.numpy()
+    work = _Work(relation, temperature, weights, normalisers, member.numpy(), scale)
     row: Tensor = _SmallBatch.apply(z, work)
-    return row, torch.from_numpy(work.share).to(z.dtype).T
+    return row, torch.from_numpy(work.normaliser).to(z.dtype).T
 
 
 class _Work:
@@ -58,7 +58,7 @@ class _Work:
         row: `(P,)` i of each.
         weight: `(T, P)` positive_t(r)·ω(r) of each.
         positive: `(T, n)` Σ positive_t(r) of each row.
-        share: `(T, n)` Σ share_t(r) of each row.
+        normaliser: `(T, n)` Σ normaliser_t(r) of each row.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class _Work:
         relation: PairRelation,
         temperature: float,
         positive: Floats,
-        share: Floats,
+        normaliser: Floats,
         member: NDArray[np.bool_],
         scale: Tensor | None,
     ) -> None:
@@ -75,7 +75,7 @@ class _Work:
         self.sets = PairSets(pairs, member)
         factor = None if scale is None else scale.detach().to(torch.from_numpy(positive).dtype).numpy()
         self.omega = None if factor is None else torch.from_numpy(pairs.spread(factor))
-        counts = (positive != 0).any(0) | (share != 0).any(0)
+        counts = (positive != 0).any(0) | (normaliser != 0).any(0)
         one_up = np.arange(1, pairs.size + 1, dtype=np.min_scalar_type(pairs.size))
         codes = pairs.spread(one_up * counts)
         self.flat = np.flatnonzero(codes != 0)  # of booleans it is five times as fast
@@ -87,7 +87,9 @@ class _Work:
         self._begins, self._shape = (number.cumsum() - number)[self._anchors], (len(positive), n)
         weight = positive.take(codes, axis=1)
         self.positive = self.by_row(weight)
-        self.share = self.positive if share is positive else self.by_row(share.take(codes, axis=1))
+        self.normaliser = (
+            self.positive if normaliser is positive else self.by_row(normaliser.take(codes, axis=1))
+        )
         self.weight = weight if factor is None else weight * factor.take(codes)
 
     def by_row(self, values: Floats) -> Floats:
