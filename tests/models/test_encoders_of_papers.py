@@ -7,11 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-import labeltree.models.cifar_resnet
-import labeltree.models.pyramidnet
+import labeltree.models.cifar
 from labeltree.models import build_encoder, list_encoders, set_trainable
-from labeltree.models.cifar_resnet import PaddedShortcut, cifar_resnet
-from labeltree.models.pyramidnet import pyramidnet
+from labeltree.models.cifar import PaddedShortcut, cifar_resnet, pyramidnet
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +135,6 @@ def test_depths_that_do_not_exist_and_images_too_small():
         build_encoder("plain-11", image_size=7)
 
 
-@pytest.mark.parametrize("module", [labeltree.models.cifar_resnet, labeltree.models.pyramidnet])
-def test_examples(module):
-    found = doctest.testmod(module)
+def test_examples():
+    found = doctest.testmod(labeltree.models.cifar)
     assert (found.failed, found.attempted > 0) == (0, True)

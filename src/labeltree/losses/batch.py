@@ -1,4 +1,4 @@
-"""What all losses share: checks of a batch, the device of their buffers, and how they are printed."""
+"""What all losses share: how they are printed, checks of a batch, and the device of their buffers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry
 from labeltree.taxonomy.nodes import warn_of_class_numbers
 
-__all__ = ["check_batch", "follow_device", "shown_settings"]
+__all__ = ["Loss", "check_batch", "follow_device", "shown_settings"]
 
 _MOST = 16  # entries of a tensor that are shown
+
+
+class Loss(nn.Module):
+    """Base of the losses: `repr` shows the settings."""
+
+    def extra_repr(self) -> str:
+        """How many classes a loss has, and its settings."""
+        classes = getattr(self, "classes", None)
+        shown = f"classes={len(classes)}" if isinstance(classes, Tensor) else ""
+        return ", ".join(filter(None, [shown, shown_settings(self)]))
 
 
 def check_batch(

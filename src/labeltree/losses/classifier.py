@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
@@ -14,7 +14,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["ClassifierLoss"]
 
 
-class ClassifierLoss(nn.Module):
+class ClassifierLoss(Loss):
     """Base of the losses that are called with `logits (n, C)` and `nodes (n,)`.
 
     Args:
@@ -35,10 +35,6 @@ class ClassifierLoss(nn.Module):
         classes = class_nodes(taxonomy, depth)
         self.register_buffer("classes", classes, persistent=False)
         self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return ", ".join(filter(None, [f"classes={len(self.classes)}", shown_settings(self)]))
 
     @torch.no_grad()
     def predict(self, logits: Tensor) -> Tensor:

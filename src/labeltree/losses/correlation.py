@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Sphere
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["CorrelationLoss"]
 
 
-class CorrelationLoss(nn.Module):
+class CorrelationLoss(Loss):
     """One minus the inner product of an embedding with that of its class (Eq. 8 of Barz & Denzler 2019).
 
         L = mean over labelled rows of 1 − ψ_i · φ(y_i)
@@ -77,10 +77,6 @@ class CorrelationLoss(nn.Module):
         # Where eigenvalues coincide their eigenvectors are a matter of choice, which another machine may make
         # differently: those are kept. The exact embeddings follow from the tree.
         self.register_buffer("targets", targets, persistent=few)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"classes={len(self.classes)}, {shown_settings(self)}"
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""

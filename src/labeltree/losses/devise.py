@@ -10,10 +10,10 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges
 from labeltree.losses.reduction import labelled_mean
 from labeltree.safe_files import Reader, read_arrays
@@ -143,7 +143,7 @@ def _from_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
             yield word, torch.tensor(values, dtype=torch.float64)
 
 
-class DeViSELoss(nn.Module):
+class DeViSELoss(Loss):
     """A hinge that ranks the word vector of the own class before all others (Eq. 1 of Frome et al. 2013).
 
         L_i = Σ_{c≠y_i} [ m − t(y_i)·z_i + t(c)·z_i ]₊
@@ -224,10 +224,6 @@ class DeViSELoss(nn.Module):
             "vectors is missing; name a file of word vectors, such as the one that 'labeltree data get "
             "glove-50d' brings"
         )
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return f"classes={len(self.classes)}, {shown_settings(self)}"
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""

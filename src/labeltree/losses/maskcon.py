@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal, get_args
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.losses.batch import shown_settings
+from labeltree.losses.batch import Loss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss, StoredKeys, check_share
 from labeltree.losses.reduction import Reduction
@@ -64,7 +64,7 @@ class SelfConLoss(_UnlabelledLoss):
     w = 0.0
 
 
-class CoInsLoss(nn.Module):
+class CoInsLoss(Loss):
     """Cross entropy of the labels and SelfCon (Xu et al. 2021, as Eq. 10 of MaskCon has it).
 
         L = w·L_ce + (1 − w)·L_selfcon
@@ -101,10 +101,6 @@ class CoInsLoss(nn.Module):
         self.geometry = as_geometry(geometry)
         self.cross_entropy = CrossEntropyLoss(taxonomy)
         self.selfcon = SelfConLoss(temperature, exclude_self=exclude_self, geometry=geometry)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return shown_settings(self)
 
     @property
     def classes(self) -> Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
-from labeltree.losses.batch import shown_settings
+from labeltree.losses.batch import Loss, shown_settings
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
@@ -16,7 +16,7 @@ __all__ = ["NodePrototypes"]
 _ROWS = 4096  # that are looked at together
 
 
-class NodePrototypes(nn.Module):
+class NodePrototypes(Loss):
     """One point per inner node of depth 1 … L − 1, moved towards the mean of its samples at every step.
 
     The base of losses that measure against such points; it has no `forward` of its own. A prototype whose
@@ -81,7 +81,7 @@ class NodePrototypes(nn.Module):
         self.register_buffer("inner", inner, persistent=False)
 
     def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
+        """How many nodes the tree has, and the settings."""
         return f"nodes={len(self.prototypes)}, {shown_settings(self)}"
 
     def seen_at_least(self, number: int) -> tuple[Tensor, list[int]]:

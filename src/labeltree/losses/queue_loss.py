@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, labelled_mean
 from labeltree.losses.table import Undecided, members, same_label
 from labeltree.pairs import (
@@ -95,7 +95,7 @@ def check_queries(
     return nodes, instances
 
 
-class QueueLoss(nn.Module):
+class QueueLoss(Loss):
     """Contrast of queries with their own keys and a queue, under a target that is partly soft.
 
         L_i = w·(−Σ_j z_ij log q_ij) + (1 − w)·(−log q_i0)     (Eq. 15 of MaskCon)
@@ -175,10 +175,6 @@ class QueueLoss(nn.Module):
             "candidates", candidates if exclude_self == "keep" else candidates & ~own, persistent=False
         )
         self.register_buffer("members", torch.stack([competing & kept, kept]), persistent=False)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return shown_settings(self)
 
     def forward(
         self,

@@ -7,10 +7,10 @@ one.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import check_batch, follow_device, shown_settings
+from labeltree.losses.batch import Loss, check_batch, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, hide_nothing, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
@@ -73,7 +73,7 @@ def relation_loss(
     return hide_nothing(loss, embeddings, shard=relation.shard)
 
 
-class RelationLoss(nn.Module):
+class RelationLoss(Loss):
     """Any pairwise loss of a table over relation codes; the named losses are its constructors.
 
     Args:
@@ -153,10 +153,6 @@ class RelationLoss(nn.Module):
         depth = taxonomy.depth if taxonomy is not None and space.refined else None
         self.register_buffer("taxonomy_paths", paths, persistent=False)
         self.register_buffer("taxonomy_depth", depth, persistent=False)
-
-    def extra_repr(self) -> str:
-        """What tells two losses apart when printed."""
-        return shown_settings(self)
 
     def relation(
         self, n: int, nodes: Tensor | None, instances: Tensor | None, device: torch.device

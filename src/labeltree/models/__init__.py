@@ -1,14 +1,10 @@
 """Encoders of images and texts by name, projection heads, and policies for what is trained."""
 
-import labeltree.models.bottleneck  # these register the encoders that have a name of their own
-import labeltree.models.cifar_resnet
+import labeltree.models.cifar  # these register the encoders that have a name of their own
 import labeltree.models.efficientnet_lite
-import labeltree.models.minilm
-import labeltree.models.plain
-import labeltree.models.pyramidnet
 import labeltree.models.small
-import labeltree.models.small_text  # noqa: F401
-from labeltree.models.adapter import AdaptedEncoder
+import labeltree.models.small_text
+import labeltree.models.text_loading  # noqa: F401
 from labeltree.models.build import (
     build_encoder,
     check_encoder,
@@ -17,7 +13,7 @@ from labeltree.models.build import (
     usually_pretrained,
 )
 from labeltree.models.chunks import encode_in_chunks, normalises_by_batch
-from labeltree.models.encoder import Encoder, set_trainable
+from labeltree.models.encoder import AdaptedEncoder, Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
 from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.queue import KeyQueue

@@ -1,4 +1,4 @@
-"""Small encoders for images of 28 to 64 pixels, quick to train without an accelerator."""
+"""Encoders for images of 28 to 64 pixels: small ones that train without an accelerator, ResNet-18 and -50."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from labeltree.models.encoder import Encoder
 from labeltree.models.registry import register_encoder
 
-__all__ = ["BasicBlock", "StagedEncoder"]
+__all__ = ["BasicBlock", "Bottleneck", "StagedEncoder"]
 
 
 class StagedEncoder(Encoder):
@@ -46,11 +46,7 @@ class BasicBlock(nn.Module):
         self.second = nn.Sequential(
             nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels)
         )
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or in_channels != out_channels:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
-            )
+        self.shortcut = _shortcut(in_channels, out_channels, stride)
         self.activation = nn.ReLU(inplace=True)
         nn.init.zeros_(self.second[1].weight)  # type: ignore[arg-type]
 
@@ -58,6 +54,43 @@ class BasicBlock(nn.Module):
         """Maps (b, out_channels, h/stride, w/stride) of maps (b, in_channels, h, w)."""
         result: Tensor = self.activation(self.second(self.first(maps)) + self.shortcut(maps))
         return result
+
+
+class Bottleneck(nn.Module):
+    """Convolutions 1×1, 3×3 and 1×1 beside a shortcut; the last has four times the width (He et al. 2016).
+
+    The weight of the last norm starts at 0: a fresh block passes its input on.
+    """
+
+    def __init__(self, in_channels: int, width: int, stride: int = 1) -> None:
+        super().__init__()
+        out_channels = 4 * width
+        self.body = nn.Sequential(
+            nn.Conv2d(in_channels, width, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, out_channels, 1, bias=False),
+            nn.BatchNorm2d(out_channels),
+        )
+        self.shortcut = _shortcut(in_channels, out_channels, stride)
+        self.activation = nn.ReLU(inplace=True)
+        nn.init.zeros_(self.body[-1].weight)  # type: ignore[arg-type]
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Maps (b, 4·width, h/stride, w/stride) of maps (b, in_channels, h, w)."""
+        result: Tensor = self.activation(self.body(maps) + self.shortcut(maps))
+        return result
+
+
+def _shortcut(in_channels: int, out_channels: int, stride: int) -> nn.Module:
+    if stride == 1 and in_channels == out_channels:
+        return nn.Identity()
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+    )
 
 
 def _convolution(in_channels: int, out_channels: int, kernel: int, stride: int) -> nn.Sequential:
@@ -99,7 +132,7 @@ def small_resnet(channels: int, image_size: int) -> Encoder:
 
 @register_encoder("resnet18-small", summary="ResNet-18 with a 3×3 stem and no max-pooling, 11 M parameters")
 def resnet18_small(channels: int, image_size: int) -> Encoder:
-    """ResNet-18 as it is used for images of 32 pixels; wants an accelerator."""
+    """ResNet-18 as it is used for images of 32 pixels; needs an accelerator."""
     stages = [
         _convolution(channels, 64, 3, 1),
         _residual_stage(64, 64, 2, 1),
@@ -108,3 +141,14 @@ def resnet18_small(channels: int, image_size: int) -> Encoder:
         _residual_stage(256, 512, 2, 2),
     ]
     return StagedEncoder("resnet18-small", stages, 512)
+
+
+@register_encoder("resnet50-small", summary="ResNet-50 with a 3×3 stem and no max-pooling, 24 M parameters")
+def resnet50_small(channels: int, image_size: int) -> Encoder:
+    """ResNet-50 for images of 32 pixels, as SupCon and MLCL train it on CIFAR; needs an accelerator."""
+    stages, in_channels = [_convolution(channels, 64, 3, 1)], 64
+    for number, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        first = Bottleneck(in_channels, width, stride=1 if number == 0 else 2)
+        in_channels = 4 * width
+        stages.append(nn.Sequential(first, *(Bottleneck(in_channels, width) for _ in range(blocks - 1))))
+    return StagedEncoder("resnet50-small", stages, in_channels)

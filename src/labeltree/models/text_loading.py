@@ -1,4 +1,7 @@
-"""Text encoders of sentence-transformers and transformers; the libraries load when an encoder needs them."""
+"""Text encoders of sentence-transformers and transformers, MiniLM among them.
+
+The libraries load when an encoder needs them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,16 @@ from typing import Any
 
 from torch import nn
 
+from labeltree.cache import need_weights
 from labeltree.errors import DataError
+from labeltree.models.encoder import Encoder
+from labeltree.models.registry import register_encoder
 from labeltree.models.text_transformer import TransformerEncoder
 
-__all__ = ["PREFIX", "load_text_encoder", "need_text_library"]
+__all__ = ["PREFIX", "load_text_encoder", "minilm", "need_text_library"]
 
 PREFIX = "text:"
+_MINILM = "minilm"  # its weights come as a package
 _DEFAULT_LENGTH = 512
 _PATIENCE_S = 10
 _LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
@@ -137,3 +144,29 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
         if shown:
             bars.enable_progress_bar()
+
+
+def _pretrained_minilm(channels: int, image_size: int) -> Encoder:
+    return load_text_encoder(_MINILM, str(need_weights(_MINILM)), pretrained=True)
+
+
+def _check_minilm() -> None:
+    need_text_library(_MINILM)
+    need_weights(_MINILM)
+
+
+@register_encoder(
+    _MINILM,
+    summary="all-MiniLM-L6-v2: six layers, 384 features, 22.6 M parameters",
+    pretrained=_pretrained_minilm,
+    usually_pretrained=True,
+    modality="text",
+    check=lambda pretrained: _check_minilm(),
+)
+def minilm(channels: int, image_size: int) -> Encoder:
+    """The architecture of all-MiniLM-L6-v2 (Wang et al. 2020, MiniLM) with fresh weights.
+
+    Raises:
+        DataError: the package was not fetched; its vocabulary is needed in any case.
+    """
+    return load_text_encoder(_MINILM, str(need_weights(_MINILM)), pretrained=False)

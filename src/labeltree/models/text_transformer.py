@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.models.text import TextEncoder, TokenizedTexts, check_dropout, check_texts, trimmed
-from labeltree.models.transformer_stages import transformer_stages
 
 __all__ = ["TransformerEncoder"]
 
@@ -52,7 +51,7 @@ class TransformerEncoder(TextEncoder):
     @property
     def stages(self) -> list[nn.Module]:
         """The embeddings, then every layer of the transformer; pooling belongs to the last."""
-        return transformer_stages(self.transformer, list(self.after))
+        return _stages(self.transformer, list(self.after))
 
     def tokenize(self, texts: Sequence[str], max_length: int | None = None) -> TokenizedTexts:
         """The transformer's own tokens; see `TextEncoder.tokenize`."""
@@ -123,3 +122,30 @@ class TransformerEncoder(TextEncoder):
             length = self(torch.zeros(1, 1, dtype=torch.int64)).shape[1]
         self.train(training)
         return int(length)
+
+
+def _stages(transformer: nn.Module, after: Sequence[nn.Module]) -> list[nn.Module]:
+    """What lies before the layers, then every layer; what lies behind them belongs to the last one.
+
+    The layers are the longest list of modules in `transformer`. Its other parts come in the order in which it
+    names them. Its output goes through the modules `after`.
+    """
+    lists = [(len(m), name) for name, m in transformer.named_modules() if isinstance(m, nn.ModuleList)]
+    if not lists:
+        return [nn.ModuleList([transformer, *after])]
+    path = max(lists, key=lambda found: found[0])[1].split(".")
+    first: list[nn.Module] = []
+    last: list[nn.Module] = []
+    here = transformer
+    for step in path:
+        children = list(here.named_children())
+        position = [name for name, _ in children].index(step)
+        behind = children[position + 1 :]
+        first += [child for _, child in children[:position]]
+        # MPNet names a table of positions after its layers, but every layer reads it.
+        first += [child for name, child in behind if "position" in name or "bias" in name]
+        last = [child for name, child in behind if not ("position" in name or "bias" in name)] + last
+        here = children[position][1]
+    layers = list(here.children())
+    layers[-1] = nn.ModuleList([layers[-1], *last, *after])
+    return [nn.ModuleList(first), *layers] if first else layers

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from labeltree.pairs.codes import RelationCodes, relation_codes
-from labeltree.taxonomy.relations import ANCESTOR, SAME, relation_from_paths
+from labeltree.taxonomy.relations import ANCESTOR, relation_from_paths
 
 __all__ = ["LabelRows", "NodeCodes", "PairRelation", "Rows"]
 
@@ -99,13 +99,6 @@ class LabelRows:
 
     def __len__(self) -> int:
         return int(self.nodes.numel())
-
-    @property
-    def are_leaves(self) -> bool:
-        """Whether all labels are there, and leaves; of a tree without depth none are."""
-        if not self.paths.shape[1]:
-            return False
-        return bool((self.nodes >= 0).all() & (self.paths[:, -1] >= 0).all())
 
     def __getitem__(self, rows: Rows) -> LabelRows:
         if rows is None:
@@ -252,11 +245,6 @@ class PairRelation:
         if u.depth is not None and v.depth is not None:
             depths = (u.depth[:, None], v.depth[None])
         return self._codes(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None], *depths)
-
-    def leaf_codes(self, rows: LabelRows) -> Tensor:
-        """The code `(b,)` of each row, labelled with a leaf, with another of its label."""
-        paths = rows.paths
-        return SAME * (self.max_depth + 1) + 1 + (paths[:, 1:] != paths[:, :-1]).sum(1)
 
     def paired_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
         """The codes `(p,)` of the labels of p pairs of rows, whatever samples have them."""
