@@ -122,7 +122,7 @@ def test_each_run_is_compared_by_the_classifier_that_it_answers_with(
         e.metric == "answer_top1" and e.kind == "subtree" and "good" in e.differences for e in result.strata
     )
     page = (tmp_path / "out" / "comparison.html").read_text("utf-8")
-    assert "by the classifier that each answers with" in page
+    assert "by the chosen classifier of each run" in page
     assert "the nearest class mean of the embeddings" in page
 
 

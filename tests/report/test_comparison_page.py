@@ -73,7 +73,7 @@ def test_it_says_what_was_found(comparison: Comparison, results: dict[str, Evalu
 def test_metrics_have_words_and_nothing_is_minus_zero(comparison: Comparison) -> None:
     titles = {measure_of(e.metric, e.role).title for e in comparison.metrics}
     assert not [title for title in titles if "_" in title or "prototype" in title.lower()]
-    assert {"Right at depth 2", "Shared path, by the nearest class average"} <= titles
+    assert {"Right at depth 2", "Shared path, by the nearest class mean"} <= titles
     entry = comparison.metric("top1")
     assert difference_text(entry, Difference(-0.0003, -0.002, 0.0001)) == ("0.0", "−0.2 to 0.0")
     severity = measure_of("prototype_mistake_severity", "embeddings")

@@ -336,7 +336,7 @@ def test_keys_reach_everything_and_show_where_they_are(show: Any, small: Path) -
 def test_training_tells_violations_and_versions(show: Any, small: Path) -> None:
     page = show(small)
     text = page.locator("#training").inner_text()
-    assert "How often it goes against the tree" in text
+    assert "How often it violates the tree" in text
     assert "Pairs in the wrong order" in text
     notes = page.locator("#notes").inner_text()
     assert "Versions that trained the model" in notes

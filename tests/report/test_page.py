@@ -199,7 +199,7 @@ def test_history_and_recipe_are_shown_when_given(
     history = [{"epoch": e, "train_loss": 1 / e, "constant": 2.0, "seconds": e / 3} for e in range(1, 6)]
     recipe = {"objective": "hwc+lam", "optimizer": {"lr": 0.003, "milestones": []}, "schedules": {}}
     page = Page(render_report(result, table, taxonomy, projection="PCA", history=history, recipe=recipe))
-    assert "What training makes smaller Loss all terms together 1 → 0.2" in page.text
+    assert "What training minimises Loss all terms together 1 → 0.2" in page.text
     assert "constant" not in page.text
     assert "seconds" not in page.text
     assert "optimizer.lr" in page.text

@@ -1,4 +1,4 @@
-"""The report: a page for people who know their data and need not know the mathematics."""
+"""Evaluate and write reports: pages for people who know their data but not the mathematics."""
 
 from labeltree.report.comparison_page import comparison_page, write_comparison_page
 from labeltree.report.page import render_report, write_report

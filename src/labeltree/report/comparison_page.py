@@ -1,4 +1,4 @@
-"""The comparison of several runs as one HTML page that needs no network."""
+"""The comparison of several runs as one HTML page that works offline."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ def comparison_page(
 
     Args:
         comparison: of `labeltree.evaluation.compare`.
-        results: method → the results of its runs, or of one, for HP@k and the accuracy by depth, which are
-            those of the runs' own test samples; of several the mean is drawn. Methods that are missing are
-            left out.
+        results: method → the results of its runs, or of one, for HP@k and accuracy by depth, on each
+            run's own test samples; the mean over several runs is drawn. Missing methods are left out.
         title: of the page.
     """
     given = {n: [r] if isinstance(r, EvaluationResult) else list(r) for n, r in (results or {}).items()}
@@ -100,7 +99,7 @@ def write_comparison_page(
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
-    """The metrics that are drawn, each once, without those that no method has; else the first shares."""
+    """The metrics that are drawn: the main ones that some method has, or else the first shares."""
     found: list[MetricComparison] = []
     for metric, role in _CHARTED:
         entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
@@ -156,13 +155,13 @@ def _trees(comparison: Comparison) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class DifferenceCell:
-    """One method at one branch: the difference, how it is drawn, and what is sure about it.
+    """One method at one branch: the difference, how it is drawn, and whether it is significant.
 
     Attributes:
-        text: the difference; ``ends`` those of its interval.
-        ends: as text.
+        text: the difference.
+        ends: of its interval, as text.
         verdict: ``better``, ``worse`` or ``not sure``.
-        share: length of its bar, 0 to 1, of the largest difference.
+        share: length of its bar relative to the largest difference, 0 to 1.
         right: whether the bar points to the right, where the method is better.
     """
 
@@ -175,7 +174,7 @@ class DifferenceCell:
 
 @dataclass
 class DifferenceNode:
-    """A branch or class with those inside it; ``open`` where something inside is sure, or it is coarse."""
+    """A branch or class and those inside it; ``open`` if the tree is small or a part is significant."""
 
     name: str
     path: str
@@ -189,13 +188,13 @@ class DifferenceNode:
 def difference_tree(
     comparison: Comparison, metric: str, role: str, *, most_open: int = 40
 ) -> list[DifferenceNode]:
-    """The coarsest branches that were compared by one metric, with all that lie inside them.
+    """The coarsest branches that were compared by one metric, with all those inside them.
 
     Args:
         comparison: with strata of the kind ``subtree``.
         metric: that is shown.
-        role: of it.
-        most_open: beyond as many rows only branches with a sure difference inside are unfolded.
+        role: of the metric.
+        most_open: with more rows, only branches that contain a significant difference are unfolded.
     """
     entries = [
         entry
@@ -231,7 +230,7 @@ def _node(entry: StratumComparison, path: tuple[str, ...], baseline: str, larges
 
 
 def _unfold(node: DifferenceNode, everything: bool) -> bool:
-    """Open what leads to a sure difference; says whether there is one at or below the node."""
+    """Open what leads to a significant difference; returns whether there is one at or below the node."""
     inside = [_unfold(child, everything) for child in node.children]
     node.open = everything or any(inside)
     return any(inside) or any(cell.verdict != "not sure" for cell in node.cells)
@@ -275,10 +274,10 @@ def _chance(p: float) -> str:
 
 
 def _own_samples(comparison: Comparison) -> str:
-    """What curves are drawn from, where that is not what everything else is."""
+    """What the curves are drawn from, if not from the same samples as everything else."""
     parts = []
     if any(comparison.left_out.values()):
-        parts.append("Every method by all its own test samples, also those that others do not have.")
+        parts.append("Every method on all its own test samples, including those that others do not have.")
     if any(len(runs) > 1 for runs in comparison.methods.values()):
-        parts.append("Of several runs the mean.")
+        parts.append("For several runs, the mean.")
     return " ".join(parts)

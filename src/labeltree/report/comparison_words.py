@@ -1,4 +1,4 @@
-"""What a comparison says, in words: names of metrics, values, differences and how sure they are."""
+"""A comparison in words: names of metrics, values, differences and their significance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ALPHA = 0.05
 
 _MEASURES = {(m.metric, m.role): m for group in GROUPS for m in group.measures}
 _BY = {
-    "answer_": "by the classifier that each answers with",
-    "prototype_": "by the nearest class average",
+    "answer_": "by the chosen classifier of each run",
+    "prototype_": "by the nearest class mean",
     "own_": "by its own answer",
 }
 _FIRST = ("answer_top1", "top1", "recall_at_1", "ahp", "parent_violations")
@@ -33,7 +33,7 @@ Compared = MetricComparison | StratumComparison
 
 
 def measure_of(metric: str, role: str) -> Measure:
-    """How the report calls a metric; one that it has no words for keeps its name, as a plain number."""
+    """The report's words for a metric; one without words keeps its name, as a plain number."""
     named = [m for (name, _), m in _MEASURES.items() if name == metric]
     if named:
         return next((m for wanted in (role, "") for m in named if m.role == wanted), named[0])
@@ -59,7 +59,7 @@ def better_by(entry: Compared, part: Difference) -> float:
 
 
 def verdict(entry: Compared, part: Difference) -> str:
-    """``better``, ``worse``, or ``not sure`` where the corrected p-value does not tell the two apart."""
+    """``better``, ``worse``, or ``not sure`` if the corrected p-value is not significant."""
     if math.isnan(part.value) or math.isnan(part.corrected) or part.corrected >= ALPHA or part.value == 0:
         return "not sure"
     return "better" if better_by(entry, part) > 0 else "worse"
@@ -88,7 +88,7 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
 
 
 def summary(comparison: Comparison) -> str:
-    """One sentence: at how many measures each method is surely better or worse than the baseline."""
+    """One sentence: in how many metrics each method is significantly better or worse than the baseline."""
     found = []
     for name in comparison.methods:
         says = [verdict(e, e.differences[name]) for e in comparison.metrics if name in e.differences]
@@ -102,7 +102,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Which method is better at what, and whether that is sure; a sentence a method and main metric."""
+    """Which method is better in the main metrics, and whether that is significant; a sentence per metric."""
     found = []
     for metric in _FIRST:
         try:

@@ -1,4 +1,4 @@
-"""The most frequent wrong pairs, in words and pictures, and what every node is most often taken for."""
+"""The most frequent confusions in words and pictures, and what every node is most often taken for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WrongPair = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Example:
-    """Pictures of a wrong pair: of the true class those most like the other, of the other typical ones."""
+    """Pictures of a confusion: of the true class those most like the other, of the other typical ones."""
 
     true: list[str]
     predicted: list[str]
@@ -40,7 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class ConfusionRow:
-    """A wrong pair as the report shows it; ``steps`` of ``most`` is its severity."""
+    """A confusion as the report shows it; its severity is ``steps`` of at most ``most``."""
 
     true: str
     true_path: str
@@ -86,7 +86,7 @@ def confusion_rows(
 def wrong_pairs(
     errors: TreeErrors, outcomes: Outcomes | None = None, classifier: str = "probe"
 ) -> list[WrongPair]:
-    """All wrong pairs of a classifier where the outcomes of the samples are at hand, else those kept."""
+    """All wrong pairs of a classifier if the samples' outcomes are given; else the most frequent ones."""
     if outcomes is None or classifier not in outcomes.predicted:
         return [(entry.true_node, entry.predicted_node, entry.count) for entry in errors.confusions]
     true, answers = torch.from_numpy(outcomes.nodes), torch.from_numpy(outcomes.predicted[classifier])
@@ -98,8 +98,8 @@ def wrong_pairs(
 def taken_for(pairs: Sequence[WrongPair], taxonomy: Taxonomy) -> dict[int, tuple[int, int]]:
     """What each node is most often taken for: node → (node, how often).
 
-    Of the samples at or below a node whose answer lies outside it, the answers are counted by the branch
-    that they lie in at the depth of the node; the most frequent is taken, of equal ones the first.
+    Of the samples at or below a node whose answer lies outside it, answers are counted by their ancestor at
+    the depth of the node. The most frequent ancestor is taken, the first in a tie.
     """
     counts: dict[int, Counter[int]] = defaultdict(Counter)
     paths = taxonomy.paths
@@ -129,18 +129,18 @@ def example_pictures(
 ) -> dict[tuple[int, int], Example]:
     """Pictures for the most frequent confusions.
 
-    Of the true class, samples that were taken for the other, where the outcomes say which; else the samples
-    that lie nearest to the mean of the other class, for these are easily taken for it. Of the other class,
-    those nearest to its mean.
+    Of the true class, these are samples that were taken for the other class, if the outcomes are given;
+    otherwise the samples nearest to the mean of the other class, which are easily confused with it. Of the
+    other class, they are those nearest to its mean.
 
     Args:
         errors: gives the pairs.
-        reading: the representation that says what is near.
+        reading: the representation in which distances are measured.
         rows: ``(n,)`` rows to choose from.
         nodes: labels of all rows of the table.
         instances: of all rows of the table.
         images: gives the images of instances.
-        outcomes: what was answered for every sample, if known.
+        outcomes: the answer for every sample, if known.
         classifier: whose answers and errors they are.
         limit: how many pairs.
         of_true: pictures of the true class.
@@ -172,7 +172,7 @@ def example_pictures(
 
 
 def _answers(instances: Tensor, outcomes: Outcomes | None, classifier: str) -> Tensor | None:
-    """``(n,)`` what a classifier answered for each instance, -1 where that is not known."""
+    """``(n,)`` a classifier's answer for each instance, -1 where it is not known."""
     if outcomes is None or classifier not in outcomes.predicted or not len(outcomes):
         return None
     order = np.argsort(outcomes.instances, kind="stable")

@@ -1,4 +1,4 @@
-"""The Poincaré disk with the tree drawn in: the layout is true to the centre, and angles are fitted."""
+"""The tree in the Poincaré disk: distances from the centre are exact, angles are fitted."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Disk:
     """A tree in the Poincaré disk of radius 1.
 
     Attributes:
-        nodes: the nodes that are drawn, in node order. One whose samples all belong to one child is left out.
-        places: ``(len(nodes), 2)`` where their means lie.
+        nodes: the drawn nodes in node order, without those whose samples all belong to one child.
+        places: ``(len(nodes), 2)`` positions of their means.
         labels: ``(m,)`` labels of the samples that are drawn.
-        points: ``(m, 2)`` where they lie.
+        points: ``(m, 2)`` positions of these samples.
         agreement: correlation of the drawn distances between nodes with those in the ball; NaN below 3 nodes.
-        left_out: how many further nodes have samples.
+        left_out: number of further nodes that have samples.
     """
 
     nodes: list[int]
@@ -56,11 +56,10 @@ def lay_out(
 ) -> Disk:
     """Lay out the means of nodes, and samples around them.
 
-    The ball is moved, as a whole and without changing a distance, so that the mean of all samples is its
-    centre. Every node (the Karcher mean of the samples at or below it) and every sample keeps its distance
-    from there. Their angles are chosen, starting from the principal plane, so that the distances between
-    the drawn nodes are as much as possible those in the ball: the sum of squared differences, lowered
-    angle by angle. The tree is not looked at: where its branches lie apart, they do so in the ball.
+    An isometry moves the mean of all samples to the centre of the ball. Every node (the Karcher mean of the
+    samples at or below it) and every sample keeps its distance from there. Starting from the principal plane,
+    the angles are optimised one by one so that the drawn distances between nodes fit those in the ball (least
+    squares). The layout does not use the tree: branches that are apart in the drawing are apart in the ball.
 
     Args:
         reading: embeddings in the Poincaré ball.
@@ -68,7 +67,7 @@ def lay_out(
         shown: ``(m,)`` rows that are drawn as points.
         nodes: labels of all rows of the table.
         taxonomy: of the labels.
-        limit: how many nodes to draw at most, those with most samples.
+        limit: the largest number of nodes to draw, those with most samples.
     """
     ball = reading.geometry
     if not isinstance(ball, PoincareBall):
@@ -80,7 +79,7 @@ def lay_out(
     inner = torch.arange(1, taxonomy.num_nodes)
     parents = taxonomy.parent[inner]
     repeated = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
-    repeated[parents[counts[inner] == counts[parents]]] = True  # it lies where its only child lies
+    repeated[parents[counts[inner] == counts[parents]]] = True  # its mean is that of its only child
     repeated[0] = False
     known = ((counts > 0) & ~repeated).nonzero().squeeze(1)
     order = torch.argsort(counts[known], descending=True, stable=True)[:limit]
@@ -124,7 +123,7 @@ def _distance(a: Array, b: Array, angle: Array) -> Array:
 
 
 def _fit(far: Array, apart: Array, angles: Array) -> Array:
-    """Move one angle after the other to the best of `_ANGLES` directions until none moves."""
+    """Set one angle after the other to the best of `_ANGLES` directions until none changes."""
     angles = angles.copy()
     others = np.ones(len(far), dtype=bool)
     for _ in range(_SWEEPS):
@@ -145,7 +144,7 @@ def _fit(far: Array, apart: Array, angles: Array) -> Array:
 def _best_angles(far: Array, far_nodes: Array, angles: Array, apart: Array, now: float = 0.0) -> Array:
     """For each point alone, the angle at which its distances to the nodes fit best: ``(m,)``.
 
-    Candidates are `_ANGLES` equal steps from ``now``, so that a point that lies well stays.
+    Candidates are `_ANGLES` equal steps from ``now``, so that a well-placed point stays.
     """
     candidates = now + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
     if not len(far_nodes):
@@ -166,7 +165,7 @@ _MOST_NAMES = 36
 def draw_disk(
     disk: Disk, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, *, title: str
 ) -> Markup:
-    """Draw samples small and pale, nodes larger the coarser they are, and geodesics along the tree."""
+    """Draw samples small and pale, coarser nodes larger, and geodesics along the tree."""
     drawing = Drawing(_WIDTH, _HEIGHT, title, "chart plane disk")
     cx, cy = _WIDTH / 2, _HEIGHT / 2
     drawing.add("circle", cx=cx, cy=cy, r=_RADIUS, css="rim")

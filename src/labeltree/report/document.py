@@ -1,4 +1,4 @@
-"""Pages made of headings, texts, tables and figures, written as Markdown or as one HTML file."""
+"""Documents of headings, texts, tables and figures, as Markdown or as one HTML file: study pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Notes:
-    """What somebody wrote about the study, in Markdown."""
+    """Text by the study's authors, in Markdown."""
 
     markdown: str
 
@@ -69,7 +69,7 @@ Block = Heading | Text | Notes | Table | Figure
 
 
 def to_markdown(blocks: Sequence[Block], figures: str = "figures") -> str:
-    """The page; figures are referred to as files of the folder ``figures``."""
+    """The document as Markdown; figures are files in the folder ``figures``."""
     return "\n\n".join(_markdown_block(block, figures) for block in blocks) + "\n"
 
 
@@ -98,7 +98,7 @@ def _cell(cell: Cell) -> str:
 
 
 def to_html(blocks: Sequence[Block]) -> str:
-    """The page of a study, with its figures inside; the first block is its heading."""
+    """The document as an HTML page that contains its figures; the first block is its heading."""
     heading, *rest = blocks
     if not isinstance(heading, Heading):
         raise TypeError(f"a page begins with its heading; got {heading}")
@@ -106,7 +106,7 @@ def to_html(blocks: Sequence[Block]) -> str:
 
 
 def prose(markdown: str) -> Markup:
-    """Markdown as HTML; HTML in it stays as it was written, escaped, and pictures are not loaded."""
+    """Markdown as HTML; HTML within it is escaped, and pictures are not loaded."""
     return Markup(_markdown().render(markdown))
 
 
@@ -133,7 +133,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _keep_links_within(state: StateCore) -> None:
-    """A page refers to nothing elsewhere: of a link to another host, only the words stay."""
+    """A page has no external references: of a link to another host, only the text stays."""
     for block in state.tokens:
         kept: list[Token] = []
         elsewhere = False

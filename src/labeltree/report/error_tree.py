@@ -1,4 +1,4 @@
-"""The tree with its errors: rows of the branches where most fall, and all of it as data for the script."""
+"""The tree of errors: rows of the branches with most errors, and the whole tree as data for the script."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SMALLEST_BUBBLE = 9
 
 @dataclass(frozen=True)
 class Fate:
-    """A part of a bar: the share of samples whose answer shares a branch so many steps tall; 0 = right."""
+    """A part of a bar: the share of samples whose answer is off by so many steps; 0 = right."""
 
     steps: int
     share: float
@@ -39,18 +39,18 @@ class ErrorRow:
     """A row of the drawn tree.
 
     Attributes:
-        name: of the node, or what a row that stands for several says.
+        name: of the node; a row that sums up several nodes has a text.
         path: full path name, for the tooltip.
         depth: how far to indent.
         guides: one entry a coarser depth: ``line``, ``none``, and for the last ``tee`` or ``elbow``.
-        stem: whether rows below hang from this one.
+        stem: whether there are rows below this one.
         colour: of the node's branch.
-        bubble: diameter of the node's mark, its area in proportion to the errors made here; 0 = no mark.
+        bubble: diameter of the node's mark, whose area is proportional to the errors made here; 0 = no mark.
         samples: evaluated samples at or below.
-        fates: what became of them, from those that stayed at or below the node to the worst mistakes.
-        severity: mean height of the branch that holds both answer and truth, of the mistakes; as text.
+        fates: shares of these samples, from those that stayed at or below the node to the worst mistakes.
+        severity: mean height of the LCA of answer and truth over the mistakes, as text.
         taken: what the node is most often taken for.
-        here: share of all errors made at this node, as text; empty where it has no two children.
+        here: share of all errors made at this node, as text; empty if it has fewer than two children.
         inside: what is folded away, as text.
     """
 
@@ -115,14 +115,14 @@ class ErrorTree:
         self._shown = self._children if len(self._found) <= limit else self._unfold(limit)
 
     def rows(self) -> list[ErrorRow]:
-        """All rows, from the root down; none where nothing was classified."""
+        """All rows, from the root down; none if nothing was classified."""
         return list(self._visit(0, ())) if self._found else []
 
     def _unfold(self, limit: int) -> dict[int, list[int]]:
         """Which children to show below which node of a large tree.
 
-        Branches are unfolded in the order of their errors, as far as the rows go and the errors are worth
-        it; of many children only those with most errors are shown.
+        Branches are unfolded in the order of their errors, while there are rows left and enough errors; of
+        many children only those with most errors are shown.
         """
         total = max(self._errors.errors, 1)
         shown: dict[int, list[int]] = {}
@@ -209,7 +209,7 @@ class ErrorTree:
         return f"{sum(steps * share for steps, share in lost) / wrong:.1f}" if wrong else "–"
 
     def _fates(self, entries: list[NodeErrors]) -> list[Fate]:
-        """How many samples of the nodes stayed there, and how tall the branch was that held the others."""
+        """How many samples of the nodes stayed there, and by how many steps the others were off."""
         tallest = max(self._taxonomy.max_height, 1)
         counts = Counter({0: sum(entry.stayed for entry in entries)})
         for entry in entries:
@@ -244,7 +244,7 @@ def tree_data(
     taken: Mapping[int, tuple[int, int]],
     samples: str,
 ) -> dict[str, Any]:
-    """Columns in the order of the nodes, which is preorder: the script finds parents from the depths.
+    """Columns in the order of the nodes, which is preorder: the script derives parents from depths.
 
     Args:
         errors: of the evaluated method.
@@ -252,7 +252,7 @@ def tree_data(
         colours: of its branches.
         names: of its nodes.
         taken: what each node is most often taken for.
-        samples: what samples are called.
+        samples: what to call the samples.
     """
     tallest = max(taxonomy.max_height, 1)
     branches = {branch.node: i for i, branch in enumerate(colours.branches)}
@@ -275,7 +275,7 @@ def tree_data(
 
 
 def json_in_page(content: dict[str, Any]) -> Markup:
-    """JSON that may stand inside a ``<script>``: nothing in it can end the element."""
+    """JSON that is safe inside a ``<script>``: nothing in it can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

@@ -64,8 +64,8 @@ def evaluate_run(
         path: the run folder.
         taxonomy: a file with another taxonomy to evaluate on, a tree or a DAG, in which the labels are found
             by path or by name; None = the run's own.
-        classifier: that answers from now on, and that the main numbers are of; None: the one that was decided
-            on, see `run_classifiers`. Other runs have their own.
+        classifier: that answers from now on, and that the main numbers are about; None: the one chosen
+            before, see `run_classifiers`. Other runs have their own.
         beside: folders of other runs on the same samples, further rows of every table.
         split: that is measured.
         out: where the files go; None = the run folder, and for another taxonomy a folder in it.
@@ -92,9 +92,7 @@ def evaluate_run(
         for other in beside:
             theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
             if not _same_samples(experiment.source, theirs.source, table, their_tables["trained"]):
-                raise RunError(
-                    f"'{other}' cannot stand beside '{path}': it has other samples or another taxonomy"
-                )
+                raise RunError(f"'{other}' cannot stand beside '{path}': its samples or its taxonomy differ")
             label = theirs.module.recipe.objective
             label = label if label not in {name, *baselines} else f"{label} ({Path(other).name})"
             baselines[label] = their_tables["trained"]
@@ -136,7 +134,7 @@ def evaluate_run(
 
 
 def _as_usual(settings: EvaluationSettings) -> bool:
-    """Whether classifiers are learned as those of a run are."""
+    """Whether the settings of the classifiers are those that a run uses."""
     usual = EvaluationSettings()
     return all(
         getattr(settings, k) == getattr(usual, k) for k in ("standardize", "max_probe_samples", "seed")
@@ -162,7 +160,7 @@ def evaluate_embeddings(
     title: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """Evaluate a table of embeddings that anybody made.
+    """Evaluate a table of embeddings of any model.
 
     Args:
         embeddings: ``.npz`` or ``.parquet``; see `EmbeddingTable.load`.
@@ -204,7 +202,7 @@ def _write(
 
 
 def _by_instance(source: Source, get: Callable[[Tensor], Shown]) -> Callable[[Tensor], Shown]:
-    """Images or texts by instance id."""
+    """A function from instance ids to images or texts."""
     order = source.instances.argsort()
     ids = source.instances[order]
 

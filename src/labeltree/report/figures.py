@@ -1,4 +1,4 @@
-"""Accuracy by depth and HP@k as charts, of one result or of the runs of several methods."""
+"""Charts of accuracy by depth and HP@k, for one result or for the runs of several methods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         )
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
-        "prototypes": "nearest class average of embeddings",
+        "prototypes": "nearest class mean of embeddings",
         "own": "the model's own answers",
     }
     table_rows = [
@@ -85,7 +85,7 @@ def _as_many_as_fit(names: list[str], limit: int) -> str:
 
 
 def curve_figure(result: EvaluationResult) -> Markup:
-    """HP@k of all methods; of the evaluated one by both representations."""
+    """HP@k of all methods; for the evaluated one, with both representations."""
     lines = []
     for style, (key, method) in enumerate(result.methods.items()):
         for role, values in method.hp_curve.items():
@@ -111,7 +111,7 @@ def _hp_chart(lines: Sequence[Line]) -> Markup:
 
 
 def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
-    """The linear probe's accuracy at every depth; None without any.
+    """The linear probe's accuracy at every depth; None without any values.
 
     Args:
         results: method → the results of its runs; several are averaged, and then have no intervals.
@@ -138,7 +138,7 @@ def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
 
 
 def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
-    """HP@k by the representation that is read first, the features where there are some; None without any.
+    """HP@k with the first representation, the features if there are any; None without any values.
 
     Args:
         results: as for `depth_chart`.
@@ -153,6 +153,6 @@ def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
 
 
 def _mean(curves: Sequence[Sequence[float]]) -> list[float]:
-    """Place by place, as far as all curves reach."""
+    """The mean at each position, as far as all curves reach."""
     shortest = min(map(len, curves), default=0)
     return [sum(curve[i] for curve in curves) / len(curves) for i in range(shortest)]

@@ -1,4 +1,4 @@
-"""How training went: a chart for every quantity of the history, and the versions that trained the model."""
+"""The training: a chart for every quantity of the history, and the versions that were used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["history_groups", "trained_with"]
 _NOT_CHARTED = ("epoch", "step", "seconds")
 _MEASURES = {measure.metric: measure for group in GROUPS for measure in group.measures}
 _GROUPS = {
-    "search": "How well it finds its own kind: more is better",
-    "violations": "How often it goes against the tree: less is better",
-    "loss": "What training makes smaller",
+    "search": "How well it retrieves: more is better",
+    "violations": "How often it violates the tree: less is better",
+    "loss": "What training minimises",
     "other": "Further",
 }
 
@@ -25,7 +25,7 @@ def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[
     """Headings, each with a chart for every quantity that training recorded and that changed.
 
     Args:
-        rows: a row an epoch, as `labeltree.runs.RunFolder.read_history` gives them.
+        rows: one per epoch, from `labeltree.runs.RunFolder.read_history`.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row if key not in _NOT_CHARTED))
     first = float(rows[0].get("epoch", 0)) + 1 if rows else 1.0  # people count from one
@@ -47,7 +47,7 @@ def history_groups(rows: Sequence[Mapping[str, float]]) -> list[tuple[str, list[
 
 
 def _in_words(column: str) -> tuple[str, str, str, bool]:
-    """Kind, title, what it is of, and whether it is a share, of a column of the history."""
+    """Kind, title, detail, and whether it is a share, of a column of the history."""
     if column.startswith("train_"):
         part = column.removeprefix("train_")
         return "loss", "Loss", "all terms together" if part == "loss" else part, False
@@ -67,12 +67,12 @@ _WHERE = ("began", "epoch", "step")
 
 
 def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """A heading and pairs of name and value for the beginning of training and each time that it went on.
+    """A heading and pairs of name and value for the start of training and for each continuation.
 
-    What goes on tells only what was different from the time before.
+    A continuation lists only what changed.
 
     Args:
-        entries: as `labeltree.runs.RunFolder.read_versions` gives them.
+        entries: from `labeltree.runs.RunFolder.read_versions`.
     """
     found = []
     before: Mapping[str, Any] = {}
@@ -80,7 +80,7 @@ def trained_with(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[t
         what = {key: value for key, value in entry.items() if key not in _WHERE}
         new = {key: value for key, value in what.items() if before.get(key) != value}
         pairs = [(_WORDS.get(key, key), str(value)) for key, value in new.items()]
-        pairs += [(_WORDS.get(key, key), "not said any more") for key in before if key not in what]
+        pairs += [(_WORDS.get(key, key), "no longer recorded") for key in before if key not in what]
         when = f", {entry['began']}" if entry.get("began") else ""
         title = f"From the start{when}"
         if number:

@@ -16,7 +16,7 @@ __all__ = ["Tile", "main_numbers_table", "main_sentences", "opening", "tiles"]
 _CLASSIFIERS = {
     "own": "the model's own classifier",
     "probe": "a simple classifier that reads the model's output",
-    "prototypes": "the nearest class average of the model's output",
+    "prototypes": "the nearest class mean of the model's output",
 }
 
 
@@ -88,15 +88,15 @@ class Tile:
 
 
 def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, trained: bool) -> str:
-    """What this is about: the classes, their tree, and what is asked of the model."""
+    """What the page is about: the classes, their tree, and what the model should do."""
     branches = main_branches(taxonomy)
     names = ", ".join(taxonomy.names[node] for node in branches[:4]) + (" …" if len(branches) > 4 else "")
     tree = f"a tree {plural(taxonomy.max_depth, 'step')} deep"
     tree += f" with {len(branches)} main branches ({names})" if len(branches) > 1 else ""
     classes = plural(result.counts["classes tested"], "class", "classes")
-    who = "The model was trained to lay" if trained else "Good embeddings lay"
+    who = "The model was trained to place" if trained else "Good embeddings place"
     return (
-        f"{who} {samples} close together that belong together on {tree}. "
+        f"{who} related {samples} close together, as on {tree}. "
         f"This page shows how well that works for {classes}."
     )
 
@@ -106,10 +106,10 @@ def main_sentences(result: EvaluationResult, samples: str) -> list[str]:
     main, errors = result.main, result.main.errors
     top1 = main.answer_score("top1")
     if math.isnan(top1):
-        return [f"How often the {samples} are given the right class is not defined here."]
+        return [f"How often the {samples} get the right class is not defined here."]
     sentences = [
-        f"Of {errors.samples:,} {samples} set aside for the test, {_CLASSIFIERS[main.classifier.name]} names "
-        f"exactly the right class for {percent(top1)}, "
+        f"Of {errors.samples:,} test {samples}, {_CLASSIFIERS[main.classifier.name]} gives exactly the right "
+        f"class for {percent(top1)}, "
         f"{_how_sure(main, errors.samples, result.settings.confidence)}.",
         main.classifier.sentence,
     ]
@@ -151,7 +151,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
     found.append(
         Tile(
             percent(main.score("recall_at_1")),
-            "find their own class first when searching" + (": not defined here" if undefined else ""),
+            "find their own class first in a search" + (": not defined here" if undefined else ""),
             _others(others, lambda m: m.score("recall_at_1")),
         )
     )
@@ -160,7 +160,7 @@ def tiles(result: EvaluationResult, samples: str) -> list[Tile]:
         found.append(
             Tile(
                 percent(violations),
-                "lie nearer to a wrong group: less is better",
+                "are nearer to a wrong group: less is better",
                 _others(others, lambda m: m.score("parent_violations")),
             )
         )
@@ -178,7 +178,7 @@ def _others(methods: list[MethodResult], score: Callable[[MethodResult], float])
 
 
 def _how_sure(main: MethodResult, count: int, confidence: float) -> str:
-    """The interval of the share of right answers, or that of as many independent samples."""
+    """The interval of the share of right answers, or that for as many independent samples."""
     low, high = main.answer_interval("top1")
     if math.isnan(low):
         return f"give or take {_margin(main.answer_score('top1'), count):.1f} points"
@@ -192,7 +192,7 @@ def _margin(share: float, samples: int) -> float:
 
 
 def _half(method: MethodResult) -> float:
-    """Half of the interval of its share of right answers, in points; where groups count as one, the wider."""
+    """Half the interval of the share of right answers, in points; with groups, their wider interval."""
     low, high = method.answer_interval("top1")
     return (
         _margin(method.answer_score("top1"), method.errors.samples) if math.isnan(low) else 50 * (high - low)
@@ -200,11 +200,11 @@ def _half(method: MethodResult) -> float:
 
 
 def _beside(main: MethodResult, other: MethodResult) -> str:
-    """Another method's share, and how it differs, if by more than chance would have two equal ones differ."""
+    """Another method's share, and how it differs, if by more than two equal methods would by chance."""
     theirs = other.answer_score("top1")
     gain = 100 * (main.answer_score("top1") - theirs)
     if math.isnan(gain):
-        return f"{other.name} could not be judged"
+        return f"{other.name} could not be evaluated"
     if abs(gain) < math.hypot(_half(main), _half(other)):
         return f"{other.name} {percent(theirs)}, too little apart to tell"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"

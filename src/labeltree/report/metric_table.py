@@ -1,4 +1,4 @@
-"""The tables of all numbers: a group of rows a question or a measure, a column a method."""
+"""The tables of all numbers: rows grouped by question, one column per method."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["TableCell", "TableGroup", "TableRow", "aspect_table", "metric_table"
 
 @dataclass(frozen=True)
 class TableCell:
-    """A number, whether it is the best of its row, and the ends of its confidence interval as text."""
+    """A number as text, whether it is the best of its row, and its confidence interval as text."""
 
     text: str
     best: bool
@@ -32,7 +32,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A metric of all methods."""
+    """One metric, for all methods."""
 
     title: str
     term: str
@@ -53,9 +53,9 @@ class TableGroup:
 
 
 def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:
-    """Describe the numbers of all methods in plain words, the best of each row marked.
+    """The numbers of all methods with plain words, the best of each row marked.
 
-    Measures that no method has, or that are defined for none, are left out.
+    Metrics that are not defined for any method are left out.
     """
     words = {
         "sample": sample,
@@ -106,7 +106,7 @@ def table_cells(
     larger_is_better: bool = True,
     share: bool = True,
 ) -> list[TableCell]:
-    """The cells of a row, the best marked where several are known, with the ends of their intervals."""
+    """The cells of a row with their intervals; the best is marked if several are known."""
     texts = [format_score(value, share=share) for value in values]
     known = [value for value in values if not math.isnan(value)]
     best = ""
@@ -129,20 +129,20 @@ def _reads(result: EvaluationResult, measure: Measure) -> str:
 
 
 def _searched(result: EvaluationResult, samples: str) -> str:
-    """What each query is searched among."""
-    whole = "all the others" if result.search.get("searched") != "train" else f"all training {samples}"
+    """The samples that each query is compared with."""
+    whole = "all other samples" if result.search.get("searched") != "train" else f"all training {samples}"
     return f"{whole} but those of its own group" if result.search.get("own_group") == "left out" else whole
 
 
 def _embedding(result: EvaluationResult) -> str:
     found = result.main.representations["embeddings"]
-    return f"{found.dim} numbers that training shaped directly, not with those that the encoder gives"
+    return f"{found.dim} numbers that the loss is computed from, instead of the encoder's output"
 
 
 def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[TableGroup]:
-    """The numbers of every aspect and their mean, in plain words; an empty list where there are no aspects.
+    """The numbers of every aspect and their mean, with plain words; empty without aspects.
 
-    Measures that no method has are left out, and the exact label where no aspect has a tree.
+    Metrics that no method has are left out, and so is the exact label if no aspect has a tree.
     """
     words = {"sample": sample, "samples": samples}
     names = list(dict.fromkeys(name for method in result.methods.values() for name in method.aspects))

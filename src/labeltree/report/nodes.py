@@ -1,4 +1,4 @@
-"""What nodes are called on the page, and their colours: a hue a main branch, a shade for everything finer."""
+"""Names and colours of nodes on the page: a hue for each main branch, a shade for everything finer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BRANCH_LIMIT", "NodeNames", "TreeColours", "main_branches", "nearnes
 
 
 class NodeNames:
-    """Short and full names of nodes; a short name that several nodes share gets its parent's in front.
+    """Short and full names of nodes; a short name that several nodes share is prefixed by its parent's.
 
     Args:
         taxonomy: the tree.
@@ -28,7 +28,7 @@ class NodeNames:
         self._count = Counter(taxonomy.names)
 
     def short(self, node: int) -> str:
-        """The name of a node, with its parent's where another node has the same name."""
+        """The name of a node, with its parent's if another node has the same name."""
         if node <= 0:
             return self._root
         path = self._taxonomy.path(node)
@@ -41,8 +41,8 @@ class NodeNames:
 
 BRANCH_LIMIT = 10
 _GREY = ("#8b8f98",)
-# Okabe and Ito's colours for all kinds of colour vision as (lightness, chroma, hue) of OKLCH, most different
-# first; the lighter ones are darkened until they show on white
+# Okabe and Ito's colours, safe for colour-blind readers, as (lightness, chroma, hue) of OKLCH, most different
+# first; the lighter ones are darkened to be visible on white
 _TONES = (
     (0.55, 0.13, 244.0),  # blue
     (0.68, 0.15, 70.0),  # orange
@@ -122,13 +122,13 @@ class TreeColours:
         return oklch(lightness, chroma - 0.03 * abs(2 * place - 1), hue + 16 * (place - 0.5))
 
     def shape(self, node: int) -> str:
-        """The marker of a node's branch, so that colour is not the only sign."""
+        """The marker of a node's branch, so that colour is not the only cue."""
         branch = self.branch_of(node)
         return "circle" if branch is None else branch.shape
 
 
 def nearness_colour(dissimilarity: float) -> str:
-    """Blue for 0; from light orange to dark red, ever darker, for what is wrong by more and more."""
+    """Blue for 0; then from light orange to dark red, darker for larger dissimilarities."""
     if dissimilarity <= 0:
         return oklch(0.58, 0.13, 244.0)
     place = min(dissimilarity, 1.0)
@@ -136,9 +136,9 @@ def nearness_colour(dissimilarity: float) -> str:
 
 
 def oklch(lightness: float, chroma: float, hue: float) -> str:
-    """The sRGB hex colour of an OKLCH colour, its chroma lowered until it can be shown.
+    """The sRGB hex colour of an OKLCH colour, its chroma lowered until it is in gamut.
 
-    Björn Ottosson's OKLab: equal steps in lightness and hue look equally large.
+    In Björn Ottosson's OKLab, equal steps in lightness and hue look equally large.
     """
     while chroma > 0:
         channels = _linear_rgb(lightness, chroma, hue)

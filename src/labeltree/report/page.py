@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs no network, from one result."""
+"""The report: one HTML page that works offline, from one result."""
 
 from __future__ import annotations
 
@@ -70,20 +70,19 @@ def render_report(
     """The report as a string of HTML: the same for the same input.
 
     Args:
-        result: of `labeltree.evaluation.evaluate`. Its outcomes, if it has them, tell what every branch and
-            class is taken for, and which samples show a confusion; without, both go by the most frequent
-            confusions that the result keeps.
+        result: of `labeltree.evaluation.evaluate`. If it has outcomes, what every branch and class is taken
+            for and the samples that show a confusion come from them; otherwise from the most frequent
+            confusions in the result.
         table: the table that was evaluated.
         taxonomy: the one it was evaluated with.
-        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; without, searches show names.
-        texts: gives the texts of ``(m,)`` instances, likewise.
+        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; without, searches show names.
+        texts: from ``(m,)`` instances to their texts, likewise.
         title: of the page.
-        history: a row an epoch, as `RunFolder.read_history` gives it.
+        history: a row for each epoch, from `RunFolder.read_history`.
         recipe: the settings of the run, nested or flat.
-        trained: with which versions and on what training began, and went on, as `RunFolder.read_versions`
-            gives it.
+        trained: the versions and devices of each part of the training, from `RunFolder.read_versions`.
         projection: ``t-SNE`` or ``PCA``.
-        max_points: how many samples are projected at most.
+        max_points: the largest number of samples to project.
 
     Raises:
         DataError: if the table is not the one that the result comes from.
@@ -96,7 +95,7 @@ def render_report(
         len(table) != result.counts["samples"]
         or chosen.counts["test samples"] != result.counts["test samples"]
     ):
-        raise DataError("the table is not the one that was evaluated: it has another number of samples")
+        raise DataError("this table is not the one that was evaluated: its number of samples differs")
     names = NodeNames(taxonomy)
     colours = TreeColours(taxonomy, table.nodes[chosen.search])
     features = read(table, "features", result.settings.feature_geometry)
@@ -181,7 +180,7 @@ def render_report(
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as ``a.b`` and value; those that were left open or empty are not shown."""
+    """Nested settings as ``a.b`` and value, without open or empty ones."""
     for key, value in content.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")

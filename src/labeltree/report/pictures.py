@@ -1,4 +1,4 @@
-"""Samples to show: fetched by instance, images as data inside the page itself."""
+"""Samples to show: fetched by instance, with images embedded in the page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def fetch(
     Args:
         rows: of the table.
         instances: of all rows of the table; None where a row's instance is its number.
-        samples: gives the samples of ``(m,)`` instances.
-        what: they are called.
+        samples: from ``(m,)`` instances to the samples.
+        what: what to call them.
 
     Raises:
-        ValueError: if there are not as many as asked for.
+        ValueError: if their number is wrong.
     """
     if not rows:
         return {}

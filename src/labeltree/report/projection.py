@@ -1,4 +1,4 @@
-"""The embeddings of a sample of the samples, projected to the plane and coloured by the tree."""
+"""The map: embeddings of some samples, projected to the plane and coloured by the tree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def project(reading: Reading, rows: Tensor, nodes: Tensor, *, method: str = "t-S
     """Project the vectors of a representation to the plane, the same way for the same input.
 
     Args:
-        reading: what to project; for the Poincaré ball its tangent space at the centre is projected.
+        reading: what to project; of the Poincaré ball, the tangent space at the centre.
         rows: ``(m,)`` the rows to project.
         nodes: ``(m,)`` their labels.
         method: ``t-SNE`` or ``PCA``; fewer than 30 samples always get PCA.
@@ -91,7 +91,7 @@ def _tsne(vectors: Array, start: Array, seed: int) -> Array:
         vectors = PCA(50, svd_solver="full").fit_transform(vectors)
     deviation = start[:, 0].std() or 1.0
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    # one thread: the sums of several come in any order, and t-SNE blows up the difference
+    # one thread: several sum in varying order, and t-SNE amplifies the difference
     with threadpool_limits(limits=1):
         tsne = TSNE(perplexity=perplexity, init=1e-4 * start / deviation, random_state=seed, n_jobs=1)
         return np.asarray(tsne.fit_transform(vectors), dtype=np.float64)
@@ -108,7 +108,7 @@ def _in_ball(reading: Reading) -> bool:
 def draw_plane(
     plane: Plane, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, title: str
 ) -> Markup:
-    """Draw the points: colour and marker by branch, shade by class, names where the classes lie."""
+    """Draw the points: colour and marker by branch, shade by class, names at the classes."""
     width, height, pad = 860.0, 620.0, 26.0
     low, high = plane.points.min(0), plane.points.max(0)
     span = np.maximum(high - low, 1e-12)
@@ -146,7 +146,7 @@ def draw_samples(
 def _label_places(
     nodes: Tensor, x: Array, y: Array, taxonomy: Taxonomy, limit: int = 24
 ) -> dict[int, tuple[float, float]]:
-    """Where to write names: those of the finest depth that has at most ``limit``, amid their points."""
+    """Where to write names: of the finest depth with at most ``limit`` nodes, among their points."""
     for depth in range(taxonomy.max_depth, 0, -1):
         groups = taxonomy.paths[nodes, depth - 1]
         if len(torch.unique(groups[groups > 0])) <= limit or depth == 1:
@@ -171,7 +171,7 @@ _NAME = 17.0  # size of the names, in pixels, where it is greatest: on a narrow 
 def _apart(
     places: dict[int, tuple[float, float]], names: dict[int, str], width: float, height: float
 ) -> dict[int, tuple[float, float]]:
-    """Push names apart that would cover each other, and into the drawing."""
+    """Move names apart that would overlap, and into the drawing."""
     half = {node: min(text_width(name, _NAME), width) / 2 + 2 for node, name in names.items()}
     spots = {node: [min(max(px, half[node]), width - half[node]), py] for node, (px, py) in places.items()}
     nodes, line = list(spots), _NAME + 2

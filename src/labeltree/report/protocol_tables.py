@@ -1,4 +1,4 @@
-"""The numbers of named protocols: a block a protocol, in it a table a kind of number."""
+"""The numbers of further protocols: a block for each protocol, a table for each kind of number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_NODES = 40
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table of numbers as text: ``rows`` have a name and a cell a column."""
+    """A table of numbers as text; each of the ``rows`` has a name and one cell per column."""
 
     title: str
     first: str
@@ -29,7 +29,7 @@ class NumberTable:
 
 @dataclass(frozen=True)
 class ProtocolBlock:
-    """What one protocol found: its main numbers, and tables that are folded away."""
+    """The results of one protocol: its main numbers, and tables that are folded."""
 
     name: str
     title: str
@@ -76,7 +76,7 @@ def _scores(found: dict[str, ProtocolResult]) -> NumberTable:
 
 
 def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
-    """A table a curve: a row a method, a column a depth or a place on the curve's axis."""
+    """A table for each curve: a row per method, a column per depth or position on the curve's axis."""
     tables = []
     of_kind = "depth_intervals" if kind == "by_depth" else "curve_intervals"
     for name in _union(getattr(item, kind) for item in found.values()):
@@ -99,7 +99,7 @@ def _lists(found: dict[str, ProtocolResult], kind: str) -> list[NumberTable]:
 
 
 def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
-    """A folded table a measure of nodes: those where the first method has the least."""
+    """A table for each metric of nodes: the nodes where the first method has the lowest values."""
     tables = []
     for name in _union(item.by_node for item in found.values()):
         values = {key: item.by_node.get(name, {}) for key, item in found.items()}
@@ -113,7 +113,7 @@ def _nodes(found: dict[str, ProtocolResult]) -> list[NumberTable]:
             for p in least
         ]
         what = plural(len(known), "branch or class", "branches and classes")
-        less = f"the {len(least)} least of {what}" if len(least) < len(known) else what
+        less = f"the {len(least)} lowest of {what}" if len(least) < len(known) else what
         tables.append(NumberTable(f"{_words(name)}: {less}", "Branch or class", list(found), rows))
     return tables
 
@@ -123,7 +123,7 @@ def _union(parts: Iterable[Iterable[str]]) -> list[str]:
 
 
 def _spread_out(length: int, most: int) -> list[int]:
-    """At most ``most`` places of a list, first and last among them."""
+    """At most ``most`` positions of a list, including the first and the last."""
     if length <= most:
         return list(range(length))
     return sorted({round(i * (length - 1) / (most - 1)) for i in range(most)})
@@ -135,7 +135,7 @@ def _words(name: str) -> str:
 
 
 def _cell(value: float, ends: tuple[float, float] | None = None) -> str:
-    """A number, and behind it the ends of its confidence interval where it has one."""
+    """A number, followed by its confidence interval if it has one."""
     if math.isnan(value):
         return "–"
     if ends is None or math.isnan(ends[0]):

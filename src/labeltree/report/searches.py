@@ -1,4 +1,4 @@
-"""Ten searches to look at: a query and what lies nearest to it, as cards with pictures, texts or names."""
+"""Ten example searches: a query and the samples nearest to it, as cards with pictures, texts or names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Search:
         query: row of the query.
         results: ``(k,)`` rows of the results, most similar first.
         dissimilarity: ``(k,)`` LCA-height dissimilarity of each result's label to the query's.
-        alike_exist: how many others of the query's class are searched among.
+        alike_exist: how many others of the query's class there are to find.
         failure: whether the query was chosen because its results are the worst of its class.
     """
 
@@ -53,18 +53,17 @@ def choose_searches(
 ) -> list[Search]:
     """Choose queries evenly over the tree, most of them typical of their class and some of them failures.
 
-    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are
-    searched for. The query shown is the one with the median mean dissimilarity of its results; for the third
-    of the classes whose worst query is worst, it is that one. Nothing is random.
+    Classes are taken at equal steps in the order of the tree. For each, up to 40 of its samples are queries.
+    The one shown has the median mean dissimilarity of its results; for the third of the classes with the
+    worst results, it is the worst query. Nothing is random.
 
     Args:
         reading: the representation that is searched.
         nodes: ``(n,)`` labels of all rows of the table.
         rows: ``(m,)`` rows that queries are chosen from, all labelled.
         taxonomy: of the labels.
-        gallery: ``(g,)`` rows that are searched among; None = ``rows``.
-        groups: ``(n,)`` of all rows, −1 = none: those of the query's own group are left out; None where they
-            count.
+        gallery: ``(g,)`` rows that are searched; None = ``rows``.
+        groups: ``(n,)`` of all rows, −1 = none: the query's own group is left out; None leaves out none.
         count: how many queries.
         results: how many results each.
     """
@@ -73,7 +72,7 @@ def choose_searches(
     keys = rows if gallery is None else gallery
     labels = nodes[rows]
     classes, sizes = torch.unique(labels, return_counts=True)
-    for fewest in (results + 1, 2):  # a class with few samples says little about a search for it
+    for fewest in (results + 1, 2):  # a search for a class with few samples says little
         if int((sizes >= fewest).sum()) >= min(count, len(classes)):
             classes = classes[sizes >= fewest]
             break
@@ -97,7 +96,7 @@ def choose_searches(
 
 
 def _pick(searches: list[Search], wanted: int, failing: bool) -> list[Search]:
-    """Take the worst search if asked for, and others at equal steps from the middle of the rest."""
+    """The worst search if asked for, and others at equal steps from the rest."""
     wanted = min(wanted, len(searches))
     worst = searches[-1]
     picked = [replace(worst, failure=True)] if failing else []
@@ -116,7 +115,7 @@ def _search(
     count: int,
     groups: Tensor | None,
 ) -> list[Search]:
-    """Search for each of one class's queries among all rows but itself and its group; the best first."""
+    """Search for each query of one class among all rows except itself and its group; the best first."""
     similarity = reading.geometry.pairwise_similarity(reading.points[queries], reading.points[rows])
     out = queries[:, None] == rows[None, :]
     if groups is not None:
@@ -142,7 +141,7 @@ _LONGEST = 160  # characters
 
 @dataclass(frozen=True)
 class Card:
-    """A query or a result: its picture or text if it has one, its class, how far that is from the query's."""
+    """A query or a result: its picture or text if any, its class, and how far that is from the query's."""
 
     source: str | None
     text: str | None
@@ -184,8 +183,8 @@ def search_rows(
         table: gives labels and instances.
         taxonomy: of the labels.
         names: what to call them.
-        images: gives the ``(m, c, h, w)`` uint8 images of ``(m,)`` instances; None for no pictures.
-        texts: gives the texts of ``(m,)`` instances; None for none.
+        images: from ``(m,)`` instances to ``(m, c, h, w)`` uint8 images; None for no pictures.
+        texts: from ``(m,)`` instances to their texts; None for none.
     """
     pictures = {row: picture(image) for row, image in _shown(searches, table, images, "images").items()}
     shown = {row: _shortened(text) for row, text in _shown(searches, table, texts, "texts").items()}

@@ -1,4 +1,4 @@
-"""Drawings as inline SVG, coloured by the report's style sheet so that they follow light and dark."""
+"""Drawings as inline SVG, coloured by the style sheet so that they follow light and dark mode."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COLOURS = {
     "m6": ("#5b4bb0", "#a79cf0"),
     "m7": ("#7a4a2b", "#d09a78"),
 }
-"""Of pages and charts, on light and on dark: ``m0`` and so on are those of methods."""
+"""Colours of pages and charts, in light and in dark mode; ``m0`` and so on are those of methods."""
 
 STYLES = 8
-"""How many colours methods have; their shapes repeat at another number, so 24 methods differ."""
+"""Number of method colours; shapes repeat after another number, so that 24 methods are distinct."""
 
 
 class Drawing:
@@ -44,7 +44,7 @@ class Drawing:
     Args:
         width: of the drawing in its own units; it scales with the page.
         height: likewise.
-        title: what it shows, for people who do not see it.
+        title: what it shows, for screen readers.
         css: class of the drawing.
     """
 
@@ -81,7 +81,7 @@ class Drawing:
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a semibold text of so many pixels is at most; fonts differ between machines."""
+    """An upper estimate of the width of a semibold text of this size; fonts differ between machines."""
     wide, thin = "mwMW%@—", "ijltfrI.,:;'| "
     return size * sum(0.9 if letter in wide else 0.45 if letter in thin else 0.69 for letter in text)
 
@@ -108,7 +108,7 @@ def _polygon(x: float, y: float, size: float, corners: Sequence[tuple[float, flo
 
 
 def _disc(x: float, y: float, r: float, direction: int) -> str:
-    """A circle as two arcs; one drawn the other way round inside another is a hole."""
+    """A circle as two arcs; drawn the other way round inside another it makes a hole."""
     half = f"a{_short(r)} {_short(r)} 0 1 {direction}"
     return f"M{_short(x - r)} {_short(y)}{half} {_short(2 * r)} 0{half} {_short(-2 * r)} 0z"
 

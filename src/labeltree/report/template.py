@@ -1,4 +1,4 @@
-"""Pages and charts as files of their own: templates, styles, and what a page allows itself."""
+"""Pages and charts as files: templates, styles, and the content security policy of a page."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def render_page(
     filters: Mapping[str, Callable[..., Any]] | None = None,
     **content: Any,
 ) -> str:
-    """A page as one HTML file that needs no network; everything that is filled in is escaped.
+    """A page as one HTML file that works offline; all content is escaped.
 
     Args:
         kind: ``report``, ``comparison`` or ``study``; its template has this name.
         title: of the page.
-        script: of the page; it may have no other.
-        filters: that the template uses besides ``percent``.
-        content: what the template is filled with; nothing may be missing.
+        script: of the page, the only one that is allowed to run.
+        filters: further filters of the template.
+        content: the variables of the template; none may be missing.
     """
     page = _templates(filters or {}).get_template(f"{kind}.html")
     return page.render(kind=kind, title=title, script=script, policy=_policy(script), **content) + "\n"
@@ -48,12 +48,12 @@ def write_page(page: str, path: str | Path) -> Path:
 
 
 def read_script() -> Markup:
-    """The script of the page, as it stands between its tags."""
+    """The script of report and comparison."""
     return Markup((files("labeltree.report") / "templates" / "report.js").read_text("utf-8"))
 
 
 def svg_file(chart: Markup) -> str:
-    """A chart as an SVG file of its own, which follows light and dark where it is shown."""
+    """A chart as a separate SVG file, which follows light and dark mode where it is shown."""
     rules = _templates({}).get_template("chart.css").render()
     used = {name: pair for name, pair in COLOURS.items() if f"var(--{name})" in rules}
     light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in used.items()) for k in (0, 1))
@@ -78,7 +78,7 @@ def _templates(filters: Mapping[str, Callable[..., Any]]) -> Environment:
 
 
 def _policy(script: str) -> str:
-    """The Content-Security-Policy of a page: no network, and no script but this one, known by its hash."""
+    """The Content-Security-Policy of a page: no network, and no script except this one, by its hash."""
     allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     if not script:
         return allowed

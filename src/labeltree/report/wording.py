@@ -1,4 +1,4 @@
-"""What the metrics are called and what they mean, for somebody who knows the data and not the mathematics."""
+"""Names and meanings of the metrics, for readers who know the data but not the mathematics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Measure:
 
     Attributes:
         metric: its key in the scores.
-        role: the representation it is asked of; ``""`` for whichever has it.
+        role: the representation that it is computed from; ``""`` for any.
         title: in plain words.
         term: the field's name for it.
         meaning: one sentence.
         larger_is_better: which direction is good.
-        share: whether it is a share, shown in percent.
+        share: whether it is a proportion, shown in percent.
     """
 
     metric: str
@@ -60,16 +60,16 @@ def _classification(prefix: str, role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             f"{prefix}tree_accuracy", role, "Nearness of the answer", "H-Acc",
-            "Full marks for the right class, fewer the more steps on the tree lie between answer and truth.",
+            "Full marks for the right class; less, the more steps on the tree are between answer and truth.",
         ),
         Measure(
             f"{prefix}hierarchical_f1", role, "Shared path", "hierarchical F1",
-            "How much of the way from the coarsest group to the class answer and truth have in common.",
+            "How much of the path from the coarsest group to the class answer and truth have in common.",
         ),
         Measure(
             f"{prefix}mistake_severity", role, "Severity of mistakes", "mean LCA height of errors",
-            "Mistakes only: how tall the smallest branch is that holds both answer and truth, in steps. "
-            "A model that makes only the hard mistakes can look worse here.",
+            "Mistakes only: the height of the smallest branch that contains both answer and truth, in steps. "
+            "A model that makes only hard mistakes can look worse here.",
             larger_is_better=False, share=False,
         ),
     )  # fmt: skip
@@ -87,7 +87,7 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "map_at_r", role, "Own kind comes first", "MAP@R",
-            "If there are R others of the class: how pure the first R results are, early ones counting more.",
+            "With R others of the class: the precision of the first R results, early ones counting more.",
         ),
         Measure(
             "mean_average_precision", role, "Own kind anywhere in the list", "mAP",
@@ -95,20 +95,20 @@ def _retrieval(role: str) -> tuple[Measure, ...]:
         ),
         Measure(
             "ahp", role, "Near kinds come next", "AHP",
-            "Results of a related class earn part of a mark; the sum is compared with the best possible "
-            "list, averaged over list lengths up to {hp_k}.",
+            "Results of a related class count in part; the sum is compared with the best possible "
+            "list and averaged over list lengths up to {hp_k}.",
         ),
     )  # fmt: skip
 
 
 _CLASSIFY = MeasureGroup(
     "Does it tell the classes apart?",
-    "A simple linear classifier learns from training {samples}, then names test {samples} it has not seen.",
+    "A simple linear classifier learns from training {samples} and classifies test {samples}.",
     _classification("", ""),
 )
 _OWN = MeasureGroup(
     "What does the model itself answer?",
-    "The answers that the model gives by its own classifier, for the same test {samples}.",
+    "The answers of the model's own classifier for the same test {samples}.",
     _classification("own_", "predictions"),
 )
 SEARCH = MeasureGroup(
@@ -122,22 +122,22 @@ SEARCH_EMBEDDINGS = MeasureGroup(
     _retrieval("embeddings"),
 )
 _ARRANGE = MeasureGroup(
-    "Is the arrangement that of the tree?",
+    "Does the arrangement follow the tree?",
     "Distances between embeddings are compared with the tree. No classifier is involved.",
     (
         Measure(
             "prototype_top1",
             "embeddings",
-            "Nearest class average is right",
+            "Nearest class mean is right",
             "nearest prototype",
-            "Share of {samples} that lie nearest to the average of their own class.",
+            "Share of {samples} that are nearest to the mean of their own class.",
         ),
         Measure(
             "parent_violations",
             "embeddings",
             "Nearer to a wrong group",
             "parent violations",
-            "Share of {samples} that lie at least as near to another group's average as to their own.",
+            "Share of {samples} that are at least as near to another group's mean as to their own.",
             larger_is_better=False,
         ),
         Measure(
@@ -145,7 +145,7 @@ _ARRANGE = MeasureGroup(
             "embeddings",
             "Pairs in the wrong order",
             "pair violations",
-            "How often a more closely related pair lies further apart than a less related one.",
+            "How often a more closely related pair is further apart than a less related one.",
             larger_is_better=False,
         ),
     ),
@@ -155,13 +155,13 @@ GROUPS = (_CLASSIFY, _OWN, SEARCH, SEARCH_EMBEDDINGS, _ARRANGE)
 
 @dataclass(frozen=True)
 class AspectMeasure:
-    """A share that is shown for every aspect, as the answer to a question.
+    """A proportion that is shown for every aspect, as the answer to a question.
 
     Attributes:
         name: its key in `AspectResult.named`.
         question: that it answers.
         answer: how it was measured.
-        own: whether it is the model's own answers that are judged.
+        own: whether it is about the model's own answers.
     """
 
     name: str
@@ -174,13 +174,13 @@ ASPECTS = (
     AspectMeasure(
         "own_accuracy_at_depth_1",
         "What does the model itself answer?",
-        "Share for which the model's own classifier names the right coarsest group of the label (depth 1).",
+        "Share for which the model's own classifier gives the right coarsest group of the label (depth 1).",
         own=True,
     ),
     AspectMeasure(
         "accuracy_at_depth_1",
         "Does a simple classifier get it right?",
-        "A linear classifier for each aspect, learned from training {samples}: the coarsest group (depth 1).",
+        "A linear classifier per aspect, learned from training {samples}: the coarsest group (depth 1).",
     ),
     AspectMeasure(
         "top1",
@@ -196,14 +196,14 @@ ASPECTS = (
 
 
 def format_score(value: float, *, share: bool = True) -> str:
-    """A score as the table shows it: shares in percent, an en dash where it is not defined."""
+    """A score as the table shows it: proportions in percent, an en dash if it is not defined."""
     if math.isnan(value):
         return "–"
     return f"{100 * value:.1f}" if share else f"{value:.2f}"
 
 
 def format_interval(low: float, high: float, *, share: bool = True) -> str:
-    """The ends of an interval as the table shows them; empty where there is none."""
+    """The ends of an interval as the table shows them; empty if there is none."""
     return "" if math.isnan(low) else f"{format_score(low, share=share)} – {format_score(high, share=share)}"
 
 
