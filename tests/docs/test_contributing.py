@@ -106,7 +106,7 @@ def test_examples_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert source.taxonomy.decode(source.nodes) == ["tree/oak", "tree/fir", "herb/mint"]
 
     dog, cat, oak = taxonomy.encode(["dog", "cat", "oak"]).tolist()
-    metric = given["MistakeDepth"](taxonomy)
+    metric = given["MistakeDepth"]({"taxonomy": taxonomy})
     metric.update(torch.tensor([dog, cat]), torch.tensor([dog, dog]))
     metric.update(torch.tensor([oak]), torch.tensor([dog]))
     assert metric.compute() == 0.5  # one mistake within the animals, one at the root

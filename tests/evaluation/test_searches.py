@@ -76,7 +76,7 @@ def test_the_same_patient_does_not_count(patients: EmbeddingTable, taxonomy: Tax
     assert (back.search, back.cautions, back.settings) == (found.search, found.cautions, found.settings)
     assert "own group do not count" in main_numbers_table(found)
     answers = [group.answer for group in metric_table(found, "image", "images")]
-    assert any("all the others but those of its own group are sorted" in answer for answer in answers)
+    assert any("all other images except those of its own group are sorted" in answer for answer in answers)
 
 
 def test_where_every_group_is_a_class_of_its_own_all_count(taxonomy: Taxonomy) -> None:

@@ -130,8 +130,8 @@ def _reads(result: EvaluationResult, measure: Measure) -> str:
 
 def _searched(result: EvaluationResult, samples: str) -> str:
     """The samples that each query is compared with."""
-    whole = "all other samples" if result.search.get("searched") != "train" else f"all training {samples}"
-    return f"{whole} but those of its own group" if result.search.get("own_group") == "left out" else whole
+    whole = f"all training {samples}" if result.search.get("searched") == "train" else f"all other {samples}"
+    return f"{whole} except those of its own group" if result.search.get("own_group") == "left out" else whole
 
 
 def _embedding(result: EvaluationResult) -> str:
