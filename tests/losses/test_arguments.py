@@ -143,7 +143,7 @@ def test_a_tree_too_deep_for_the_bounds_is_refused(make, monkeypatch):
 def test_tables_are_checked():
     space = relation_codes(2)
     one, no = torch.ones(1, space.size), torch.zeros(1, space.size, dtype=torch.bool)
-    with pytest.raises(ValueError, match="positive, share and member must all have one shape"):
+    with pytest.raises(ValueError, match="positive, normaliser and member must all have one shape"):
         LossTable(one, one[:, :3], no, torch.ones(1))
     with pytest.raises(ValueError, match=r"term_weight must have shape \(1,\); got \(2,\)"):
         LossTable(one, one, no, torch.ones(2))

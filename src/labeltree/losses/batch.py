@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry
 from labeltree.taxonomy.nodes import warn_of_class_numbers
 
-__all__ = ["Loss", "check_batch", "follow_device", "shown_settings"]
+__all__ = ["Loss", "check_batch", "describe", "follow_device", "shown_settings"]
 
 _MOST = 16  # entries of a tensor that are shown
 
@@ -40,7 +40,7 @@ def check_batch(
         nodes: `(n,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(n,)` instance ids, or None.
         num_nodes: size of the taxonomy; None where nodes are not looked up.
-        loss: is warned for, once, where its labels may be class numbers; None: nobody is.
+        loss: warns once, in this loss's name, if the labels look like class numbers; None: no warning.
 
     Returns:
         Nodes and instances as int64, on the device of the embeddings.
@@ -50,7 +50,7 @@ def check_batch(
     """
     if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
         raise ValueError(
-            f"embeddings must be a floating-point tensor of shape (n, d); got {_describe(embeddings)}"
+            f"embeddings must be a floating-point tensor of shape (n, d); got {describe(embeddings)}"
         )
     nodes = _ids("nodes", nodes, embeddings)
     instances = _ids("instances", instances, embeddings)
@@ -69,9 +69,9 @@ def check_batch(
 
 
 def follow_device(loss: nn.Module, buffer: Tensor, device: torch.device) -> None:
-    """Move a loss that nobody has moved to the device of its batch.
+    """Move a loss to the device of its batch, if it is on another.
 
-    The copy outlives a validation in inference mode, whose tensors could not be used in training.
+    Outside inference mode, so that buffers moved during validation can be used in training.
     """
     if buffer.device != device:
         with torch.inference_mode(False):
@@ -83,7 +83,7 @@ def _ids(name: str, ids: Tensor | None, embeddings: Tensor) -> Tensor | None:
         return None
     n = len(embeddings)
     if not isinstance(ids, Tensor) or ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex():
-        raise ValueError(f"{name} must be an integer tensor of shape ({n},); got {_describe(ids)}")
+        raise ValueError(f"{name} must be an integer tensor of shape ({n},); got {describe(ids)}")
     if ids.shape != (n,):
         raise ValueError(
             f"{name} must have shape ({n},), one per row of embeddings {tuple(embeddings.shape)}; "
@@ -92,7 +92,8 @@ def _ids(name: str, ids: Tensor | None, embeddings: Tensor) -> Tensor | None:
     return ids.to(embeddings.device, torch.int64)
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
+    """A tensor's type and shape, or the type of anything else, for error messages."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
     return type(value).__name__
@@ -101,8 +102,8 @@ def _describe(value: object) -> str:
 def shown_settings(loss: nn.Module, names: Iterable[str] | None = None) -> str:
     """`temperature=0.1, geometry=sphere, …`: the constructor's arguments, as the attributes of their names.
 
-    An argument without such an attribute, or whose attribute is no plain value, is left out: a taxonomy, a
-    layer, which is printed by itself.
+    Arguments without such an attribute, or whose attribute is not a plain value (a taxonomy, a layer), are
+    left out.
 
     Args:
         loss: to be shown.

@@ -1,4 +1,4 @@
-"""Center loss: cross entropy, and every class gathers round a centre."""
+"""Center loss: cross entropy, and the distance of features from the centre of their class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.losses.classifier import ClassifierLoss
-from labeltree.losses.reduction import hide_nothing
+from labeltree.losses.reduction import propagate_nan
 from labeltree.pairs import gather_rows
 from labeltree.taxonomy import Taxonomy
 
@@ -19,10 +19,10 @@ class CenterLoss(ClassifierLoss):
         L = mean over labelled rows of −log p(y_i) + λ/2·|x_i − c_{y_i}|²
         c_j ← c_j − α·Σ_{i: y_i=j} (c_j − x_i) / (1 + |{i: y_i=j}|)
 
-    The centres are buffers that follow the rule in training, after the loss of a step was taken, and start at
-    the origin; no gradient passes through them. With `torch.distributed` they follow the samples of all ranks
-    and are the same on each. An inner-node label is as likely as its leaves together and has no centre: it is
-    drawn nowhere and moves none. A centre that would not be finite stays where it is.
+    The centres are buffers that start at the origin. In training mode they are updated after the loss of a
+    step is computed; no gradient passes through them. With `torch.distributed` they follow the samples of all
+    ranks and are the same on each. An inner-node label is as likely as its leaves together and has no centre.
+    Updates that are not finite are skipped.
 
     Args:
         taxonomy: the tree of the labels.
@@ -83,7 +83,7 @@ class CenterLoss(ClassifierLoss):
         whole = (end - first == 1) & (nodes >= 0)  # labels that are one class
         distance = (features - self.centres[first].to(features.dtype)).square().sum(1)
         loss = self.mean(rows + self.weight / 2 * distance.masked_fill(~whole, 0.0), nodes)
-        loss = hide_nothing(loss, features)
+        loss = propagate_nan(loss, features)
         if self.training:
             self._follow(gather_rows(features[whole]), gather_rows(first[whole]))
         return loss

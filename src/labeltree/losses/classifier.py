@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import Loss, check_batch, describe, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges, node_log_likelihood
 from labeltree.losses.reduction import labelled_mean
 from labeltree.taxonomy import Taxonomy
@@ -73,9 +73,9 @@ class ClassifierLoss(Loss):
         return logits.to(answer_dtype(logits)), checked
 
     def _check_logits(self, logits: Tensor) -> None:
-        expected = f"a floating-point tensor of shape (n, {len(self.classes)}), one column per class"
-        if not isinstance(logits, Tensor):
-            raise ValueError(f"logits must be {expected}; got {type(logits).__name__}")
-        if logits.shape[1:] != self.classes.shape or not logits.is_floating_point():
-            dtype = str(logits.dtype).removeprefix("torch.")
-            raise ValueError(f"logits must be {expected}; got {dtype} of shape {tuple(logits.shape)}")
+        fits = isinstance(logits, Tensor) and logits.shape[1:] == self.classes.shape
+        if not fits or not logits.is_floating_point():
+            raise ValueError(
+                f"logits must be a floating-point tensor of shape (n, {len(self.classes)}), one column per "
+                f"class; got {describe(logits)}"
+            )

@@ -1,4 +1,4 @@
-"""Classifiers that own their layers: on embeddings (L_CLS), and with learnt soft labels."""
+"""Losses that own their classifier: on embeddings (L_CLS), and with learned soft labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from labeltree.losses.batch import describe
 from labeltree.losses.classes import soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
@@ -26,8 +27,8 @@ class ClassHead(nn.Module):
     Args:
         width: of the vectors.
         form: `"linear"`: vectors pass as they are. `"reference"`: ReLU, then batch normalisation; a batch of
-            fewer than two rows has no statistics of its own and is normalised by the running ones. These take
-            in nothing that is not finite.
+            fewer than two rows has no statistics of its own and is normalised by the running ones, which
+            ignore values that are not finite.
     """
 
     def __init__(self, width: int, form: HeadForm = "linear") -> None:
@@ -41,19 +42,15 @@ class ClassHead(nn.Module):
         self.norm = nn.BatchNorm1d(width) if form == "reference" else None
 
     def extra_repr(self) -> str:
-        """What tells two heads apart when printed."""
+        """The form, as `repr` shows it."""
         return f"form={self.form}"
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors `(n, width)` of vectors `(n, width)`, widened to float32 at least."""
-        if not isinstance(vectors, Tensor):
-            got = type(vectors).__name__
-            raise ValueError(f"expected a floating-point tensor of shape (n, {self.width}); got {got}")
-        if vectors.dim() != 2 or vectors.shape[1] != self.width or not vectors.is_floating_point():
-            dtype = str(vectors.dtype).removeprefix("torch.")
+        fits = isinstance(vectors, Tensor) and vectors.dim() == 2 and vectors.shape[1] == self.width
+        if not fits or not vectors.is_floating_point():
             raise ValueError(
-                f"expected a floating-point tensor of shape (n, {self.width}); "
-                f"got {dtype} of shape {tuple(vectors.shape)}"
+                f"expected a floating-point tensor of shape (n, {self.width}); got {describe(vectors)}"
             )
         vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         if self.norm is None:
@@ -162,10 +159,11 @@ class LabelEmbeddingLoss(ClassifierLoss):
           + mean over the rows that x² classifies rightly of CE(e_y, softmax(x²/τ))
 
     CE(x, t) = −Σ_c t_c log softmax(x)_c. The target softmax(e_y) and softmax(x²/τ) have no gradient. The term
-    with α keeps x² from being too sure of itself, as soft labels would then carry nothing. x¹ answers.
+    with α keeps x² from becoming overconfident, as soft labels would then carry no information. Predictions
+    come from x¹.
 
     An inner-node label v has the likelihood Σ_{c∈v} p_c in both classifiers; its soft label is the mean of
-    those of its leaves, merged into one event; the terms that teach soft labels leave it out.
+    those of its leaves, merged into one event. It does not take part in the terms that learn soft labels.
 
     Args:
         taxonomy: the tree of the labels.

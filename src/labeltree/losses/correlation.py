@@ -1,4 +1,4 @@
-"""L_CORR: every embedding towards the embedding that the taxonomy gives its class."""
+"""L_CORR: embeddings are trained towards the embedding that the taxonomy gives their class."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class CorrelationLoss(Loss):
         L = mean over labelled rows of 1 − ψ_i · φ(y_i)
 
     The class embeddings φ are fixed: their inner products are the classes' similarities in the tree, see
-    `Taxonomy.class_embeddings`. ψ_i is the row's embedding, normalised here. No pairs are compared, so labels
-    need not meet in a batch.
+    `Taxonomy.class_embeddings`. ψ_i is the embedding of row i, which the loss normalises. No pairs are
+    compared, so a batch needs no two samples of one label.
 
     Args:
         taxonomy: the tree of the labels; the classes are its leaves.
-        dim: the width of the embeddings. None: the number of classes, which φ needs to be exact. Fewer:
-            the leading eigenpairs of the similarities (Section 3.3), which are not of unit length. More:
-            the exact φ, and zeros.
+        dim: the width of the embeddings. None: the number of classes, with which φ is exact. If `dim` is
+            smaller, φ has the leading eigenpairs of the similarities (Section 3.3) and is not of unit length;
+            if it is larger, φ is filled up with zeros.
         normalize: give the class embeddings of fewer dimensions unit length.
 
     Attributes:
@@ -37,8 +37,8 @@ class CorrelationLoss(Loss):
             leaves' embeddings.
 
     Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over labelled rows, of all
-    ranks in training; without any it is exactly 0. The root says nothing about a sample and counts as
-    missing, and so does a label whose φ is 0 (with few dimensions a class may have no part in them).
+    ranks in training; without any it is exactly 0. A label at the root counts as missing, and so does a label
+    whose φ is 0, which can happen if `dim` is small.
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.

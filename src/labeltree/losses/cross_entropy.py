@@ -41,11 +41,11 @@ def count_classes(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
 
 
 def log_prior(counts: Tensor) -> Tensor:
-    """The log of the share of each class in the training labels, `(C,)`; counts below 1 are taken for 1.
+    """The log frequency of each class in the training labels, `(C,)`; counts below 1 are taken for 1.
 
-    Logit adjustment adds τ times this to the logits that the loss sees (Eq. 10 of Menon et al. 2021,
-    Long-Tail Learning via Logit Adjustment), so that the logits themselves, without it, rank the classes as
-    if all were equally frequent.
+    Logit adjustment adds τ times this to the logits in the loss (Eq. 10 of Menon et al. 2021, Long-Tail
+    Learning via Logit Adjustment), so that the logits without it rank the classes as if all were equally
+    frequent.
 
     Args:
         counts: `(C,)` how many labels each class has.
@@ -73,8 +73,8 @@ class CrossEntropyLoss(ClassifierLoss):
             classes (Szegedy et al. 2016).
 
     Call with `logits (n, C)`, in the order of `classes`, and `nodes (n,)`, −1 where missing. The mean is over
-    labelled rows, of all ranks in training; without any it is exactly 0. Missing labels and the root, which
-    any answer satisfies, have no gradient; the root counts in the mean.
+    labelled rows, of all ranks in training; without any it is exactly 0. Missing labels and labels at the
+    root give no gradient; labels at the root count in the mean.
 
     Raises:
         ValueError: an argument of the wrong shape or type, a node that is not of the taxonomy, or logits to
@@ -109,7 +109,7 @@ class CrossEntropyLoss(ClassifierLoss):
 
     @torch.no_grad()
     def observe_labels(self, nodes: Tensor) -> None:
-        """Learn how frequent the classes are; what was learned before is forgotten.
+        """Count the labels of each class, in place of earlier counts.
 
         Args:
             nodes: `(m,)` int64, the labels of all training samples, the same on every rank; inner nodes count

@@ -1,7 +1,7 @@
 """HiMulCon, HiConE and HiMulConE of Use All The Labels: one softmax term per depth of the tree.
 
-`DepthwiseLoss` has what all three share: the paper variants are tables of pair losses, bounded or not, the
-reference variants what the authors' published code computes.
+`DepthwiseLoss` is their base: the paper variants are tables of pair losses, bounded or not; the reference
+variants compute what the authors' published code does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
-from labeltree.losses.reduction import Reduction, hide_nothing
+from labeltree.losses.reduction import Reduction, propagate_nan
 from labeltree.losses.relation import RelationLoss, bounded_relation_loss, relation_loss
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
 from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes
@@ -42,15 +42,14 @@ def published_depth_losses(
     similarity: Similarity,
     shard: slice | None = None,
 ) -> Tensor:
-    """SupCon at every depth, finest first, over fewer and fewer samples.
+    """SupCon at every depth, from the finest to the coarsest, as the published code computes it.
 
-    After each depth only one sample of every node of that depth goes on to the next coarser one, with all
-    its views: anchors, positives and negatives all shrink. After the finest depth that is the first in the
-    batch, later on the one whose finer node comes first in the order of the tree (the published code sorts
-    by label prefix there).
+    After each depth, only one sample per node of that depth is kept for the next coarser one, with all its
+    views. After the finest depth it is the node's first sample in the batch; later it is the one whose finer
+    node comes first in the tree, as the published code sorts by label prefix.
 
-    Beyond the published code: a sample whose label is too coarse for a depth takes no part at it and goes
-    on, one without a label takes no part at all, and a depth without any positive pair gives 0, not NaN.
+    Cases that the published code does not have: a sample whose label is too coarse for a depth skips it, a
+    sample without a label takes no part, and a depth without positive pairs gives 0, not NaN.
 
     Args:
         embeddings: `(n, d)`.
@@ -208,7 +207,7 @@ class DepthwiseLoss(RelationLoss):
         losses = losses * (self.temperature / self.base_temperature)
         if self.constrained:
             losses = _running_max(losses)
-        return hide_nothing((losses * table.term_weight).sum(), embeddings)
+        return propagate_nan((losses * table.term_weight).sum(), embeddings)
 
 
 def _running_max(losses: Tensor) -> Tensor:
@@ -241,8 +240,8 @@ class HiMulConLoss(DepthwiseLoss):
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; depth by depth.
-        undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
-            depth (`"ignore"`) or compete in it (`"negative"`).
+        undecided: pairs whose labels leave open whether they agree at a depth are left out of that depth
+            (`"ignore"`) or count as negatives (`"negative"`).
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`. With
     `nodes=None` it is SimCLR times the mean weight.
@@ -288,7 +287,7 @@ class HiMulConLoss(DepthwiseLoss):
 
 
 class HiMulConELoss(DepthwiseLoss):
-    """The combined loss of Use All The Labels: a sum over depths, none of which loses less than a finer one.
+    """HiMulConE of Use All The Labels: a sum over depths, no depth with a smaller loss than a finer one.
 
     `variant="reference"`, the default, is the authors' published code. It bounds the *mean* losses of the
     depths: a running maximum, from finest to coarsest, of the losses of `published_depth_losses` times
@@ -299,24 +298,24 @@ class HiMulConELoss(DepthwiseLoss):
         L = Σ_{l=1..L} λ_l/L · mean_i 1/|P_l(i)| Σ_{p∈P_l(i)} max( ℓ(i,p), M_{l+1} )
         ℓ(i,p) = −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) ),   M_l = the largest term of depth l,   M_{L+1} = −∞
 
-    from the finest depth to the coarsest; `bounded_relation_loss` has the details. It saturates: in random
-    batches nearly every coarse pair lies at its bound, and the gradient of a depth falls on the one pair
-    that set it, so that next to nothing is learnt (`docs/objectives/hicone.md` has the figures).
+    from the finest depth to the coarsest; `bounded_relation_loss` has the details. Eq. 7 saturates: in random
+    batches nearly every coarse pair lies at its bound, and the gradient of a depth goes to the one pair that
+    set the bound, so that almost nothing is learned (`docs/objectives/hicone.md` has the figures).
 
     Args:
         taxonomy: the tree of the labels.
         weights: λ per depth, coarse → fine: a name, a number or a list, see `depth_weights`.
         temperature: τ > 0.
         positives: `"nested"` (all that agree at the depth) or `"exact"` (and at no finer one).
-        variant: `"reference"` or `"paper"`. The former fixes `positives="nested"`, `detach_bound=False`,
+        variant: `"reference"` or `"paper"`. `"reference"` needs `positives="nested"`, `detach_bound=False`,
             `reduction="valid"` and `undecided="ignore"`.
         detach_bound: whether the M are constants for the gradient.
         base_temperature: of the reference variant.
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; depth by depth.
-        undecided: pairs of which the labels leave open whether they agree at a depth are left out of that
-            depth (`"ignore"`) or compete in it (`"negative"`).
+        undecided: pairs whose labels leave open whether they agree at a depth are left out of that depth
+            (`"ignore"`) or count as negatives (`"negative"`).
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
 

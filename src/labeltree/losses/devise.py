@@ -1,4 +1,4 @@
-"""DeViSE: features towards the word vectors of their classes' names, read from a file."""
+"""DeViSE: embeddings are trained towards the word vectors of their classes' names, read from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VECTORS = Reader("word vectors", "expected arrays 'words' and 'vectors'")
 
 
 def name_forms(name: str) -> tuple[list[str], list[str]]:
-    """What a name may be called in a vocabulary: as a whole, in the order of preference, and its words.
+    """The forms in which a vocabulary may have a name, in order of preference, and the words of the name.
 
     Example:
         >>> name_forms("Ankle boot")
@@ -38,9 +38,9 @@ def name_forms(name: str) -> tuple[list[str], list[str]]:
 
 
 def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
-    """The vector of a name at length 1: that of the whole name if it has one, else the mean of its words'.
+    """The unit vector of a name: that of the whole name if there is one, else the mean of its words' vectors.
 
-    Words without a vector do not count. None if nothing is left, or what is left adds up to 0.
+    Words without a vector are left out. None if no vector is left, or if they add up to 0.
 
     Args:
         name: of a class.
@@ -57,12 +57,12 @@ def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tensor]:
-    """The vectors `(d,)` float64 of those of the words that a file has.
+    """Read the vectors `(d,)` float64 of some words from a file; words that it lacks are left out.
 
     Args:
         path: text in UTF-8, one line `word v1 … vd` a word, a line `n d` before them or not (GloVe's,
             word2vec's and fastText's formats); or `.npz` with `words (n,)`, text or its UTF-8 bytes, and
-            `vectors (n, d)`. Of a word that is there twice, the first counts.
+            `vectors (n, d)`. If a word occurs twice, the first vector counts.
         words: which to look for.
 
     Raises:
@@ -144,28 +144,27 @@ def _from_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
 
 
 class DeViSELoss(Loss):
-    """A hinge that ranks the word vector of the own class before all others (Eq. 1 of Frome et al. 2013).
+    """A hinge loss that ranks the word vector of the own class above all others (Eq. 1 of Frome et al. 2013).
 
         L_i = Σ_{c≠y_i} [ m − t(y_i)·z_i + t(c)·z_i ]₊
 
-    z_i is the row's embedding, a linear map of its features in that paper and not normalised; t(c) is the
-    word vector of the name of class c at length 1, fixed. The classes are the leaves. The tree is not used,
-    but for names without a vector and for labels at inner nodes (both ours):
+    z_i is the embedding of row i, not normalised (in the paper a linear map of the features); t(c) is the
+    word vector of the name of class c, fixed and of length 1. The classes are the leaves. Beyond the paper:
 
-    - a name that is no word of its own has the mean of its words' vectors, unknown words left out;
-    - a class with no known word borrows the vector of its nearest ancestor that has one, the root excepted;
-      if there is none it is left out, with its samples;
+    - a name that the file lacks has the mean of its words' vectors; unknown words are left out;
+    - a class without a known word takes the vector of its nearest ancestor that has one, the root excepted;
+      if there is none, the class is left out, with its samples;
     - classes with equal vectors do not compete with one another;
     - the target of an inner node is the normalised mean of its classes' vectors, and those do not compete.
 
     Args:
         taxonomy: the tree of the labels.
-        vectors: the file of word vectors, see `read_word_vectors`. As an objective of `labeltree train`,
-            None takes the GloVe vectors that `labeltree data get glove-50d` has brought.
+        vectors: the file of word vectors, see `read_word_vectors`. In `labeltree train`, None means the GloVe
+            vectors that `labeltree data get glove-50d` has fetched.
         margin: m.
         negatives: `"all"` sums over all other classes (the code of Barz & Denzler 2019); `"one"` takes one of
             those that violate the margin, at random, as Frome et al. found faster.
-        dim: the width of the embeddings: None, or that of the vectors.
+        dim: the width of the embeddings, which must be that of the vectors; None: not checked.
 
     Attributes:
         dim: the width of the word vectors.
@@ -219,7 +218,7 @@ class DeViSELoss(Loss):
 
     @staticmethod
     def default_vectors() -> str:
-        """The file that is read where `vectors` is None: here there is none, which is an error."""
+        """The file that is read if `vectors` is None; an error, unless a subclass knows one."""
         raise ValueError(
             "vectors is missing; name a file of word vectors, such as the one that 'labeltree data get "
             "glove-50d' brings"
@@ -252,7 +251,7 @@ class DeViSELoss(Loss):
     def predict(self, embeddings: Tensor) -> Tensor:
         """The class whose word vector has the largest inner product with each row, `(n,)` int64.
 
-        Of equals the first. A class without a vector is never the answer.
+        Of equals, the first. A class without a vector is never predicted.
         """
         return self.classes[self.logits(embeddings).argmax(1)]
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from labeltree.geometry import Euclidean, Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
+from labeltree.losses.batch import describe
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -22,9 +23,9 @@ def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = 
 
         1/(C(C−1)) Σ_{k≠l} ((s·d_kl − D_kl) / D_kl)²,   s = Σ(d/D) / Σ(d/D)²
 
-    s is the scale that makes it least, so it is 0 where d is a multiple of D; the gradient flows through s.
-    Where all distances are 0 there is no scale, and it is 1. (Garnot & Landrieu 2021, Leveraging Class
-    Hierarchies with Metric-Guided Prototype Learning.)
+    s is the scale that minimises the distortion, which is therefore 0 where d is a multiple of D, and 1 where
+    all distances are 0; the gradient flows through s. (Garnot & Landrieu 2021, Leveraging Class Hierarchies
+    with Metric-Guided Prototype Learning.)
 
     Args:
         distances: `(C, C)` d, symmetric.
@@ -59,7 +60,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
             leaves.
         metric: D: `"path_length"`, the number of edges; `"lca_height"`, height(lca)/H; `"lca_depth"`,
             1 − depth(lca)/L.
-        scale_free: whether D is followed up to a factor only, see `prototype_distortion`.
+        scale_free: whether distances need to match D only up to a factor, see `prototype_distortion`.
         squared: whether logits are −d² rather than −d.
         geometry: the space of the embeddings and prototypes; None: Euclidean, as in the paper.
 
@@ -122,8 +123,8 @@ class GuidedPrototypeLoss(ClassifierLoss):
     def logits(self, embeddings: Tensor) -> Tensor:
         """−distance, or −distance², to the prototype of each class, `(n, C)`.
 
-        In Euclidean space, −distance² is given less the term |f|² that all classes have in common. It takes
-        part in no probability, and of a long vector it would leave nothing of the others.
+        In Euclidean space, −distance² comes without the term |f|², which is the same for all classes. It does
+        not change probabilities, and for long vectors it would cost the other terms their precision.
         """
         self._check_embeddings(embeddings)
         dtype = answer_dtype(embeddings, self.prototypes)
@@ -157,13 +158,11 @@ class GuidedPrototypeLoss(ClassifierLoss):
 
     def _check_embeddings(self, embeddings: Tensor) -> None:
         dim = self.prototypes.shape[1]
-        if not isinstance(embeddings, Tensor):
-            got = type(embeddings).__name__
-            raise ValueError(f"embeddings must be a floating-point tensor of shape (n, {dim}); got {got}")
-        if embeddings.dim() != 2 or embeddings.shape[1] != dim or not embeddings.is_floating_point():
+        fits = isinstance(embeddings, Tensor) and embeddings.dim() == 2 and embeddings.shape[1] == dim
+        if not fits or not embeddings.is_floating_point():
             raise ValueError(
                 f"embeddings must be a floating-point tensor of shape (n, {dim}), as dim={dim}; "
-                f"got {str(embeddings.dtype).removeprefix('torch.')} of shape {tuple(embeddings.shape)}"
+                f"got {describe(embeddings)}"
             )
 
 

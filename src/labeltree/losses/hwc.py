@@ -75,8 +75,8 @@ class HWCLoss(RelationLoss):
             paper's ω̄, a change of temperature); `"outside_softmax"` multiplies each pair's loss by 1 + αρ
             and leaves the softmax alone, so it needs α > 0. None: the loss itself.
         omega_max: ω is clamped to [1, omega_max]; None: no clamp.
-        undecided: pairs of which the labels leave open whether they are of one leaf are left out
-            (`"ignore"`) or compete (`"negative"`, with the ρ of what they are known to share).
+        undecided: pairs whose labels leave open whether they are of one leaf are left out (`"ignore"`) or
+            count as negatives (`"negative"`), with the ρ of the path that they are known to share.
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`. With
     `nodes=None` it is SimCLR.

@@ -26,7 +26,7 @@ class HXELoss(ClassifierLoss):
         L = mean over labelled rows of Σ_v w(v)·(−log p(v | parent of v)),   v: the path from depth 1 to y_i
         p(v | parent) = p(v) / p(parent),   p(v) = Σ_{c∈v} softmax(x)_c over the leaves c below v
 
-    With α = 0 it is the cross entropy. An inner-node label's path ends at the node; what lies below is open.
+    With α = 0 it is the cross entropy. The path of an inner-node label ends at that node.
 
     Args:
         taxonomy: the tree of the labels.
@@ -35,9 +35,9 @@ class HXELoss(ClassifierLoss):
             `"height"`: w(v) = exp(−α·height(v)), a leaf has weight 1 and finer steps weigh most (the paper's
             text). Up to a factor, they fall in opposite directions.
         variant: `"paper"`: the sum as it stands. `"reference"`: divided by Σ w over all nodes of the tree, as
-            the published code does, so that α = 0 is cross entropy / number of nodes; its value of 0 where a
-            probability vanishes, and its division by 0 where a leaf lies directly below the root, are not
-            repeated.
+            the published code does, so that α = 0 is cross entropy / number of nodes. Two defects of that
+            code are not reproduced: a loss of 0 where a probability vanishes, and a division by 0 where a
+            leaf lies directly below the root.
 
     Call with `logits (n, num_leaves)` and `nodes (n,)`, −1 where missing. The mean is over labelled rows, of
     all ranks in training; without any it is exactly 0.

@@ -12,7 +12,7 @@ from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import check_batch, follow_device
 from labeltree.losses.prototypes import NodePrototypes
-from labeltree.losses.reduction import hide_nothing
+from labeltree.losses.reduction import propagate_nan
 from labeltree.losses.table import depth_weights
 from labeltree.pairs import Similarity, gather_rows, nearest_of_groups, num_ranks, sum_over_ranks
 from labeltree.taxonomy import Taxonomy
@@ -31,13 +31,13 @@ class LevelAwareMarginLoss(NodePrototypes):
     a(i, l) is the ancestor of sample i at depth l, c_a the prototype of node a, b runs over the nodes of
     depth l that have had a sample. Prototypes are kept for inner nodes below the root. They start as the
     mean of their samples in the first batch in which the node occurs and follow them by an exponential
-    moving average in the geometry, in training mode only; no gradient passes through them. A depth with
-    fewer than two prototypes seen adds 0, and so does a sample that has no inner node at that depth on its
-    path: its leaf, or its label, is too shallow.
+    moving average in the geometry, in training mode only; no gradient passes through them. A depth at
+    which fewer than two prototypes have been seen adds 0. So does a sample whose leaf or label is too shallow
+    to have an inner node at that depth on its path.
 
-    With `torch.distributed` the prototypes follow the samples of all ranks and are the same on each; the
-    value is that of the union of the ranks' batches, and the gradient is scaled so that the mean over ranks,
-    which DDP takes, is the union's.
+    With `torch.distributed` the prototypes follow the samples of all ranks and are the same on each. The
+    value is that of all ranks' batches together, and the gradient is scaled so that DDP's mean over ranks is
+    the gradient of that value.
 
     Args:
         taxonomy: the tree of the labels.
@@ -54,7 +54,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         renormalise: on the sphere, whether prototypes are normalised after every step.
 
     Call with `embeddings (n, d)`, which are projected to the geometry first (normalised on the sphere),
-    `nodes (n,)` and, for the sake of a common signature, `instances`.
+    and `nodes (n,)`; `instances` are ignored.
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
@@ -122,7 +122,7 @@ class LevelAwareMarginLoss(NodePrototypes):
         with torch.autocast(embeddings.device.type, enabled=False):
             points = self._points(embeddings)
             if not self.training:
-                return hide_nothing(self._loss(points, nodes, ranks=1), points)
+                return propagate_nan(self._loss(points, nodes, ranks=1), points)
             placed = self.geometry.project(embeddings.detach())
             everywhere, all_nodes = gather_rows(placed), gather_rows(nodes)
             started = self.start(everywhere, all_nodes)
@@ -131,7 +131,7 @@ class LevelAwareMarginLoss(NodePrototypes):
             loss = self._loss(points, nodes, ranks=num_ranks())
             if self.update == "after":
                 self.follow(everywhere, all_nodes, but=started)
-        return hide_nothing(loss, points)
+        return propagate_nan(loss, points)
 
     def _points(self, embeddings: Tensor) -> Tensor:
         """What distances are taken of: points of the geometry, or embeddings where directions alone count."""

@@ -54,7 +54,7 @@ class SelfConLoss(_UnlabelledLoss):
         exclude_self: `"drop"` leaves a sample's own old keys out; with `"negative"` and `"keep"`, which are
             the same here, they compete, as in MoCo.
         reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere, which None is; there is no other.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`.
@@ -74,7 +74,7 @@ class CoInsLoss(Loss):
         temperature: τ0 > 0, of SelfCon.
         w: share of the cross entropy, 0 (SelfCon) to 1 (cross entropy alone).
         exclude_self: of SelfCon; see `SelfConLoss`.
-        geometry: of the embeddings; the sphere, which None is, is the only one.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `logits (b, C)` in the order of `classes`, `queries (b, d)`, `keys (b, d)`, `queue`, `nodes
     (b,)` and `instances (b,)`. The cross entropy is the mean over labelled rows, see `CrossEntropyLoss`;
@@ -142,15 +142,15 @@ class NNCLRLoss(_UnlabelledLoss):
         L_i = −½·log q_i0 − ½·log q_iν,   ν = argmax_j cos(k_i, h_j)
 
     NNCLR (Dwibedi et al. 2021) as a special case of MaskCon (section 3.2 there): w = 1, τ = 0, no mask. The
-    paper of NNCLR replaces the key by its neighbour instead, against the batch, and keeps a predictor head.
-    With an empty queue, only the own key attracts; of several equally near neighbours, all do.
+    NNCLR paper instead replaces the key by its neighbour, contrasts it with the batch, and has a predictor
+    head. With an empty queue only the own key attracts; of several equally near neighbours, all do.
 
     Args:
         temperature: τ0 > 0.
         exclude_self: with `"drop"` and `"negative"` a sample's own old key is no neighbour, and with
             `"drop"` it does not compete either; with `"keep"` it can be the nearest.
         reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere, which None is; there is no other.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`.
@@ -161,23 +161,22 @@ class NNCLRLoss(_UnlabelledLoss):
 
 
 class ASCLLoss(QueueLoss):
-    """MaskCon without labels, in which every sample has its own w from its similarities to the queue.
+    """MaskCon without labels, where the w of each sample follows from its similarities to the queue.
 
         w_i = H(z'_i) / log m     or, with `trust="confidence"`,     w_i = 1 − H(z'_i) / log m
 
-    H is the entropy of z' as a distribution over the m candidates. Adaptive soft contrastive learning (Feng &
-    Patras 2022) as a special case of MaskCon, section 3.2 there, which says `"entropy"`: w is large where no
-    key stands out. The paper of ASCL has it the other way round, `"confidence"`: neighbours count where few
-    of them stand out; and there the target is min(1, K·w_i·z'_ij) with z' the softmax itself, not divided by
-    its maximum.
+    H is the entropy of z' as a distribution over the m candidates. This is adaptive soft contrastive learning
+    (Feng & Patras 2022) as a special case of MaskCon, whose section 3.2 says `"entropy"`: w is large where no
+    key stands out. The ASCL paper says the opposite, `"confidence"`: neighbours count where few stand out.
+    Its target is min(1, K·w_i·z'_ij), where z' is the softmax itself, not divided by its maximum.
 
     Args:
         temperature: τ0 > 0.
         target_temperature: τ ≥ 0; 0.05 is that of ASCL's published code.
         trust: how w follows from the entropy.
-        exclude_self: what becomes of a sample's own old keys; see `MaskConLoss`.
+        exclude_self: how a sample's own old keys are treated; see `MaskConLoss`.
         reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere, which None is; there is no other.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes` (ignored) and `instances (b,)`; see
     `QueueLoss`. A queue of fewer than two candidates has entropy 0.
@@ -229,7 +228,7 @@ class GrafitLoss(QueueLoss):
             code of MaskCon, which has this loss as a baseline, keeps.
         undecided: as in `MaskConLoss`.
         reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere, which None is; there is no other.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes (b,)` and `instances (b,)`; see `QueueLoss`.
     """
@@ -266,26 +265,27 @@ class MaskConLoss(QueueLoss):
         q_i = softmax([cos(q_i, k_i), cos(q_i, h_1), …, cos(q_i, h_m)]/τ0)               (Eq. 8)
         z_i ∝ [1, z'_i1, …, z'_im],   z'_ij = 1(y_j = y_i)·exp(cos(k_i, h_j)/τ) / max    (Eq. 11 to 14)
 
-    Of the keys of a sample's own class in the queue, the nearest is as positive as the sample's own key, and
-    the others by how near they are: samples of one finer, unknown class attract without being told. The
-    class of a sample is its node in `taxonomy`. A class that the queue has no key of leaves the own key.
+    Of the queue's keys of a sample's own class, the nearest one is as positive as the sample's own key, and
+    the others are the less so the further away they are. Samples of one finer class thus attract each other
+    although that class is unknown. The class of a sample is its node in `taxonomy`. If the queue has no key
+    of that class, only the own key attracts.
 
     Args:
         taxonomy: the tree of the labels, at the depth that is known.
         temperature: τ0 > 0.
-        target_temperature: τ ≥ 0. ∞ (`float("inf")`) is Grafit; 0 keeps the nearest key alone.
+        target_temperature: τ ≥ 0. ∞ (`float("inf")`) is Grafit; 0 keeps only the nearest key.
         w: share of the masked part, 0 (SelfCon) to 1.
         mask: False ignores the labels: all of the queue is of one class.
-        exclude_self: what becomes of a sample's own old keys: `"drop"`: left out of target and softmax;
-            `"negative"`: left out of the target alone, they repel; `"keep"`: like all keys of the class.
-            None: `"drop"`, under `variant="reference"` `"keep"`.
-        variant: `"reference"` gives what the authors' published code gives: own old keys stay. Where that
-            code divides 0 by 0, this loss is defined as above.
-        undecided: keys of which the labels leave open whether they are of the sample's class (one is an
-            ancestor of the other, or missing) are left out of the masked part (`"ignore"`) or compete there
-            (`"negative"`). In the other part everything competes.
+        exclude_self: how a sample's own old keys are treated: `"drop"` leaves them out of target and softmax;
+            `"negative"` leaves them out of the target, so that they repel; `"keep"` treats them as all keys
+            of the class. None: `"drop"`, under `variant="reference"` `"keep"`.
+        variant: `"reference"` computes what the authors' published code does, which keeps own old keys. Where
+            that code divides 0 by 0, this loss is defined as above.
+        undecided: keys whose labels leave open whether they are of the sample's class (one is an ancestor of
+            the other, or missing) are left out of the masked part (`"ignore"`) or compete there
+            (`"negative"`). In the other part all keys compete.
         reduction: the mean over queries, `"sum"` or `"none"`; see `QueueLoss`.
-        geometry: the sphere, which None is; there is no other.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)`, `queue`, `nodes (b,)` and `instances (b,)`; see `QueueLoss`.
 

@@ -33,7 +33,7 @@ class HeadPlan:
     """One head.
 
     Attributes:
-        name: for people: a depth, an aspect, or `global`.
+        name: to be shown: a depth, an aspect, or `global`.
         aspect: the taxonomy whose labels it compares; None: ratings.
         depth: at which it compares them; None: the finest.
         temperature: τ_h.
@@ -48,7 +48,7 @@ class HeadPlan:
 
 
 class HeadContrast(SupConLoss):
-    """SupCon of one head, which shares what is known of the labels with other heads of the same labels."""
+    """SupCon of one head; heads of the same labels share the relation of the batch."""
 
     def beside_others(
         self,
@@ -57,7 +57,7 @@ class HeadContrast(SupConLoss):
         instances: Tensor | None,
         relation: PairRelation | None,
     ) -> tuple[Tensor, PairRelation]:
-        """The loss, and the relation of the batch: that of another head of as many rows, if it is given."""
+        """The loss and the relation of the batch; the relation given is used if it has as many rows."""
         embeddings, own, table = self._prepare(embeddings, nodes, instances)
         if relation is None or relation.num_queries != own.num_queries:
             relation = own
@@ -186,12 +186,12 @@ class MLCLLoss(nn.Module):
         L_h = SupCon of head h's own embeddings at its own temperature τ_h
 
     *One taxonomy* (section 3.3): a head for every depth, whose positives agree at that depth. Heads of coarse
-    depths are hotter, which spares competitors that are merely close.
+    depths have a higher temperature, which pushes close negatives away less.
 
     *Several taxonomies, the aspects of a sample* (section 3.4): a head for every aspect, whose positives
-    agree in that aspect; with `global_head` one more, `JaccardSupConLoss` of the ratings; with `ce` a linear
-    classifier per aspect on the encoder's features, whose cross entropy is averaged over all labels that are
-    there.
+    agree in that aspect. `global_head` adds a head with the `JaccardSupConLoss` of the ratings; `ce` adds a
+    linear classifier per aspect on the encoder's features, whose cross entropy is averaged over all labels
+    that are not missing.
 
     Args:
         taxonomy: the tree of the labels; or a sequence of trees, one per aspect.
@@ -199,26 +199,26 @@ class MLCLLoss(nn.Module):
             and 0.1. Heads are in the order of the depths, coarse → fine, or of the aspects; the global one is
             last.
         weights: α of each head, likewise; None: for two depths the paper's 0.5 and 0.5.
-        depths: of one taxonomy, those that have a head; of several, the depth at which each is compared.
-            None: all; the finest labels.
+        depths: of one taxonomy, the depths that have a head (None: all); of several, the depth at which the
+            labels of each are compared (None: the finest).
         global_head: add a head that compares ratings.
         threshold: of the global head, see `JaccardSupConLoss`.
-        ce: add a linear classifier and its cross entropy, which has the weight that the heads leave of 1.
+        ce: add a linear classifier and its cross entropy, with the weight 1 − Σ α.
         feature_dim: width of the features, for `ce`.
-        geometry: the space that the heads' outputs are put into; None: the sphere, where they are normalised.
+        geometry: the space that the heads' outputs are mapped to; None: the sphere (they are normalised).
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: of each head, see `reduce_terms`; Eq. 1 is printed with `"sum"`.
         undecided: as in `SupConLoss`.
 
     Attributes:
         num_heads: H, with the global head.
-        takes_aspects: that it can be given several taxonomies.
+        takes_aspects: True, as several taxonomies can be given.
 
     Call with `heads` (a list of H tensors `(n, d)`, raw), `nodes (n,)` or with aspects `(n, A)`, −1 where
     missing, `instances (n,)` or None; `ratings (n, A)` for the global head, `features (n, f)` for `ce`.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or one that an option needs and that is missing.
+        ValueError: an argument of the wrong shape or type, or an argument missing that an option needs.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])

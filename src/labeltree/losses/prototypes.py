@@ -1,4 +1,4 @@
-"""Prototypes of the inner nodes of a tree, that follow the embeddings of the samples below them."""
+"""Prototypes of the inner nodes of a tree, which follow the embeddings of the samples below them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
 
-_ROWS = 4096  # that are looked at together
+_ROWS = 4096  # updated together
 
 
 class NodePrototypes(Loss):
     """One point per inner node of depth 1 … L − 1, moved towards the mean of its samples at every step.
 
-    The base of losses that measure against such points; it has no `forward` of its own. A prototype whose
-    samples hold NaN or infinity in a step stays where it is, or unseen.
+    The base of losses that measure distances from such points; it has no `forward` of its own. A prototype
+    whose samples hold NaN or infinity in a step is not updated.
 
     Args:
         taxonomy: the tree; prototypes are kept for its inner nodes, the root excluded.
         dim: d, dimension of the embeddings.
         geometry: the space of the embeddings. On the sphere samples have unit norm, and the prototypes are
             plain means and averages of them, inside the sphere, unless `renormalise` puts them back on it.
-        eta: η, the share of the way that a prototype moves in a step.
+        eta: η, the rate of the moving average.
         renormalise: on the sphere, whether prototypes are normalised after every step.
 
     Attributes:
@@ -85,7 +85,7 @@ class NodePrototypes(Loss):
         return f"nodes={len(self.prototypes)}, {shown_settings(self)}"
 
     def seen_at_least(self, number: int) -> tuple[Tensor, list[int]]:
-        """The nodes whose prototype has had a sample, of the depths that have so many of them.
+        """The nodes whose prototype has had a sample, at the depths that have at least `number` of them.
 
         Returns:
             Their int64 ids, by depth and ascending, and how many there are at each depth 1 … L − 1.
@@ -110,7 +110,7 @@ class NodePrototypes(Loss):
             nodes: `(n,)` their labels.
 
         Returns:
-            `(N,)` bool, the nodes that this batch is the first of.
+            `(N,)` bool, the nodes that occur for the first time.
         """
         new = torch.zeros_like(self.seen)
         for rows, present, index in self._groups(nodes, but=self.seen):
@@ -125,7 +125,7 @@ class NodePrototypes(Loss):
         Args:
             points: `(n, d)` embeddings, projected to the geometry.
             nodes: `(n,)` their labels.
-            but: `(N,)` bool, nodes that stay: those that this batch has started.
+            but: `(N,)` bool, nodes to leave alone: those that this batch has started.
         """
         for rows, present, index in self._groups(nodes, but):
             old = self.prototypes[present].to(points.dtype)

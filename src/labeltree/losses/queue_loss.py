@@ -1,4 +1,4 @@
-"""The one loss over a queue of keys; MaskCon, Grafit, SelfCon, NNCLR and ASCL are its settings."""
+"""The base of the losses over a queue of keys: MaskCon, Grafit, SelfCon, NNCLR and ASCL are its settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import Loss, check_batch, describe, follow_device
 from labeltree.losses.reduction import Reduction, check_reduction, labelled_mean
 from labeltree.losses.table import Undecided, members, same_label
 from labeltree.pairs import (
@@ -71,12 +71,9 @@ def check_queries(
     """
     nodes, instances = check_batch(queries, nodes, instances, num_nodes, loss)
     if not isinstance(keys, Tensor) or keys.shape != queries.shape or not keys.is_floating_point():
-        got = (
-            f"{keys.dtype} of shape {tuple(keys.shape)}" if isinstance(keys, Tensor) else type(keys).__name__
-        )
         raise ValueError(
             f"keys must be a floating-point tensor of shape {tuple(queries.shape)}, one per query; got "
-            + got.removeprefix("torch.")
+            f"{describe(keys)}"
         )
     stored = queue.vectors
     if stored.ndim != 2 or stored.shape[1] != queries.shape[1]:
@@ -101,25 +98,25 @@ class QueueLoss(Loss):
         L_i = w·(−Σ_j z_ij log q_ij) + (1 − w)·(−log q_i0)     (Eq. 15 of MaskCon)
 
     j = 0 is the sample's own key, j ≥ 1 the queue; q is the softmax of cos/τ0 over them and z the target of
-    `soft_target_contrast`, normalised. The second part, SelfCon, uses no labels: everything in the queue
-    competes in it. In the first, what the labels leave undecided does not, unless told to.
+    `soft_target_contrast`, normalised. The second part, SelfCon, uses no labels: all keys of the queue
+    compete. In the first part, keys whose relation the labels leave open compete only if `undecided` says so.
 
     Args:
         taxonomy: the tree of the labels; None: all of the queue is of one class.
         temperature: τ0 > 0, of the softmax.
         target_temperature: τ ≥ 0, of the target; ∞: all of the class alike.
         w: share of the first part, 0 to 1.
-        exclude_self: what becomes of a sample's own old keys: `"drop"`: left out of target and softmax;
-            `"negative"`: left out of the target alone; `"keep"`: treated like all keys of its class.
-        undecided: keys of which the labels leave open whether they are of the sample's class are left out
+        exclude_self: how a sample's own old keys are treated: `"drop"` leaves them out of target and softmax,
+            `"negative"` out of the target; `"keep"` treats them as all keys of its class.
+        undecided: keys whose labels leave open whether they are of the sample's class are left out
             (`"ignore"`) or compete (`"negative"`).
         reduction: `"valid"`, `"all"` and `"pairs"` are the mean over queries, of all ranks in training, as
             every query has a positive, its own key; or `"sum"`, `"none"`.
-        geometry: of the embeddings; the sphere, which None is, is the only one.
+        geometry: the sphere or None, which mean the same: no other geometry is supported.
 
     Call with `queries (b, d)`, `keys (b, d)` of another view of the same samples, `queue` (see
     `StoredKeys`), `nodes (b,)` and `instances (b,)`, both as in `RelationLoss`. Without `nodes` it is
-    SelfCon; without `instances` own old keys are not recognised. Only queries have a gradient.
+    SelfCon; without `instances` own old keys are not recognised. Only the queries receive a gradient.
 
     Raises:
         ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.

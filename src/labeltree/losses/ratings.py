@@ -1,6 +1,6 @@
-"""SupCon by ratings: samples that are rated alike attract each other, the more alike the more.
+"""SupCon by ratings: samples attract each other as much as their ratings are similar (Jaccard).
 
-The Jaccard similarities of all pairs are a few products of matrices.
+The Jaccard similarities of all pairs are computed by a few matrix products.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.geometry.precision import widen
 from labeltree.losses.batch import check_batch, follow_device
-from labeltree.losses.reduction import Reduction, hide_nothing, reduce_terms
+from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
 from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes, union_batch, weighted_terms
@@ -31,8 +31,8 @@ _NOTHING = 1e-30  # a whole number stays what it is when this is added; 0/0 beco
 def jaccard(u: Tensor, v: Tensor) -> Tensor:
     """The Jaccard similarity of ratings, Σ_a min(u_a, v_a) / Σ_a max(u_a, v_a), of every pair.
 
-    The sums run over the aspects that both rows have. Rows that are all 0 there are equal: their similarity
-    is 1. Where two rows have no aspect in common nothing can be said: NaN.
+    The sums run over the aspects that both rows have. Two rows that are 0 in all of them have similarity 1;
+    two rows without a common aspect have NaN.
 
     Args:
         u: `(b, A)` integers, ratings of 0 or more; −1 where one is missing.
@@ -315,16 +315,16 @@ class JaccardSupConLoss(RelationLoss):
 
     Args:
         temperature: τ > 0.
-        threshold: t, from 0 to below 1. The paper names no value: above 0.75 lie any two rows that have
-            nothing but fours and fives, its own example of likeness, and no threes against fours.
+        threshold: t, from 0 to below 1. The paper names no value. The default takes any two rows of fours
+            and fives, the paper's example of similar samples, for positives, but not threes and fours.
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; the paper's formula is printed with `"sum"`.
-        undecided: two rows that have no aspect in common are left out of the softmax (`"ignore"`) or compete
-            (`"negative"`).
+        undecided: pairs of rows without a common aspect are left out of the softmax (`"ignore"`) or count as
+            negatives (`"negative"`).
 
-    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. Across ranks it is as
-    `RelationLoss`.
+    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. With several ranks it
+    does what `RelationLoss` does.
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a rating below −1.
@@ -390,4 +390,4 @@ class JaccardSupConLoss(RelationLoss):
             similarity=self.similarity,
         )
         loss = reduce_terms(row, normaliser, table.term_weight, self.reduction, relation.shard)
-        return hide_nothing(loss, embeddings, shard=relation.shard)
+        return propagate_nan(loss, embeddings, shard=relation.shard)

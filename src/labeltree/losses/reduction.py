@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labeltree.pairs import num_ranks, own_rows, sum_over_ranks
 
-__all__ = ["Reduction", "check_reduction", "hide_nothing", "labelled_mean", "reduce_terms"]
+__all__ = ["Reduction", "check_reduction", "labelled_mean", "propagate_nan", "reduce_terms"]
 
 Reduction = Literal["valid", "all", "pairs", "sum", "none"]
 
@@ -66,12 +66,12 @@ def reduce_terms(
     return (per_term * term_weight).sum()
 
 
-def hide_nothing(loss: Tensor, *given: Tensor, shard: slice | None = None) -> Tensor:
-    """The loss, NaN where what was given holds NaN or infinity, also in rows that the loss does not use.
+def propagate_nan(loss: Tensor, *given: Tensor, shard: slice | None = None) -> Tensor:
+    """Make the loss NaN if an input holds NaN or infinity, even in rows that the loss does not use.
 
     Args:
-        loss: a scalar, or `(n,)`, a loss for each row, of which only those of such rows become NaN.
-        given: tensors `(n, d)`.
+        loss: a scalar; or `(n,)`, a loss for each row: only rows with NaN or infinity become NaN.
+        given: the inputs, tensors `(n, d)`.
         shard: the rows of `given` that the losses `(n,)` are of; None: all.
     """
     for x in given:
@@ -92,8 +92,8 @@ def labelled_mean(rows: Tensor, labelled: Tensor, *, over_ranks: bool = False) -
     Args:
         rows: `(n,)` losses of the rows.
         labelled: `(n,)` bool.
-        over_ranks: the value is that of the union of all ranks' rows, and the gradient is scaled so that the
-            mean over ranks, which DDP takes, is the union's. All ranks must then call this.
+        over_ranks: take the mean over the rows of all ranks, which must all call this. The gradient is
+            scaled so that DDP's mean over ranks is the gradient of that mean.
     """
     hidden = (rows.detach().masked_fill(labelled, 0.0) * 0).sum()
     total, count = rows.masked_fill(~labelled, 0.0).sum() + hidden, labelled.sum()

@@ -1,7 +1,6 @@
-"""The one pairwise loss: everything that a table over relation codes can say, and its bounded form.
+"""Pairwise losses given by a table over relation codes, without and with the hierarchical constraint.
 
-Bounded, it has the hierarchical constraint: no pair of a coarser depth has a smaller loss than any of a finer
-one.
+The constraint: no pair of a coarser depth has a smaller loss than any pair of a finer one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
 from labeltree.losses.batch import Loss, check_batch, follow_device
-from labeltree.losses.reduction import Reduction, check_reduction, hide_nothing, reduce_terms
+from labeltree.losses.reduction import Reduction, check_reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
     PairRelation,
@@ -70,15 +69,15 @@ def relation_loss(
         similarity=similarity,
     )
     loss = reduce_terms(row, normaliser, table.term_weight, reduction, relation.shard)
-    return hide_nothing(loss, embeddings, shard=relation.shard)
+    return propagate_nan(loss, embeddings, shard=relation.shard)
 
 
 class RelationLoss(Loss):
-    """Any pairwise loss of a table over relation codes; the named losses are its constructors.
+    """A pairwise loss given by a table over relation codes; the named losses make tables of their own.
 
     Args:
         taxonomy: the tree of the labels; None: there are no labels, only instances.
-        table: what the loss makes of each relation.
+        table: the weights of each relation.
         temperature: τ > 0.
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
@@ -90,15 +89,15 @@ class RelationLoss(Loss):
     `nodes=None` means that labels are not used at all: views are the positives and all others compete.
     `instances=None` means that every row is a sample of its own.
 
-    With `torch.distributed` a loss in training mode is that of the union of all ranks' batches: its value is
-    the same on every rank, and its gradient such that the mean over ranks, which DDP takes, is the union's.
-    All ranks must call it, with batches of any size, empty ones too, and instance ids that mean the same
-    sample on every rank. `reduction="none"` gives the rank's own rows, see `own_rows`. In evaluation mode
-    every rank compares its own rows alone.
+    With `torch.distributed`, a loss in training mode compares the batches of all ranks with each other. Its
+    value is the same on every rank, and its gradient is scaled so that DDP's mean over ranks is the gradient
+    of that value. All ranks must call it; batches can have any size, also 0, and an instance id must mean the
+    same sample on every rank. `reduction="none"` gives the rank's own rows, see `own_rows`. In evaluation
+    mode every rank compares only its own rows.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy; arguments
-            that are there on one rank and not on another.
+        ValueError: an argument of the wrong shape or type, a node that is not of the taxonomy, or an argument
+            that is given on one rank and missing on another.
 
     Example:
         A loss of one's own: labels that share a parent attract each other half as much as equal ones.
@@ -222,7 +221,7 @@ def bounded_relation_loss(
     reduction: Reduction = "valid",
     detach_bound: bool = False,
 ) -> Tensor:
-    """A table's pair losses, each term's bounded below by the largest of the next one.
+    """The loss of a table, each term's pair losses bounded below by the largest of the next finer term.
 
     Eq. 5 and 6 of Use All The Labels, see `labeltree.pairs.bounded_terms`.
 
@@ -262,4 +261,4 @@ def bounded_relation_loss(
         detach_bound=detach_bound,
     )
     loss = reduce_terms(row, normaliser, table.term_weight, reduction, relation.shard)
-    return hide_nothing(loss, embeddings, shard=relation.shard)
+    return propagate_nan(loss, embeddings, shard=relation.shard)

@@ -74,8 +74,8 @@ class SupConLoss(RelationLoss):
         geometry: the space of the embeddings, or its name; None: the sphere.
         similarity: `"cosine"` or `"distance"`; None: cosine on the sphere, distance elsewhere.
         reduction: see `reduce_terms`; SupContrast's own code is `"all"`.
-        undecided: a pair of which the labels leave open whether they agree (one is an ancestor of the
-            other, or missing) is left out (`"ignore"`) or competes (`"negative"`).
+        undecided: a pair whose labels leave open whether they agree (one is an ancestor of the other, or
+            missing) is left out (`"ignore"`) or counts as a negative (`"negative"`).
 
     Call with `embeddings (n, d)`, `nodes (n,)`, `instances (n,)` or None; see `RelationLoss`.
 

@@ -46,7 +46,7 @@ DEPTH_WEIGHTS: dict[str, Callable[[Tensor, int], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class LossTable:
-    """T softmax terms over the same embeddings, each told by the R relation codes.
+    """T softmax terms over the same embeddings, given by weights for each of the R relation codes.
 
     Term t of anchor i, with r_ik the relation of i and k, and ω(r) the scale inside the softmax:
 
@@ -57,7 +57,7 @@ class LossTable:
         positive: `(T, R)` weight of −log q of a pair; 0 for pairs that are not positives.
         normaliser: `(T, R)` what a pair adds to the divisor: 1 for a mean over positives; equal to `positive`
             for a weighted mean.
-        member: `(T, R)` bool, whether a pair stands in the denominator. Positives must.
+        member: `(T, R)` bool, whether a pair counts in the denominator; positives must.
         term_weight: `(T,)` weight of each term in the sum.
         scale: `(R,)` ω(r); None: 1.
     """
@@ -126,9 +126,9 @@ def same_label(space: RelationCodes, depth: int | None = None) -> Tensor:
 
 
 def members(space: RelationCodes, undecided: Undecided, depth: int | None = None) -> Tensor:
-    """`(R,)` bool: the relations that stand in the denominator at `depth` (None: the finest).
+    """`(R,)` bool: the relations that count in the denominator at `depth` (None: the finest).
 
-    Pairs of which it is undecided whether they agree there stand in it under `"negative"` alone.
+    Pairs whose labels leave open whether they agree there count only if `undecided` is `"negative"`.
     """
     if undecided not in get_args(Undecided):
         raise ValueError(f"undecided must be one of {', '.join(get_args(Undecided))}; got {undecided!r}")
