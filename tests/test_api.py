@@ -104,12 +104,12 @@ def test_anybodys_embeddings(runs: dict[str, Path], tmp_path: Path) -> None:
     model = lt.load(runs["first"])
     table = model.embed(data=model.recipe.data)
     table.save(tmp_path / "table.npz")
-    with pytest.raises(ValueError, match="taxonomy is missing"):
+    with pytest.raises(ValueError, match="name the taxonomy file"):
         lt.evaluate(tmp_path / "table.npz")
     model.taxonomy.save(tmp_path / "tree.json")
     with pytest.raises(lt.DataError, match=r"missing\.npz"):
         lt.evaluate(tmp_path / "missing.npz", tmp_path / "tree.json")
-    with pytest.raises(ValueError, match="does not go with embeddings"):
+    with pytest.raises(ValueError, match="does not go with the embeddings"):
         lt.evaluate(tmp_path / "table.npz", "tree.json", beside=["a"])
 
 

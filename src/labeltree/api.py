@@ -112,11 +112,17 @@ def evaluate(
     for name, value in settings.items():
         settings[name] = tuple(value) if isinstance(value, list) else value
     chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
-    if path.suffix in (".npz", ".parquet") and not path.is_dir():
+    if path.is_file() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
         if taxonomy is None:
-            raise ValueError(f"taxonomy is missing: the file with that of the labels in '{path}'")
-        if beside:
-            raise ValueError("beside names runs that stand beside a run; it does not go with embeddings")
+            raise ValueError(
+                f"'{path}' holds embeddings: name the taxonomy file of their labels"
+            )
+        for given, name, reason in (
+            (beside, "beside", "it names runs to show beside a run"),
+            (verify, "verify", "it is about the samples of a run"),
+        ):
+            if given:
+                raise ValueError(f"'{name}' does not go with the embeddings in '{path}': {reason}")
         return evaluate_embeddings(
             path,
             taxonomy,

@@ -34,13 +34,18 @@ def test_the_rule() -> None:
     for tied in (["own", "probe", "prototypes"], ["probe", "prototypes"], ["own", "prototypes"]):
         found = choose_classifier(dict.fromkeys(reversed(tied), half), truth)
         assert found.name == tied[0], "of equals the first in the documented order"
-        assert "than which none is better on validation" in found.sentence
+        assert "one of the best on validation" in found.sentence
     asked = choose_classifier({"own": half, "probe": right, "prototypes": wrong}, truth, "own")
     assert asked.sentence == (
         "Answers come from the classifier that was trained with the encoder, as was asked for: right for "
         "50.0% of 4 validation samples (a linear probe on the features 100.0%, the nearest class mean of the "
         "embeddings 0.0%)."
     )
+    same = choose_classifier({"own": right[:1].repeat(3), "probe": right[:1].repeat(3)}, truth[:1].repeat(3))
+    assert same.name == "own"
+    assert "right for" not in same.sentence
+    assert "all 3 validation samples are of one class" in same.sentence
+    assert ChosenClassifier.from_dict(same.to_dict()) == same
     none = choose_classifier({"own": right[:0], "probe": right[:0]}, truth[:0])
     assert none.name == "probe"
     assert none.sentence == (

@@ -92,47 +92,28 @@ def run(arguments: list[str]) -> None:
         return
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
-    if options.embeddings is not None and options.taxonomy is None:
-        raise ValueError("--embeddings needs --taxonomy FILE: the taxonomy that its labels belong to")
-    if options.embeddings is not None and options.beside:
-        raise ValueError("--beside names runs that stand beside a run; it does not go with --embeddings")
 
-    from labeltree.evaluation import EvaluationSettings, parse_options, protocol_table
+    from labeltree.api import evaluate
+    from labeltree.evaluation import parse_options, protocol_table
     from labeltree.progress import progress_line
-    from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
 
-    settings = EvaluationSettings(
-        feature_geometry=options.feature_geometry,
-        leave_group_out=options.leave_group_out,
-        protocols=tuple(options.protocols),
-        options=parse_options(options.option),
-        frequency_bounds=tuple(options.frequency_bounds),
-        classifier=options.classifier or "auto",
-    )
     with progress_line(not options.quiet, only_terminal=True) as progress:
-        if options.run is not None:
-            done = evaluate_run(
-                options.run,
-                taxonomy=options.taxonomy,
-                classifier=options.classifier,
-                beside=options.beside,
-                split=options.split,
-                out=options.out,
-                settings=settings,
-                title=options.title,
-                progress=progress,
-                verify=options.verify,
-            )
-        else:
-            done = evaluate_embeddings(
-                options.embeddings,
-                options.taxonomy,
-                out=options.out or Path(options.embeddings).with_suffix(""),
-                split=options.split,
-                settings=settings,
-                title=options.title,
-                progress=progress,
-            )
+        done = evaluate(
+            options.run or options.embeddings,
+            options.taxonomy,
+            beside=options.beside,
+            split=options.split,
+            out=options.out,
+            title=options.title,
+            classifier=options.classifier,
+            progress=progress,
+            verify=options.verify,
+            feature_geometry=options.feature_geometry,
+            leave_group_out=options.leave_group_out,
+            protocols=options.protocols,
+            options=parse_options(options.option),
+            frequency_bounds=tuple(options.frequency_bounds),
+        )
     print(done.headline)
     if options.protocols:
         print(f"\n{protocol_table(done.result)}")

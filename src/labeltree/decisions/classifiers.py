@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol, get_args
 
 import torch
@@ -232,6 +232,7 @@ class ChosenClassifier:
         accuracies: classifier → share of the validation samples whose class it names; empty without any.
         samples: how many validation samples that are.
         offered: which there were to choose from.
+        one_class: whether the validation samples are of one class, which tells no classifier from another.
     """
 
     name: ClassifierKind
@@ -239,6 +240,7 @@ class ChosenClassifier:
     accuracies: dict[str, float] = field(default_factory=dict)
     samples: int = 0
     offered: tuple[str, ...] = ("probe", "prototypes")
+    one_class: bool = False
 
     @property
     def sentence(self) -> str:
@@ -256,12 +258,18 @@ class ChosenClassifier:
                 else "there is no validation sample to choose by"
             )
             return f"Answers come from {what}: {why}."
+        if self.one_class:
+            asked = ", as was asked for" if self.asked == self.name else ""
+            return (
+                f"Answers come from {what}{asked}: all {self.samples:,} validation samples are of one class, "
+                "so they cannot tell which classifier is better."
+            )
         right = f"{self.accuracies[self.name]:.1%} of {self.samples:,} validation samples"
         beside = f" ({', '.join(others)})" if others else ""
         if self.asked == self.name:
             return f"Answers come from {what}, as was asked for: right for {right}{beside}."
         level = [name for name, share in self.accuracies.items() if share >= self.accuracies[self.name]]
-        best = "the best on validation" if len(level) == 1 else "than which none is better on validation"
+        best = "the best on validation" if len(level) == 1 else "one of the best on validation"
         return f"Answers come from {what}, {best}: right for {right}{beside}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -288,7 +296,8 @@ class ChosenClassifier:
             or not isinstance(offered, list | tuple)
         ):
             raise ValueError(f"no choice of a classifier: {content!r}")
-        return cls(name, asked, dict(accuracies), samples, tuple(offered))
+        one_class = content.get("one_class") is True  # not there in older files
+        return cls(name, asked, dict(accuracies), samples, tuple(offered), one_class)
 
 
 def choose_classifier(
@@ -318,7 +327,8 @@ def choose_classifier(
     accuracies: dict[str, float] = {}
     if len(truth):
         accuracies = {name: float((answers[name] == truth).double().mean()) for name in offered}
-    return choose_by_accuracy(offered, accuracies, len(truth), asked)
+    chosen = choose_by_accuracy(offered, accuracies, len(truth), asked)
+    return replace(chosen, one_class=len(torch.unique(truth)) == 1)
 
 
 def choose_by_accuracy(

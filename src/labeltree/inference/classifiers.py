@@ -90,8 +90,8 @@ def run_classifiers(
     """The classifiers of a run and the one that answers, from its folder; learned first where none are.
 
     The choice is made once, by the validation samples, and written to the folder, so that every command has
-    the same. Other weights than it was made for make it anew. Whoever asks for a classifier decides for the
-    run, until another is asked for.
+    the same. It is made anew when the weights have changed. A classifier that is asked for answers from then
+    on, until another is asked for.
 
     Args:
         path: the run folder.
@@ -116,8 +116,9 @@ def run_classifiers(
             found = _learn(experiment, table, asked or experiment.module.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
-            accuracies, samples = known.chosen.accuracies, known.chosen.samples
-            found = replace(known, chosen=choose_by_accuracy(offered, accuracies, samples, asked or "auto"))
+            before = known.chosen
+            chosen = choose_by_accuracy(offered, before.accuracies, before.samples, asked or "auto")
+            found = replace(known, chosen=replace(chosen, one_class=before.one_class))
         try:
             if known is None:  # before the choice, which says by its digest which classifiers it is of
                 with atomic_write(folder.classifier) as temporary:
