@@ -114,9 +114,7 @@ def evaluate(
     chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
     if path.is_file() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
         if taxonomy is None:
-            raise ValueError(
-                f"'{path}' holds embeddings: name the taxonomy file of their labels"
-            )
+            raise ValueError(f"'{path}' holds embeddings: name the taxonomy file of their labels")
         for given, name, reason in (
             (beside, "beside", "it names runs to show beside a run"),
             (verify, "verify", "it is about the samples of a run"),
