@@ -1,4 +1,4 @@
-"""Columns of a table: reading it, finding a column by its name, its cells as codes of their texts."""
+"""A table of data: read from a file; its columns, found by name; their cells, as codes of their texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from labeltree.safe_files import Reader, read_parquet
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cells", "cells_of", "filled", "find_column", "read_table", "usual_column"]
+__all__ = ["Cells", "DataTable"]
 
 _TABLE = Reader("a table", "write it again, or as .csv")
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
@@ -41,41 +41,120 @@ class Cells:
         """The rows, counted from 1, whose text is this one."""
         return np.flatnonzero(self.codes == self.texts.index(text)) + 1
 
-    def missing(self) -> np.ndarray[Any, Any]:
-        """The rows, counted from 1, without a text."""
-        return np.flatnonzero(self.codes < 0) + 1
 
+class DataTable:
+    """A table whose cells are texts or numbers; as text, it is what errors call it.
 
-def read_table(path: Path) -> pa.Table:
-    """The table of a Parquet file (``.parquet``, ``.pq``) or of a text file, whose cells are text or missing.
+    Args:
+        path: Path of the table, for errors.
+        table: The table.
 
-    The first line of a text file names its columns. Its cells are parted by commas, or by semicolons or tabs
-    where the first line has no comma.
+    Attributes:
+        path: As given.
+        columns: Names of the columns, without surrounding white space.
+        num_rows: Number of rows.
 
     Raises:
-        DataError: If it is missing, malformed or not UTF-8, or two columns have the same name.
+        DataError: If two columns have the same name.
     """
-    if not path.is_file():
-        raise DataError(f"there is no table '{path}'")
-    try:
-        parquet = path.suffix.lower() in (".parquet", ".pq")
-        table = read_parquet(path, _TABLE) if parquet else _read_text(path)
-    except DataError:
-        raise
-    except UnicodeDecodeError as error:
-        raise DataError(f"the table '{path}' is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    except OSError as error:
-        raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # of Arrow, and of the header
-        reason = str(error).strip().splitlines()[0]
-        if "invalid UTF8" in reason:
-            raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
-        raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
-    names = [name.strip() for name in table.column_names]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"the table '{path}' has {names.count(name)} columns '{name}'; rename them")
-    return table.rename_columns(names)
+
+    def __init__(self, path: Path, table: pa.Table) -> None:
+        self.path = path
+        self.columns: list[str] = [name.strip() for name in table.column_names]
+        self.num_rows: int = table.num_rows
+        self._table = table
+        for name in self.columns:
+            if self.columns.count(name) > 1:
+                raise DataError(f"{self} has {self.columns.count(name)} columns '{name}'; rename them")
+
+    def __str__(self) -> str:
+        return f"the table '{self.path}'"
+
+    @classmethod
+    def read(cls, path: Path) -> DataTable:
+        """Read a Parquet file (``.parquet``, ``.pq``) or a text file, whose cells are text or missing.
+
+        The first line of a text file names its columns. Its cells are separated by commas, or by semicolons
+        or tabs if the first line has no comma.
+
+        Raises:
+            DataError: If it is missing, malformed or not UTF-8, or two columns have the same name.
+        """
+        if not path.is_file():
+            raise DataError(f"there is no table '{path}'")
+        try:
+            parquet = path.suffix.lower() in (".parquet", ".pq")
+            return cls(path, read_parquet(path, _TABLE) if parquet else _read_text(path))
+        except DataError:
+            raise
+        except UnicodeDecodeError as error:
+            where = f"byte {error.start}"
+            raise DataError(f"the table '{path}' is not UTF-8 ({where}); save it as UTF-8") from error
+        except OSError as error:
+            raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
+        except ValueError as error:  # of Arrow, and of the header
+            reason = str(error).strip().splitlines()[0]
+            if "invalid UTF8" in reason:
+                raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
+            raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
+
+    def usual(self, names: Sequence[str]) -> str | None:
+        """The first of the usual names, in lower case, that the table has; None if it has none of them."""
+        by_name = {column.lower(): column for column in reversed(self.columns)}
+        return next((by_name[name] for name in names if name in by_name), None)
+
+    def find(self, name: str) -> str:
+        """The name of a column, which must be there.
+
+        Raises:
+            DataError: If there is none; the message has the nearest name.
+        """
+        if name in self.columns:
+            return name
+        near = difflib.get_close_matches(name, self.columns, 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(self.columns)}"
+        raise DataError(f"{self} has no column '{name}'; {hint}")
+
+    def cells(self, column: str) -> Cells:
+        """The cells of a column as text; whole numbers have no decimal point.
+
+        Raises:
+            DataError: If it holds neither text nor numbers.
+        """
+        import pyarrow as pa
+
+        values = self._table.column(self.columns.index(column))
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            values = values.cast(kind)
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise DataError(
+                f"{self}: the column '{column}' holds {kind}, not text or numbers; write one text a cell, "
+                "and several in several columns"
+            )
+        if pa.types.is_string(kind):
+            values = values.cast(pa.large_string())  # else more than 2 GiB of text would not fit in one array
+        if pa.types.is_null(kind):
+            return Cells([], np.full(len(values), -1, np.int64))
+        encoded = values.combine_chunks().dictionary_encode()
+        places: dict[str, int] = {}
+        distinct = [_text(value) for value in encoded.dictionary.to_pylist()]
+        place = [-1 if text is None else places.setdefault(text, len(places)) for text in distinct]
+        codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+        return Cells(list(places), np.array([*place, -1], np.int64)[codes])
+
+    def filled(self, column: str) -> list[str]:
+        """The text of every row of a column that must be there.
+
+        Raises:
+            DataError: If there is no such column, or a cell is missing or blank.
+        """
+        cells = self.cells(self.find(column))
+        missing = np.flatnonzero(cells.codes < 0) + 1
+        if missing.size:
+            raise DataError(f"{self}, row {missing[0]}: the column '{column}' is empty")
+        return [cells.texts[code] for code in cells.codes.tolist()]
 
 
 def _in_words(reason: str) -> str:
@@ -112,61 +191,6 @@ def _read_text(path: Path) -> pa.Table:
     )
 
 
-def usual_column(table: pa.Table, usual: Sequence[str]) -> str | None:
-    """The first of the usual names, in lower case, that the table has; None if it has none of them."""
-    by_name = {column.lower(): column for column in reversed(table.column_names)}
-    return next((by_name[name] for name in usual if name in by_name), None)
-
-
-def find_column(table: pa.Table, path: Path, name: str) -> str:
-    """The name of a column, which must be there.
-
-    Args:
-        table: The table.
-        path: Path of the table, for errors.
-        name: Name of the column.
-
-    Raises:
-        DataError: If there is none, with the nearest name.
-    """
-    columns = table.column_names
-    if name in columns:
-        return name
-    near = difflib.get_close_matches(name, columns, 1)
-    hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(columns)}"
-    raise DataError(f"the table '{path}' has no column '{name}'; {hint}")
-
-
-def cells_of(table: pa.Table, path: Path, column: str) -> Cells:
-    """The cells of a column as text; whole numbers have no decimal point.
-
-    Raises:
-        DataError: If it holds neither text nor numbers.
-    """
-    import pyarrow as pa
-
-    values = table.column(column)
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-        values = values.cast(kind)
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise DataError(
-            f"the table '{path}': the column '{column}' holds {kind}, not text or numbers; "
-            "write one text a cell, and several in several columns"
-        )
-    if pa.types.is_string(kind):
-        values = values.cast(pa.large_string())  # else more than 2 GiB of text would not fit in one array
-    if pa.types.is_null(kind):
-        return Cells([], np.full(len(values), -1, np.int64))
-    encoded = values.combine_chunks().dictionary_encode()
-    places: dict[str, int] = {}
-    distinct = [_text(value) for value in encoded.dictionary.to_pylist()]
-    place = [-1 if text is None else places.setdefault(text, len(places)) for text in distinct]
-    codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-    return Cells(list(places), np.array([*place, -1], np.int64)[codes])
-
-
 def _text(value: Any) -> str | None:
     """A cell as text; None if it is missing or blank."""
     if isinstance(value, float):
@@ -174,16 +198,3 @@ def _text(value: Any) -> str | None:
             return None
         value = int(value) if value.is_integer() else value
     return None if value is None else str(value).strip() or None
-
-
-def filled(table: pa.Table, path: Path, column: str) -> list[str]:
-    """The text of every row of a column that must be there.
-
-    Raises:
-        DataError: If there is no such column, or a cell is missing or blank.
-    """
-    cells = cells_of(table, path, find_column(table, path, column))
-    missing = cells.missing()
-    if missing.size:
-        raise DataError(f"the table '{path}', row {missing[0]}: the column '{column}' is empty")
-    return [cells.texts[code] for code in cells.codes.tolist()]

@@ -9,21 +9,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.table_columns import Cells, cells_of, find_column, usual_column
+from labeltree.data.table_columns import Cells, DataTable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some, split_path
 from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, MissingNames, plain_name
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["LabelColumns", "TableAspects", "cut_label", "find_label_columns", "label_nodes", "table_aspects"]
 
@@ -54,8 +51,7 @@ class LabelColumns:
 
 
 def find_label_columns(
-    table: pa.Table,
-    path: Path,
+    table: DataTable,
     chosen: Sequence[str] | str | None,
     taken: Collection[str] = (),
     groups: Collection[str] = (),
@@ -71,7 +67,6 @@ def find_label_columns(
 
     Args:
         table: The table.
-        path: Path of the table, for errors.
         chosen: By the user, coarse to fine; None = find them.
         taken: Columns that are something else.
         groups: Those of them that are groups; they may be labels, too, if they are chosen.
@@ -85,18 +80,18 @@ def find_label_columns(
     if chosen is not None:
         if not chosen:
             raise DataError("label_columns is empty; it must name one column, or one per depth")
-        return LabelColumns([find_column(table, path, column) for column in chosen])
+        return LabelColumns([table.find(column) for column in chosen])
     numbered = {
         int(match[1]): column
-        for column in table.column_names
+        for column in table.columns
         if (match := _PER_DEPTH.fullmatch(column)) is not None and column not in taken
     }
     if numbered:
         return LabelColumns([numbered[depth] for depth in sorted(numbered)])
-    base = usual_column(table, _USUAL)
+    base = table.usual(_USUAL)
     if base is None:
-        raise _no_label(table, path, taken)
-    return _nested(table, path, base, taken, groups) if nest else LabelColumns([base])
+        raise _no_label(table, taken)
+    return _nested(table, base, taken, groups) if nest else LabelColumns([base])
 
 
 class _Column:
@@ -148,22 +143,22 @@ def _lies_in(finer: _Column, coarser: _Column) -> bool:
     return not strays and 1 < fewer < values < rows.sum() and not gaps.any()
 
 
-def _candidates(table: pa.Table, path: Path, taken: Collection[str]) -> list[_Column]:
+def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
     found = []
-    for name in table.column_names:
+    for name in table.columns:
         if name in taken:
             continue
         try:
-            found.append(_Column(name, cells_of(table, path, name)))
+            found.append(_Column(name, table.cells(name)))
         except DataError:  # lists and bytes are no labels
             continue
     return found
 
 
 def _nested(
-    table: pa.Table, path: Path, base_name: str, taken: Collection[str], groups: Collection[str]
+    table: DataTable, base_name: str, taken: Collection[str], groups: Collection[str]
 ) -> LabelColumns:
-    columns = _candidates(table, path, {*taken} - {base_name})
+    columns = _candidates(table, {*taken} - {base_name})
     base = next((column for column in columns if column.name == base_name), None)
     if base is None:  # it cannot be read: the error comes where its labels are
         return LabelColumns([base_name])
@@ -190,7 +185,7 @@ def _nested(
             f"the column '{column.name}' nests with '{base_name}', too, but was not taken; to take it, set "
             f"{_setting([c.name for c in other])}"
         )
-    for column in _candidates(table, path, set(table.column_names) - set(groups)):
+    for column in _candidates(table, set(table.columns) - set(groups)):
         if _lies_in(column, chain[-1]) and not column.is_origin:
             notes.append(
                 f"each value of '{column.name}', the column of groups, has one label; if its values are "
@@ -256,15 +251,15 @@ def _setting(columns: list[str]) -> str:
     return f"--table.label_columns {shlex.quote(json.dumps(columns, ensure_ascii=False))}"
 
 
-def _no_label(table: pa.Table, path: Path, taken: Collection[str]) -> DataError:
-    able = [c for c in _candidates(table, path, taken) if c.is_label and not c.is_origin]
+def _no_label(table: DataTable, taken: Collection[str]) -> DataError:
+    able = [c for c in _candidates(table, taken) if c.is_label and not c.is_origin]
     chain = [column.name for column in _longest(able)]
     advice = f"name one as label_columns, or several, coarse to fine: {_setting(['family', 'species'])}"
     if len(chain) > 1:
         advice = f"{' > '.join(chain)} nest: if they are the labels, set {_setting(chain)}"
     return DataError(
-        f"the table '{path}' has no column for labels that is known by its name ({', '.join(_USUAL)}); "
-        f"it has {', '.join(table.column_names)}: {advice}"
+        f"{table} has no column for labels that is known by its name ({', '.join(_USUAL)}); "
+        f"it has {', '.join(table.columns)}: {advice}"
     )
 
 
@@ -284,8 +279,7 @@ class TableAspects:
 
 
 def label_nodes(
-    table: pa.Table,
-    path: Path,
+    table: DataTable,
     columns: Sequence[str],
     taxonomy: Taxonomy | None,
     missing: MissingNames | None = None,
@@ -300,9 +294,9 @@ def label_nodes(
     """
     labels: list[Any]
     if len(columns) > 1:
-        labels, codes = _paths(table, path, columns)
+        labels, codes = _paths(table, columns)
     else:
-        cells = cells_of(table, path, columns[0])
+        cells = table.cells(columns[0])
         codes = cells.codes
         labels = cells.texts if taxonomy is not None else [_path(text) for text in cells.texts]
     if missing is not None and missing.names:
@@ -312,11 +306,11 @@ def label_nodes(
         if taxonomy is None:
             if not any(labels):
                 what = "empty or among missing_labels" if missing is not None and missing.names else "empty"
-                raise DataError(f"the table '{path}' has no labels: every {' and '.join(columns)} is {what}")
+                raise DataError(f"{table} has no labels: every {' and '.join(columns)} is {what}")
             taxonomy = Taxonomy.from_paths(dict.fromkeys(label for label in labels if label))
         nodes = taxonomy.encode(labels)
     except TaxonomyError as error:
-        raise TaxonomyError(f"the table '{path}', {' and '.join(columns)}: {error}") from error
+        raise TaxonomyError(f"{table}, {' and '.join(columns)}: {error}") from error
     return taxonomy, torch.cat([nodes, nodes.new_full((1,), -1)])[torch.from_numpy(codes)]
 
 
@@ -333,8 +327,7 @@ def cut_label(label: Any, missing: MissingNames, rows: int = 1) -> Any:
 
 
 def table_aspects(
-    table: pa.Table,
-    path: Path,
+    table: DataTable,
     columns: Sequence[str],
     missing: MissingNames,
 ) -> TableAspects:
@@ -349,7 +342,7 @@ def table_aspects(
     """
     if not columns:
         return TableAspects()
-    labelled = [label_nodes(table, path, [column], None, missing) for column in columns]
+    labelled = [label_nodes(table, [column], None, missing) for column in columns]
     taxonomies = tuple(taxonomy for taxonomy, _ in labelled)
     nodes = torch.stack([column for _, column in labelled], dim=1)
     numbers = [_ratings(taxonomy, column) for taxonomy, column in labelled]
@@ -369,18 +362,16 @@ def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:
     return numbers[nodes]
 
 
-def _paths(
-    table: pa.Table, path: Path, columns: Sequence[str]
-) -> tuple[list[tuple[str, ...]], np.ndarray[Any, Any]]:
+def _paths(table: DataTable, columns: Sequence[str]) -> tuple[list[tuple[str, ...]], np.ndarray[Any, Any]]:
     """The distinct labels, coarse to fine as far as they go, and the code of each row, -1 without a label."""
     import pandas as pd
 
-    cells = [cells_of(table, path, column) for column in columns]
+    cells = [table.cells(column) for column in columns]
     for coarser, finer, column in zip(cells, cells[1:], columns, strict=False):
         gaps = np.flatnonzero((coarser.codes < 0) & (finer.codes >= 0))
         if gaps.size:
             raise DataError(
-                f"the table '{path}', row {gaps[0] + 1}: '{column}' is empty but a finer label is given; "
+                f"{table}, row {gaps[0] + 1}: '{column}' is empty but a finer label is given; "
                 "only the finest labels of a row may be missing"
             )
     codes = cells[0].codes

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -18,14 +18,11 @@ from torch import Tensor
 from labeltree.data.images.files import ImageSettings, OnError
 from labeltree.data.listed import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import Cells, cells_of, find_column, read_table, usual_column
+from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "TABLE_SUFFIXES",
@@ -91,25 +88,22 @@ def open_table(
         DataError: If the table, a column, an image or a text is missing or malformed.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    where = Path(path)
-    table = read_table(where)
+    table = DataTable.read(Path(path))
     if not table.num_rows:
-        raise DataError(f"the table '{where}' has no rows")
-    samples = _table_samples(table, where, image_column, text_column, images.get("on_error", "raise"))
+        raise DataError(f"{table} has no rows")
+    samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"))
     missing = MissingNames(missing_labels)
-    taken = _taken(table, where, samples, aspect_columns, group_column, split_column)
+    taken = _taken(table, samples, aspect_columns, group_column, split_column)
     labels = LabelColumns([])
     if taxonomy is not None and label_columns is not None and not len(label_columns):
         nodes = torch.full((table.num_rows,), -1)
     else:
         others = {column for columns in taken.values() for column in columns}
-        labels = find_label_columns(
-            table, where, label_columns, others, taken["groups"], nest=taxonomy is None
-        )
-        taxonomy, nodes = label_nodes(table, where, labels.columns, taxonomy, missing)
-    aspects = table_aspects(table, where, taken["aspects"], missing)
-    split = _split(table, where, taken["split"])
-    groups, group_names = _groups(table, where, taken["groups"], samples, split is not None)
+        labels = find_label_columns(table, label_columns, others, taken["groups"], nest=taxonomy is None)
+        taxonomy, nodes = label_nodes(table, labels.columns, taxonomy, missing)
+    aspects = table_aspects(table, taken["aspects"], missing)
+    split = _split(table, taken["split"])
+    groups, group_names = _groups(table, taken["groups"], samples, split is not None)
     rows = torch.from_numpy(samples.rows)
     columns: dict[str, Any] = {
         "nodes": nodes[rows],
@@ -130,25 +124,27 @@ def open_table(
         "missing_labels": missing.found,
         "notes": (*samples.notes, *labels.notes),
     }
+    name = table.path.stem
     if samples.files is None:
         names = [f"row {row}" for row in (samples.rows + 1).tolist()]
         places = torch.arange(len(rows))
-        return Source(name=where.stem, store=None, rows=places, names=names, **columns, **found)
-    source = open_listed(where.stem, where.parent, samples.files, **columns, **images)
+        return Source(name=name, store=None, rows=places, names=names, **columns, **found)
+    source = open_listed(name, table.path.parent, samples.files, **columns, **images)
     return dataclasses.replace(source, **found)
 
 
 def column_names(path: Path) -> list[str]:
     """The names of a table's columns; [] for a file that is none."""
-    return read_table(path).column_names if path.suffix.lower() in TABLE_SUFFIXES and path.is_file() else []
+    is_table = path.suffix.lower() in TABLE_SUFFIXES and path.is_file()
+    return DataTable.read(path).columns if is_table else []
 
 
 def is_data_table(path: Path) -> bool:
     """Whether a file is a table of images or texts with labels, and not one of a taxonomy."""
     if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
         return False
-    table = read_table(path)
-    if {"child", "parent"} <= {name.lower() for name in table.column_names}:
+    table = DataTable.read(path)
+    if {"child", "parent"} <= {name.lower() for name in table.columns}:
         return False
     try:
         table_labels(path)
@@ -164,15 +160,14 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
         DataError: If there is no column of images or texts, or of labels.
         TaxonomyError: If they form no tree.
     """
-    table = read_table(path)
-    images, text = _sample_columns(table, path, None, None)
+    table = DataTable.read(path)
+    images, text = _sample_columns(table, None, None)
     taken = {*images, *([] if text is None else [text])}
-    return label_nodes(table, path, find_label_columns(table, path, None, taken).columns, None)
+    return label_nodes(table, find_label_columns(table, None, taken).columns, None)
 
 
 def _taken(
-    table: pa.Table,
-    path: Path,
+    table: DataTable,
     samples: TableSamples,
     aspects: Sequence[str] | str | None,
     group: str | None,
@@ -181,9 +176,9 @@ def _taken(
     """The columns of everything but the labels."""
 
     def named(column: str | None, usual: str) -> tuple[str, ...]:
-        if column is None and usual not in table.column_names:
+        if column is None and usual not in table.columns:
             return ()
-        return (find_column(table, path, column or usual),)
+        return (table.find(column or usual),)
 
     chosen = [aspects] if isinstance(aspects, str) else list(aspects or ())
     return {
@@ -191,12 +186,12 @@ def _taken(
         "texts": () if samples.text_column is None else (samples.text_column,),
         "groups": named(group, "group"),
         "split": named(split, "split"),
-        "aspects": tuple(find_column(table, path, column) for column in chosen),
+        "aspects": tuple(table.find(column) for column in chosen),
     }
 
 
 def _groups(
-    table: pa.Table, path: Path, columns: Sequence[str], samples: TableSamples, has_splits: bool
+    table: DataTable, columns: Sequence[str], samples: TableSamples, has_splits: bool
 ) -> tuple[Tensor | None, Array | None]:
     """The groups that no split divides, of rows, images of a row, equal images or texts; and their names."""
     keys, names = [samples.rows], None
@@ -204,7 +199,7 @@ def _groups(
     if samples.files is not None or not has_splits:
         keys.append(samples.alike)
     for column in columns:
-        cells = cells_of(table, path, column)
+        cells = table.cells(column)
         keys.append(cells.codes[samples.rows])
         texts = np.array([*cells.texts, ""], dtype=str)[cells.codes[samples.rows]]
         names = texts if names is None else np.where(names == "", texts, names)
@@ -212,16 +207,16 @@ def _groups(
     return (None, None) if groups is None else (torch.from_numpy(groups), names)
 
 
-def _split(table: pa.Table, path: Path, columns: Sequence[str]) -> Array | None:
+def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
     """The split of every row."""
     if not columns:
         return None
-    cells = cells_of(table, path, columns[0])
+    cells = table.cells(columns[0])
     splits = [SPLIT_NAMES.get(text.lower(), text.lower()) for text in cells.texts]
     for split, text in zip(splits, cells.texts, strict=True):
         if split not in SPLITS:
             raise DataError(
-                f"the table '{path}', row {cells.rows_of(text)[0]}: the split is '{split}', "
+                f"{table}, row {cells.rows_of(text)[0]}: the split is '{split}', "
                 f"not {', '.join(SPLITS)} or empty"
             )
     of_rows: Array = np.array([*splits, ""], dtype=str)[cells.codes]
@@ -254,8 +249,7 @@ class TableSamples:
 
 
 def _table_samples(
-    table: pa.Table,
-    path: Path,
+    table: DataTable,
     image_column: Sequence[str] | str | None,
     text_column: str | None,
     on_error: OnError,
@@ -266,21 +260,21 @@ def _table_samples(
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
-    images, text = _sample_columns(table, path, image_column, text_column)
-    cells = [cells_of(table, path, column) for column in images]
-    words = None if text is None else cells_of(table, path, text)
+    images, text = _sample_columns(table, image_column, text_column)
+    cells = [table.cells(column) for column in images]
+    words = None if text is None else table.cells(text)
     there = np.ones(table.num_rows, bool)
     for kind, columns in (("image", cells), ("text", [words] if words else [])):
         if columns:
             empty = np.all([column.codes < 0 for column in columns], axis=0)
-            _report_empty(empty, path, kind, images if kind == "image" else [text or ""], on_error)
+            _report_empty(empty, table, kind, images if kind == "image" else [text or ""], on_error)
             there &= ~empty
     if not there.any():
-        raise DataError(f"the table '{path}' has no row with both an image and a text")
+        raise DataError(f"{table} has no row with both an image and a text")
     rows = np.flatnonzero(there)
     instances, files, alike = rows, None, np.zeros(0, np.int64)
     if images:
-        named, codes = _files(cells, path, images)
+        named, codes = _files(table, images, cells)
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
         instances = rows * len(images) + column
@@ -292,14 +286,14 @@ def _table_samples(
     return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes))
 
 
-def _also_possible(table: pa.Table, images: list[str], text: str | None) -> list[str]:
+def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:
     """Columns with a usual name that were not taken."""
     notes = []
     for usual, taken, option in (
         (_IMAGE_COLUMNS, images, "image_column"),
         (_TEXT_COLUMNS, [text] if text else [], "text_column"),
     ):
-        others = [c for c in table.column_names if c.lower() in usual and c not in taken]
+        others = [c for c in table.columns if c.lower() in usual and c not in taken]
         for other in others:
             and_images = f" --table.image_column {images[0]}" if images and option == "text_column" else ""
             notes.append(
@@ -344,54 +338,54 @@ def _joined(*keys: Array) -> Array | None:
 
 
 def _sample_columns(
-    table: pa.Table, path: Path, image_column: Sequence[str] | str | None, text_column: str | None
+    table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
 ) -> tuple[list[str], str | None]:
     """The columns of the images, and that of the texts: those named, else one with a usual name."""
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
-        image_column = usual_column(table, _IMAGE_COLUMNS)
-        text_column = usual_column(table, _TEXT_COLUMNS) if image_column is None else None
+        image_column = table.usual(_IMAGE_COLUMNS)
+        text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
         if image_column is None and text_column is None:
             raise DataError(
-                f"the table '{path}' has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
+                f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
                 f"({', '.join(_TEXT_COLUMNS)}) that is known by its name; it has "
-                f"{', '.join(table.column_names)}: name one as image_column or text_column"
+                f"{', '.join(table.columns)}: name one as image_column or text_column"
             )
     images = [image_column] if isinstance(image_column, str) else list(image_column or ())
-    images = [find_column(table, path, column) for column in images]
+    images = [table.find(column) for column in images]
     if text_column is not None:
-        text_column = find_column(table, path, text_column)
+        text_column = table.find(text_column)
     return images, text_column
 
 
-def _report_empty(empty: Array, path: Path, kind: str, columns: list[str], on_error: OnError) -> None:
+def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
     """Rows without an image or a text: an error, or a warning that counts them."""
     rows = np.flatnonzero(empty) + 1
     if not rows.size:
         return
     shown = ", ".join(map(str, rows[:5])) + (" …" if rows.size > 5 else "")
     where = " and ".join(f"'{column}'" for column in columns)
-    what = f"the table '{path}', {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
+    what = f"{table}, {rows.size} of {empty.size} rows have no {kind} in {where}: row {shown}"
     if on_error == "raise" or rows.size == empty.size:
         raise DataError(f'{what}. Fill them, or skip them with on_error="skip"')
     _log.warning("%s. They are skipped", what)
 
 
-def _files(cells: list[Cells], path: Path, columns: list[str]) -> tuple[list[str], Array]:
+def _files(table: DataTable, names: list[str], columns: list[Cells]) -> tuple[list[str], Array]:
     """The distinct image files, and which of them each cell names ``(rows, columns)``, -1 for none."""
-    root = os.path.abspath(path.parent)
+    root = os.path.abspath(table.path.parent)
     places: dict[str, int] = {}
     codes = []
-    for column, name in zip(cells, columns, strict=True):
+    for name, cells in zip(names, columns, strict=True):
         place = [
-            places.setdefault(_file(text, root, column, path, name), len(places)) for text in column.texts
+            places.setdefault(_file(text, root, table, name, cells), len(places)) for text in cells.texts
         ]
-        codes.append(np.array([*place, -1], np.int64)[column.codes])
+        codes.append(np.array([*place, -1], np.int64)[cells.codes])
     return list(places), np.stack(codes, axis=1)
 
 
-def _file(text: str, root: str, cells: Cells, path: Path, column: str) -> str:
+def _file(text: str, root: str, table: DataTable, column: str, cells: Cells) -> str:
     if _NOT_PLAIN.search(text) is None:
         return f"{root.rstrip(os.sep)}{os.sep}{text}"
     file = os.path.normpath(os.path.join(root, text))
@@ -399,7 +393,7 @@ def _file(text: str, root: str, cells: Cells, path: Path, column: str) -> str:
         row = cells.rows_of(text)[0]
         why = "is no file name" if "\0" in text else "lies outside the table's folder"
         raise DataError(
-            f"the table '{path}', row {row}: the image {text!r} {why} (column '{column}'); "
+            f"{table}, row {row}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
     return file

@@ -12,7 +12,7 @@ import torch
 from labeltree.data.listed import ListedImages, first_of, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
-from labeltree.data.table_columns import filled, read_table
+from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -77,16 +77,14 @@ def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
         DataError: If the metadata are malformed.
     """
     metadata = first_of(path, _METADATA)
-    table = read_table(metadata)
-    images, lesions, codes = (filled(table, metadata, name) for name in ("image_id", "lesion_id", "dx"))
+    table = DataTable.read(metadata)
+    images, lesions, codes = map(table.filled, ("image_id", "lesion_id", "dx"))
     for row, code in enumerate(codes, 1):
         if code not in DIAGNOSES:
-            raise DataError(
-                f"the table '{metadata}', row {row}: the diagnosis is '{code}', not {', '.join(DIAGNOSES)}"
-            )
+            raise DataError(f"{table}, row {row}: the diagnosis is '{code}', not {', '.join(DIAGNOSES)}")
     for row, image in enumerate(images, 1):
         if os.path.basename(image) != image:
-            raise DataError(f"the table '{metadata}', row {row}: '{image}' is not the name of an image")
+            raise DataError(f"{table}, row {row}: '{image}' is not the name of an image")
     taxonomy = ham10000_taxonomy(tree)
     node = {code: taxonomy.find(name) for code, name in DIAGNOSES.items()}
     return ListedImages(

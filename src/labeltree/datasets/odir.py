@@ -6,19 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from labeltree.data.listed import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
-from labeltree.data.table_columns import filled, read_table
+from labeltree.data.table_columns import DataTable
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["odir_graph", "odir_taxonomy", "read_odir"]
 
@@ -149,35 +145,33 @@ def _find(path: Path, patterns: Sequence[str]) -> Path:
 
 def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
     """Patient, diagnosis and file of every image that a table names, a row an image or a row a patient."""
-    table = _sheet(file) if file.suffix == ".xlsx" else read_table(file)
-    patients, diagnoses = filled(table, file, "ID"), _diagnoses(table, file)
-    columns = ("filename",) if "filename" in table.column_names else ("Left-Fundus", "Right-Fundus")
-    names = zip(*(filled(table, file, column) for column in columns), strict=True)
+    table = _sheet(file) if file.suffix == ".xlsx" else DataTable.read(file)
+    patients, diagnoses = table.filled("ID"), _diagnoses(table)
+    columns = ("filename",) if "filename" in table.columns else ("Left-Fundus", "Right-Fundus")
+    names = zip(*map(table.filled, columns), strict=True)
     for row, (patient, diagnosis, eyes) in enumerate(zip(patients, diagnoses, names, strict=True), 1):
         for name in eyes:
             if os.path.basename(name) != name or name in (os.curdir, os.pardir):
-                raise DataError(f"the table '{file}', row {row}: '{name}' is not the name of a file alone")
+                raise DataError(f"{table}, row {row}: '{name}' is not the name of a file alone")
             yield patient, diagnosis, name
 
 
-def _diagnoses(table: pa.Table, file: Path) -> list[str]:
+def _diagnoses(table: DataTable) -> list[str]:
     """The diagnosis that each row is labelled with."""
-    flags = {code: filled(table, file, code) for code in DIAGNOSES}
+    flags = {code: table.filled(code) for code in DIAGNOSES}
     chosen = []
     for row in range(table.num_rows):
         for code, column in flags.items():
             if column[row] not in ("0", "1"):
-                raise DataError(
-                    f"the table '{file}', row {row + 1}: the column '{code}' is '{column[row]}', not 0 or 1"
-                )
+                raise DataError(f"{table}, row {row + 1}: the column '{code}' is '{column[row]}', not 0 or 1")
         found = next((DIAGNOSES[code] for code, column in flags.items() if column[row] == "1"), None)
         if found is None:
-            raise DataError(f"the table '{file}', row {row + 1}: there is no diagnosis, all of them are 0")
+            raise DataError(f"{table}, row {row + 1}: there is no diagnosis, all of them are 0")
         chosen.append(found)
     return chosen
 
 
-def _sheet(file: Path) -> pa.Table:
+def _sheet(file: Path) -> DataTable:
     """The first sheet of a workbook, as text."""
     import pandas as pd
     import pyarrow as pa
@@ -191,7 +185,8 @@ def _sheet(file: Path) -> pa.Table:
         ) from error
     except Exception as error:  # whatever a damaged archive of XML makes its reader stumble over
         raise DataError(f"the table '{file}' cannot be read: {error}") from error
-    return pa.Table.from_pandas(frame.rename(columns=lambda name: str(name).strip()), preserve_index=False)
+    named = frame.rename(columns=lambda name: str(name).strip())
+    return DataTable(file, pa.Table.from_pandas(named, preserve_index=False))
 
 
 _TABLE, _FOLDER = "Training Set/Annotation/training annotation (English).*", "Training Set/Images"
