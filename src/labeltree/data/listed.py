@@ -19,7 +19,15 @@ from labeltree.data.source import Source, printable
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["ListedImages", "first_of", "labelled", "open_listed", "register_reader", "unpacked", "within"]
+__all__ = [
+    "ListedImages",
+    "archive_root",
+    "first_existing",
+    "in_archive",
+    "label_taxonomy",
+    "open_listed",
+    "register_reader",
+]
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ def _check_inside(name: str, found: ListedImages) -> None:
                 )
 
 
-def labelled(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[Taxonomy, Tensor]:
+def label_taxonomy(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[Taxonomy, Tensor]:
     """The taxonomy of the samples' labels, children sorted by name, and the node of each sample.
 
     Args:
@@ -161,16 +169,16 @@ def labelled(paths: Sequence[Sequence[str]], root_name: str = "root") -> tuple[T
     return taxonomy, taxonomy.encode(paths)
 
 
-def within(folder: str, *paths: str) -> tuple[str, ...]:
+def in_archive(folder: str, *paths: str) -> tuple[str, ...]:
     """Where a file may lie: below the data set's folder, or below the folder that its archive makes there."""
     return (*paths, *(f"{folder}/{path}" for path in paths))
 
 
-def unpacked(path: Path, folder: str) -> Path:
+def archive_root(path: Path, folder: str) -> Path:
     """The folder that an archive makes below ``path``, or ``path`` itself where it is that folder."""
     return path / folder if (path / folder).is_dir() else path
 
 
-def first_of(path: Path, places: Sequence[str]) -> Path:
+def first_existing(path: Path, places: Sequence[str]) -> Path:
     """The first of several places below ``path`` where there is something, or else the first."""
     return next((path / place for place in places if (path / place).exists()), path / places[0])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from labeltree.data.listed import ListedImages, register_reader, unpacked
+from labeltree.data.listed import ListedImages, archive_root, register_reader
 from labeltree.data.registry import Published
 from labeltree.datasets.formats.bird_lists import needed_lists, read_birds
 from labeltree.datasets.formats.listings import legible, read_listing
@@ -68,7 +68,7 @@ def read_cub(path: Path, *, tree: str = NAME, crop: bool = False) -> ListedImage
     Raises:
         DataError: If a listing is missing or malformed.
     """
-    root = unpacked(path, _FOLDER)
+    root = archive_root(path, _FOLDER)
     listed = read_listing(root / "classes.txt", ("class", "name"))
     names = dict(zip(listed.whole("class").tolist(), map(_species, listed.texts("name")), strict=True))
     taxonomy = cub_taxonomy(tree, names)

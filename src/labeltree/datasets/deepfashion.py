@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from labeltree.data.listed import ListedImages, first_of, register_reader
+from labeltree.data.listed import ListedImages, first_existing, register_reader
 from labeltree.data.registry import Needed, Published
-from labeltree.datasets.formats.listings import legible, read_listing
+from labeltree.datasets.formats.listings import Listing, legible, read_listing
 from labeltree.taxonomy import Taxonomy
 
 __all__ = ["read_deepfashion"]
@@ -32,6 +33,10 @@ _IMAGES = ("Img/img", "img")
 _PARTITION = ("Eval/list_eval_partition.txt",)
 
 
+def _listing(path: Path, places: Sequence[str], columns: tuple[str, ...]) -> Listing:
+    return read_listing(first_existing(path, places), columns, heading=2)
+
+
 def read_deepfashion(path: Path, *, crop: bool = False) -> ListedImages:
     """List the images of DeepFashion's Category and Attribute benchmark.
 
@@ -42,15 +47,15 @@ def read_deepfashion(path: Path, *, crop: bool = False) -> ListedImages:
     Raises:
         DataError: If a listing is missing or malformed.
     """
-    partition = read_listing(first_of(path, _PARTITION), ("file", "split"), heading=2)
+    partition = _listing(path, _PARTITION, ("file", "split"))
     files = partition.files("file")
     partition.by("file", files, "image")
-    kinds = read_listing(first_of(path, _CATEGORIES), ("category", "group"), heading=2)
+    kinds = _listing(path, _CATEGORIES, ("category", "group"))
     groups = kinds.choices("group", GROUPS)
     paths = list(zip(groups, map(legible, kinds.texts("category")), strict=True))
     in_order = [path for group in GROUPS.values() for path in paths if path[0] == group]
     taxonomy = Taxonomy.from_paths(in_order, "clothes")
-    labels = read_listing(first_of(path, _LABELS), ("file", "category"), heading=2).by("file", files, "image")
+    labels = _listing(path, _LABELS, ("file", "category")).by("file", files, "image")
     numbers = labels.whole("category")
     for row, number in enumerate(numbers.tolist()):
         if not 1 <= number <= len(paths):
@@ -58,11 +63,11 @@ def read_deepfashion(path: Path, *, crop: bool = False) -> ListedImages:
     boxes = None
     if crop:
         sides = ("left", "top", "right", "bottom")
-        listed = read_listing(first_of(path, _BOXES), ("file", *sides), heading=2).by("file", files, "image")
+        listed = _listing(path, _BOXES, ("file", *sides)).by("file", files, "image")
         boxes = listed.reals(*sides)
         boxes[:, 2:] -= boxes[:, :2]
     return ListedImages(
-        first_of(path, _IMAGES).parent,
+        first_existing(path, _IMAGES).parent,
         files,
         taxonomy.encode(paths)[torch.from_numpy(numbers - 1)],
         taxonomy,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.listed import ListedImages, first_of, register_reader
+from labeltree.data.listed import ListedImages, first_existing, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
 from labeltree.data.table_columns import DataTable
@@ -76,7 +76,7 @@ def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
     Raises:
         DataError: If the metadata are malformed.
     """
-    metadata = first_of(path, _METADATA)
+    metadata = first_existing(path, _METADATA)
     table = DataTable.read(metadata)
     images, lesions, codes = map(table.filled, ("image_id", "lesion_id", "dx"))
     for row, code in enumerate(codes, 1):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.listed import ListedImages, first_of, labelled, register_reader
+from labeltree.data.listed import ListedImages, first_existing, label_taxonomy, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.listings import Listing, legible, read_listing
@@ -41,17 +41,17 @@ def read_inshop(path: Path, *, parts: Sequence[str] = _PARTS, depth: int = 3) ->
     Raises:
         DataError: If the listing is missing or malformed.
     """
-    listed = read_listing(first_of(path, _LISTS), _COLUMNS, heading=2)
+    listed = read_listing(first_existing(path, _LISTS), _COLUMNS, heading=2)
     files = listed.files("file")
     split = listed.choices("part", {"train": "train", "query": "test", "gallery": "test"})
     labels = [_label(listed, row, file)[:depth] for row, file in enumerate(files)]
-    taxonomy, nodes = labelled(labels, "clothes")
+    taxonomy, nodes = label_taxonomy(labels, "clothes")
     chosen = [row for row, part in enumerate(listed.texts("part")) if part in parts]
     if not chosen:
         raise DataError(f"'{listed.path}' lists no image for {' or '.join(parts)}")
     rows = torch.tensor(chosen)
     return ListedImages(
-        first_of(path, _IMAGES).parent,
+        first_existing(path, _IMAGES).parent,
         [files[row] for row in chosen],
         nodes[rows],
         taxonomy,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
+from labeltree.data.listed import ListedImages, archive_root, in_archive, label_taxonomy, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids
@@ -34,7 +34,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
     Raises:
         DataError: If there are no views, or a file is not named like one.
     """
-    root = unpacked(path, folder)
+    root = archive_root(path, folder)
     files, labels, split = [], [], []
     for category in _names(root, folders=True):
         for part in _SPLITS:
@@ -62,7 +62,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
             raise DataError(
                 f"the model '{label[1]}' has views in train and test, one of them '{root / file}'"
             )
-    taxonomy, nodes = labelled([tuple(map(printable, label)) for label in labels], "object")
+    taxonomy, nodes = label_taxonomy([tuple(map(printable, label)) for label in labels], "object")
     return ListedImages(root, files, nodes, taxonomy, split=split, groups=group_ids(labels))
 
 
@@ -97,11 +97,12 @@ for _name, _folder, _models, _counts, _source in (
         summary=f"12 rendered views of each of {_models:,} CAD models in 40 categories",
         licence="models for academic use (Princeton ModelNet); renderings by UMass Amherst",
         size="0.2 GB" if _models < 4_000 else "2 GB",
-        files=(
+        files=tuple(
             Needed(
-                within(_folder, "airplane/train"), f"the first category's training views, from {_folder}.tar"
-            ),
-            Needed(within(_folder, "airplane/test"), f"the first category's test views, from {_folder}.tar"),
+                in_archive(_folder, f"airplane/{_part}"),
+                f"the first category's {_what} views, from {_folder}.tar",
+            )
+            for _part, _what in (("train", "training"), ("test", "test"))
         ),
         published=Published(_counts, (40, _models), _source),
     )

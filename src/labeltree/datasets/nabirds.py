@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.listed import ListedImages, register_reader, unpacked
+from labeltree.data.listed import ListedImages, archive_root, register_reader
 from labeltree.data.registry import Published
 from labeltree.datasets.formats.bird_lists import needed_lists, read_birds
 from labeltree.datasets.formats.listings import legible, read_listing
@@ -66,7 +66,7 @@ def read_nabirds(path: Path, *, crop: bool = True) -> ListedImages:
         DataError: If a listing is missing or malformed.
         TaxonomyError: If the classes form no tree.
     """
-    root = unpacked(path, NAME)
+    root = archive_root(path, NAME)
     taxonomy, node_of = _nabirds_taxonomy(root)
     birds = read_birds(root, node_of, "hierarchy.txt", crop=crop)
     return ListedImages(

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from labeltree.data.counter_rng import sample_keys
-from labeltree.data.listed import ListedImages, labelled, register_reader, unpacked, within
+from labeltree.data.listed import ListedImages, archive_root, in_archive, label_taxonomy, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.listings import Listing, read_listing
@@ -41,7 +41,7 @@ def read_sop_split1(path: Path) -> ListedImages:
     Raises:
         DataError: If a listing is missing or malformed.
     """
-    root = unpacked(path, _FOLDER)
+    root = archive_root(path, _FOLDER)
     halves = {split: _listing(root, split) for split in ("train", "test")}
     kept = {split: half.where(_count(half) >= _FEWEST) for split, half in halves.items()}
     products = {split: set(half.texts("product")) for split, half in kept.items()}
@@ -65,7 +65,7 @@ def read_sop_split2(path: Path) -> ListedImages:
     Raises:
         DataError: If a listing is missing or malformed.
     """
-    root = unpacked(path, _FOLDER)
+    root = archive_root(path, _FOLDER)
     half = _listing(root, "train")
     kept = half.where(_count(half) == _IMAGES)
     if not len(kept):
@@ -95,7 +95,7 @@ def _listed(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImage
         raise DataError(f"'{root}' lists no product with {_FEWEST} images or more")
     # bicycle_final/111085122871_0.JPG: a bicycle
     categories = [file.partition("/")[0].removesuffix("_final").replace("_", " ") for file in files]
-    taxonomy, nodes = labelled(list(zip(categories, products, strict=True)), "product")
+    taxonomy, nodes = label_taxonomy(list(zip(categories, products, strict=True)), "product")
     return ListedImages(root, files, nodes, taxonomy, split=split, groups=group_ids(products))
 
 
@@ -125,11 +125,11 @@ def _authors_split(kept: Listing, folder: Path) -> Strings:
 
 
 def _needed(*halves: str) -> tuple[Needed, ...]:
-    archive = f"from {_FOLDER}.zip"
-    lists = [
-        Needed(within(_FOLDER, f"Ebay_{half}.txt"), f"the official {half} list, {archive}") for half in halves
-    ]
-    return *lists, Needed(within(_FOLDER, "bicycle_final"), f"the folder of the first category, {archive}")
+    files = {f"Ebay_{half}.txt": f"the official {half} list" for half in halves}
+    files["bicycle_final"] = "the folder of the first category"
+    return tuple(
+        Needed(in_archive(_FOLDER, file), f"{what}, from {_FOLDER}.zip") for file, what in files.items()
+    )
 
 
 _LICENCE = "none stated by its authors; images of eBay's sellers, for research"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data.listed import within
+from labeltree.data.listed import in_archive
 from labeltree.data.registry import Needed
 from labeltree.datasets.formats.listings import read_listing
 
@@ -80,4 +80,4 @@ def needed_lists(folder: str, archive: str, *, crop: bool, **more: str) -> tuple
     lists = {**_LISTS, **{f"{name}.txt": what for name, what in more.items()}}
     if crop:
         lists["bounding_boxes.txt"] = "a box around each bird"
-    return tuple(Needed(within(folder, name), f"{what}, from {archive}") for name, what in lists.items())
+    return tuple(Needed(in_archive(folder, name), f"{what}, from {archive}") for name, what in lists.items())
