@@ -1,4 +1,4 @@
-"""Writing so that nobody ever sees half of it, and clearing what killed processes have left of it.
+"""Write files so that they appear whole or not at all, and remove what killed processes have left.
 
 A temporary file or folder is locked for as long as its process lives: so what a kill has left is told from
 what another process is writing.
@@ -93,7 +93,7 @@ def new_folder_in(parent: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(*targets: Path) -> None:
-    """Delete what killed processes have left of writing these files; ``*`` as a stem is any name."""
+    """Delete temporary files of these files that killed processes have left; ``*`` as a stem is any name."""
     for target in targets:
         stem = ".+" if target.stem == "*" else re.escape(target.stem)
         _clear(target.parent, re.compile(rf"\.{stem}-{_RANDOM}{re.escape(target.suffix)}"))
@@ -118,7 +118,7 @@ def take_lock(handle: int) -> bool | None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Raise what the system says against writing ``path`` in the block as a `WriteError` that names it."""
+    """Raise errors of the system about writing ``path`` within the block as a `WriteError` that names it."""
     try:
         yield
     except WriteError:

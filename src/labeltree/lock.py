@@ -1,4 +1,4 @@
-"""One writer at a time: a lock on a folder that says who holds it, and that ends with its process."""
+"""A lock on a folder for one writer at a time; it says who holds it, and ends with the process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _held: dict[str, int] = {}
 
 @contextmanager
 def lock_folder(folder: str | Path) -> Iterator[None]:
-    """Be the only one who writes in a folder, which is made, until the block ends or the process does.
+    """Lock a folder for writing until the block or the process ends; the folder is made if it is missing.
 
     The system frees the lock of a process that dies, also by SIGKILL. Within the block the same thread may
     take it again. Readers need no lock: files appear whole. On a file system without locks (some network

@@ -1,4 +1,4 @@
-"""What other installed packages add through entry points; a broken package takes nothing away."""
+"""Load what other installed packages add through entry points; a broken package only causes a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that end well: told to stop by a signal, or with the process that started them."""
+"""End processes in order: when a signal asks for it, or together with the process that started them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _AGAIN_AFTER_S = 0.01
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: what Ctrl-C unwinds, it does too."""
+    """SIGTERM was received; it unwinds the stack as Ctrl-C does."""
 
 
 class Stop:
-    """Which signal has asked to stop; ``signal`` is None as long as none has."""
+    """The signal that has asked to stop; ``signal`` is None until one has."""
 
     def __init__(self) -> None:
         self.signal: int | None = None

@@ -1,8 +1,8 @@
-"""Reading files that may be damaged, or made to do harm: one reader a format, one sentence where it fails.
+"""Read files that may be damaged or malicious: one reader per format, and errors of one sentence.
 
-Nothing in a file is executed, and no file makes a reader take much more memory than the file itself has: what
-a header claims is compared with what is there before anything is made of that size. Whatever a library says
-of bytes that it did not expect stays with the cause of the error; the sentence says what people can use.
+Nothing in a file is executed, and no file makes a reader use much more memory than its size: sizes that a header
+claims are checked before memory is allocated. The message of the library that failed is kept as the cause of the
+error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RATIO = 100  # how many times its own size a packed file may become beyond that
 
 @dataclass(frozen=True)
 class Reader:
-    """What a file should be, and what to do where it is not: the words of an error.
+    """The words of an error: what a file should be, and what to do if it is not.
 
     Attributes:
         what: the file should be, completing "cannot be read as …".
@@ -67,12 +67,12 @@ class Reader:
     error: type[LabeltreeError] = DataError
 
     def failure(self, path: str | Path, reason: str) -> LabeltreeError:
-        """The error that says in one sentence which file cannot be read as what, why, and what to do."""
+        """The error that says in one sentence which file cannot be read, why, and what to do."""
         return self.error(f"'{path}' cannot be read as {self.what}: {reason}; {self.remedy}")
 
     @contextmanager
     def reading(self, path: str | Path, otherwise: str) -> Iterator[None]:
-        """Whatever a broken file makes its reader stumble over becomes an error of this reader's.
+        """Turn any error that a broken file causes within the block into an error of this reader.
 
         Args:
             path: path of the file.
@@ -99,7 +99,7 @@ class _Unfit(Exception):
 
 
 def _of_system(error: OSError) -> str | None:
-    """What the system says of a file that it cannot open; None where the error is a library's."""
+    """The system's reason why a file cannot be opened; None if the error is a library's."""
     if isinstance(error, IsADirectoryError):
         return "it is a folder"
     return error.strerror.lower() if error.errno is not None and error.strerror else None
@@ -331,7 +331,7 @@ def _later_header(file: IO[bytes]) -> Any:
 
 
 def _check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that would become very much larger than it is."""
+    """Refuse an archive that would unpack to a very much larger size."""
     unpacked, packed = sum(member.file_size for member in archive.infolist()), Path(path).stat().st_size
     if unpacked > max(_UNPACKED, _RATIO * packed):
         raise _Unfit(f"its {packed:,} bytes would become {unpacked:,}")

@@ -27,10 +27,10 @@ _PROBES = 100
 
 
 def _as_image(value: Any) -> PilImage:
-    """An image of a data set as Pillow's: an image, its bytes, its path, or an array of pixels.
+    """A Pillow image from what a data set holds: an image, its bytes, its path, or an array of pixels.
 
     Raises:
-        DataError: If it is none.
+        DataError: If it is not an image.
     """
     from PIL import Image
 
@@ -48,12 +48,12 @@ def _as_image(value: Any) -> PilImage:
 
 
 def _from_pixels(pixels: np.ndarray[Any, Any]) -> PilImage:
-    """From ``(h, w)`` or ``(h, w, c)``, bytes or reals in [0, 1]."""
+    """A Pillow image from pixels ``(h, w)`` or ``(h, w, c)``, uint8 or floats in [0, 1]."""
     from PIL import Image
 
     if pixels.dtype.kind == "f":
         if not (pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= 1):
-            raise DataError("its pixels are reals outside [0, 1]; open the data set without a transform")
+            raise DataError("its pixels are floats outside [0, 1]; open the data set without a transform")
         pixels = (pixels * 255).round().astype(np.uint8)
     if (
         pixels.dtype != np.uint8
@@ -85,7 +85,7 @@ class DatasetImages:
         return part, row - int(self._starts[part])
 
     def name(self, row: int) -> str:
-        """What a message calls the image."""
+        """The name of the image in messages."""
         part, item = self._place(row)
         return f"item {item} of {self._titles[part]}"
 

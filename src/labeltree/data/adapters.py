@@ -37,7 +37,7 @@ def from_dataset(
     name: str = "dataset",
     **image_settings: Unpack[ImageSettings],
 ) -> Source:
-    """Make a source of a data set of another library, which that library has loaded.
+    """Make a source of a data set that another library has loaded.
 
     A data set is an object with a length and items by number: torchvision's, whose items are ``(image,
     label)``, torch's subsets of them, Hugging Face's, or one whose items are mappings. Open it without
@@ -186,29 +186,29 @@ def _texts(parts: Mapping[str, DatasetColumns], column: Any) -> list[str]:
 
 
 class DatasetColumns(Protocol):
-    """What is needed of a data set, by column."""
+    """The columns of a data set of another library."""
 
     @property
     def columns(self) -> Sequence[Any]:
-        """Those it has: names, or places in an item."""
+        """Their keys: names, or positions in an item."""
 
     def __len__(self) -> int: ...
 
     def default(self, what: str) -> Any:
-        """The column of ``labels``, ``image`` or ``text`` where the caller names none; None = none."""
+        """The column of ``labels``, ``image`` or ``text`` if the caller names none; None if there is none."""
 
     def values(self, column: Any) -> list[Any]:
-        """All values of a column that is small: labels, texts, groups."""
+        """All values of a column of small values: labels, texts, groups."""
 
     def value(self, row: int, column: Any) -> Any:
-        """One value: an image."""
+        """One value of a column of large values: an image."""
 
     def classes(self, column: Any) -> list[str] | None:
-        """The names of a column's numbers; None where it has none."""
+        """The names of the classes that the numbers of a column stand for; None if it has none."""
 
 
 class _Table:
-    """A data set with named columns and ``features``, as Hugging Face's."""
+    """A data set with named columns and ``features``, like those of Hugging Face."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -241,7 +241,7 @@ class _Table:
 
 
 class _Items:
-    """A data set of items ``(image, label)``, or mappings, as torchvision's."""
+    """A data set whose items are ``(image, label)``, like those of torchvision, or mappings."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -285,7 +285,7 @@ class _Items:
 
 
 def _as_columns(dataset: Any) -> DatasetColumns:
-    """A data set of another library as rows.
+    """The columns of a data set of another library.
 
     Raises:
         DataError: If it is empty, or no data set.

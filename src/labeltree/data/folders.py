@@ -107,7 +107,7 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
 def _images_and_folders(
     top: Path,
 ) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
-    """All images, all folders that are labels, and the split of each image where folders tell it."""
+    """All images, all folders that are labels, and the split of each image if folders say it."""
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")
     found: list[_Found] = []

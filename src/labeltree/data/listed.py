@@ -1,4 +1,4 @@
-"""Sources of image files that a listing names, and named data sets whose reader makes such a listing."""
+"""Sources of listed image files, and named data sets whose reader makes such a list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ListedImages:
-    """What a reader found out without opening an image; see `open_listed` for the attributes."""
+    """Image files and their labels, found without opening an image; for the attributes see `open_listed`."""
 
     root: Path
     files: Sequence[str]
@@ -63,7 +63,7 @@ def open_listed(
     boxes: np.ndarray[Any, Any] | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
-    """Open image files whose labels and splits are known from elsewhere.
+    """Open image files whose labels and splits are known.
 
     A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
 
@@ -121,7 +121,7 @@ def open_listed(
 
 
 def _below(root: Path, files: Sequence[str]) -> list[str]:
-    """Files relative to the folder, those that lie in it."""
+    """Files relative to the folder, if they lie in it."""
     start = os.path.join(os.path.abspath(root), "")
     return [file.removeprefix(start) for file in files]
 
@@ -170,15 +170,15 @@ def label_taxonomy(paths: Sequence[Sequence[str]], root_name: str = "root") -> t
 
 
 def in_archive(folder: str, *paths: str) -> tuple[str, ...]:
-    """Where a file may lie: below the data set's folder, or below the folder that its archive makes there."""
+    """Paths of files below the data set's folder, or below the folder that its archive makes there."""
     return (*paths, *(f"{folder}/{path}" for path in paths))
 
 
 def archive_root(path: Path, folder: str) -> Path:
-    """The folder that an archive makes below ``path``, or ``path`` itself where it is that folder."""
+    """The folder that an archive makes below ``path``; ``path`` itself if there is no such folder."""
     return path / folder if (path / folder).is_dir() else path
 
 
 def first_existing(path: Path, places: Sequence[str]) -> Path:
-    """The first of several places below ``path`` where there is something, or else the first."""
+    """The first of several paths below ``path`` that exists; the first one if none does."""
     return next((path / place for place in places if (path / place).exists()), path / places[0])

@@ -1,4 +1,4 @@
-"""Named data sets: registered, listed, fetched, and compared with what their authors published."""
+"""Named data sets: register, list, download and check them against what their authors published."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ class Needed:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The paths of which one is enough."""
+        """The paths; one that exists is enough."""
         return (self.paths,) if isinstance(self.paths, str) else self.paths
 
 
 @dataclass(frozen=True)
 class Published:
-    """What the authors of a data set say that it holds.
+    """The size of a data set according to its authors.
 
     Attributes:
-        splits: Samples of each split; a split that they do not give is left out.
-        classes: Nodes of each depth, coarse to fine; None where they do not say. Empty where they do not
-            say how many depths there are.
-        source: Where the figures are from.
+        splits: Number of samples of each split; a split that they do not mention is left out.
+        classes: Number of nodes at each depth, coarse to fine; None where they do not say. Empty if they do
+            not say how many depths there are.
+        source: Source of the figures.
     """
 
     splits: Mapping[str, int]
@@ -86,9 +86,9 @@ class DatasetEntry:
         size: Size of the download, for people.
         opener: Function that opens it; `open` calls it with those of its arguments that it names.
         fetch: ``fetch(*, progress=None, force=False) -> Path``, or None where the user brings the files.
-        files: What must be in the folder.
-        published: What should be in the data set.
-        home: The name of the folder in the cache, where several data sets share one.
+        files: Files that must be in the folder.
+        published: Size of the data set according to its authors.
+        home: Name of the folder in the cache, if several data sets share one.
     """
 
     name: str
@@ -105,7 +105,7 @@ class DatasetEntry:
 
     @property
     def folder(self) -> Path:
-        """Where the data set lies unless the user says otherwise: in the cache, under its name."""
+        """The default folder of the data set: in the cache, under its name."""
         return data_home() / (self.home or self.name)
 
     def open(self, *, path: Path | None = None, **images: Unpack[ImageSettings]) -> Source:
@@ -116,7 +116,7 @@ class DatasetEntry:
             **images: How images are read; see `ImageSettings`.
 
         Raises:
-            DataError: If it is not there or unreadable.
+            DataError: If it is missing or unreadable.
         """
         given: dict[str, Any] = {"path": self.folder if path is None else path, **images}
         asked = inspect.signature(self.opener).parameters
@@ -268,7 +268,7 @@ class Inventory:
 
 
 def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
-    """A sentence for every file or folder that a data set needs and that is not below ``path``."""
+    """A sentence for every file or folder that a data set needs and that is missing below ``path``."""
     if entry.files and not path.is_dir():
         wanted = dict.fromkeys(needed.what for needed in entry.files)
         return [f"there is no folder '{path}'. It should hold {'; '.join(wanted)}"]

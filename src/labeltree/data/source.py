@@ -1,4 +1,4 @@
-"""What every data set is to the rest of the library: images or texts, nodes, instances, groups, splits."""
+"""A source: the samples of any data set as images or texts, with nodes, instances, groups and splits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def printable(path: str) -> str:
 
 
 class ImageStore(Protocol):
-    """Where images lie: in memory, in a mapped file, or as files that are decoded when asked for."""
+    """A store of images: in memory, in a mapped file, or as files that are decoded on demand."""
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -186,7 +186,7 @@ class Source:
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """What every sample has: ``image``, ``text`` or both."""
+        """The modalities of every sample: ``image``, ``text`` or both."""
         found: dict[Modality, Any] = {"image": self.store, "text": self.texts}
         return tuple(kind for kind, samples in found.items() if samples is not None)
 
@@ -233,13 +233,13 @@ class Source:
         return [printable(self.files[row]) for row in rows.tolist()]
 
     def sample_names(self) -> list[str]:
-        """What each sample is called within the data set, printable; those of one file have one name."""
+        """The printable name of each sample within the data set; samples of one file share a name."""
         if self.names is None:
             return [f"sample {instance}" for instance in self.instances.tolist()]
         return [printable(self.names[row]) for row in self.rows.tolist()]
 
     def sample_digests(self) -> Array:
-        """What each sample holds, its image and its text, as digests ``(n, 16)`` uint8.
+        """Digests of the content of each sample, its image and its text, ``(n, 16)`` uint8.
 
         The digest of an image that is a file is that of the file's bytes, taken when it was decoded.
         """
@@ -293,7 +293,7 @@ class Source:
 
 
 def file_digest(path: str | Path) -> bytes:
-    """The digest of a file's bytes; zeros where it cannot be read, or is none: a pipe would wait for ever."""
+    """The digest of a file's bytes; zeros if it is unreadable or not a file: a pipe would block for ever."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return bytes(DIGEST_BYTES)

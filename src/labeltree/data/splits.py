@@ -1,4 +1,4 @@
-"""The splits of a source: drawn, made of folds, or with classes that training does not see."""
+"""Decide the splits of a source: by a draw, by folds, or by classes that training does not see."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def choose_unseen(
     depth: int | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """Decide which classes training shall not see; each node hides all at and below it.
+    """Decide which classes training does not see; each chosen node hides all labels at and below it.
 
     A number or a share is drawn among the classes (the finest labels, or with ``depth`` their ancestors
     there) that have samples both inside and outside the test split. Every parent gives its part, as near as

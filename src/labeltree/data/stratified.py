@@ -1,7 +1,6 @@
-"""Draws that keep groups together and labels in proportion: of splits, folds and smaller samples.
+"""Random splits, folds and subsamples that keep groups together and labels in proportion.
 
-Everything here works on arrays of labels, groups and ids, whatever the samples are; `splits` applies it to
-a source.
+All functions work on arrays of labels, groups and ids; `splits` applies them to a source.
 """
 
 from __future__ import annotations

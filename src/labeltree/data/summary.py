@@ -74,7 +74,7 @@ class DataSummary:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, as a run keeps it."""
+        """The summary as plain values, as a run saves it."""
         return dataclasses.asdict(self)
 
     def __str__(self) -> str:
@@ -208,7 +208,7 @@ def _warnings(
 
 
 def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, learned: Tensor) -> list[str]:
-    """That classes of a held-out split are not in training, why, and at which depths all are."""
+    """Warn that classes of a held-out split are not in training: why, and at which depths all are."""
     tree = source.taxonomy
     nodes = source.of_split(name).nodes
     nodes = nodes[nodes > 0]
@@ -239,7 +239,7 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
 
 
 def _why(source: Source, classes: Tensor) -> str:
-    """In brackets, that each of the classes is one group or one sample, if so."""
+    """The remark, in brackets, that each of the classes is one group or one sample, if so."""
     mine = torch.isin(source.nodes, classes)
     nodes, groups = source.nodes[mine], torch.from_numpy(group_numbers(source.groups, len(source)))[mine]
     if len(torch.unique(torch.stack([nodes, groups]), dim=1).T) != len(classes):

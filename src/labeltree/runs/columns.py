@@ -1,4 +1,4 @@
-"""The columns of an embeddings file, checked: arrays in, tensors out, what is wrong named."""
+"""Read and check the columns of an embeddings file: arrays in, tensors out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) ->
 
 
 def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
-    """The model's own answers, where the file has them, as nodes or as names."""
+    """The model's own answers, if the file has them as nodes or as names."""
     if "predictions" not in raw:
         return None
     answers = np.asarray(raw["predictions"])
@@ -49,7 +49,7 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
 
 
 def read_groups(path: Path, column: Any) -> Tensor:
-    """Groups of samples: as they are if they are numbers, numbered if they have names, −1 where empty."""
+    """Groups of samples: numbers as they are, names numbered, −1 where empty."""
     groups = np.asarray(column)
     if groups.dtype.kind not in "UO":
         return as_integers(path, "groups", groups)
@@ -61,7 +61,7 @@ def read_groups(path: Path, column: Any) -> Tensor:
 
 
 def group_names(path: Path, column: Any) -> np.ndarray[Any, Any] | None:
-    """What groups are called, where the column has names and not numbers; empty for none."""
+    """The names of groups, if the column has names and not numbers; empty for no group."""
     groups = np.asarray(column)
     return None if column is None or groups.dtype.kind not in "UO" else as_texts(path, "groups", groups)
 
@@ -111,7 +111,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
 
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
-    """A column of texts, (n,) str; numbers are written out, what is missing is empty."""
+    """A column of texts, (n,) str; numbers become texts, missing values empty texts."""
     array = np.asarray(array)
     texts = (
         ["" if value is None or value != value else value for value in array.tolist()] if array.ndim else []

@@ -1,4 +1,4 @@
-"""The embeddings table: the door through which anybody's embeddings enter."""
+"""The embeddings table: the file format in which any embeddings can be evaluated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TEXTS = ("split", "paths", "group_names")
 
 @dataclass(frozen=True)
 class EmbeddingTable:
-    """Embeddings of samples with their labels: a row a sample.
+    """Embeddings of samples with their labels, one sample per row.
 
     Attributes:
         embeddings: ``(n, d)`` float32, what the head gives, in the geometry named below.
@@ -121,7 +121,7 @@ class EmbeddingTable:
         return replace(self, **picked)
 
     def select(self, split: str) -> EmbeddingTable:
-        """The rows of one split; an error where there are none."""
+        """The rows of one split; an error if there are none."""
         if self.split is None:
             raise DataError("this embeddings table has no splits")
         mask = torch.from_numpy(np.asarray(self.split == split))
@@ -181,7 +181,7 @@ class EmbeddingTable:
 
     @classmethod
     def load(cls, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> EmbeddingTable:
-        """Read a table that labeltree, or anybody else, wrote.
+        """Read a table, written by labeltree or by any other program.
 
         Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,

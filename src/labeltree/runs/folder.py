@@ -1,4 +1,4 @@
-"""The run folder: the only place that knows what the files of a run are called."""
+"""The run folder: the only place that knows the names of a run's files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RunFolder:
 
     @property
     def training_taxonomy(self) -> Path:
-        """The taxonomy of the labels that training saw, where the recipe names another one."""
+        """The taxonomy of the labels that training saw, if the recipe names another one."""
         return self.path / "training_taxonomy.json"
 
     @property
@@ -73,7 +73,7 @@ class RunFolder:
 
     @property
     def samples(self) -> Path:
-        """Which samples the run has, what they hold, and which is in which split; see `SampleRecord`."""
+        """The samples of the run, their contents and splits; see `SampleRecord`."""
         return self.path / "samples.npz"
 
     @property
@@ -93,17 +93,17 @@ class RunFolder:
 
     @property
     def history(self) -> Path:
-        """One line an epoch: losses, validation metrics, learning rate, seconds."""
+        """One line per epoch: losses, validation metrics, learning rate, seconds."""
         return self.path / "history.csv"
 
     @property
     def versions(self) -> Path:
-        """With which versions and on what the run was trained, an entry each time that it went on (JSON)."""
+        """Versions and device of each training session of the run (JSON)."""
         return self.path / "versions.json"
 
     @property
     def diverged(self) -> Path:
-        """At which steps training has diverged, and with which settings it went on (JSON)."""
+        """The steps at which training diverged, and the settings with which it continued (JSON)."""
         return self.path / "diverged.json"
 
     @property
@@ -113,7 +113,7 @@ class RunFolder:
 
     @property
     def outcomes(self) -> Path:
-        """What came of every sample in the evaluation."""
+        """The outcome of every test sample in the evaluation."""
         return self.path / "outcomes.npz"
 
     @property
@@ -123,12 +123,12 @@ class RunFolder:
 
     @property
     def comparison_text(self) -> Path:
-        """The same for people, as Markdown."""
+        """The comparison as Markdown."""
         return self.path / "comparison.md"
 
     @property
     def comparison_page(self) -> Path:
-        """The same to open in a browser: one HTML file that needs no network."""
+        """The comparison as one HTML file that needs no network."""
         return self.path / "comparison.html"
 
     @property
@@ -138,7 +138,7 @@ class RunFolder:
 
     @property
     def decisions(self) -> Path:
-        """How the run answers: calibrated probabilities, and what is sure enough (JSON)."""
+        """How the run answers: calibrated probabilities and thresholds (JSON)."""
         return self.path / "decisions.json"
 
     @property
@@ -153,12 +153,12 @@ class RunFolder:
 
     @property
     def logs(self) -> Path:
-        """Folder of further logs of the training, where the recipe asks for some."""
+        """Folder of further logs of the training, if the recipe asks for them."""
         return self.path / "logs"
 
     @property
     def mlflow_run(self) -> Path:
-        """The id that MLflow gave the run, by which a training that goes on continues its log."""
+        """MLflow's id of the run, by which a continued training continues its log."""
         return self.path / "mlflow_run.txt"
 
     def embeddings(self, name: str = "trained") -> Path:
@@ -174,13 +174,13 @@ class RunFolder:
         return self
 
     def drop_checkpoints(self) -> None:
-        """Delete the training states of a finished run; its weights stay, but it is trained no further."""
+        """Delete the training states of a finished run: its weights stay, but training cannot continue."""
         if self.encoder.is_file():
             shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only one who writes in the folder, and clear what killed processes have left there.
+        """Lock the folder for writing, and remove files that killed processes have left there.
 
         See `lock_folder`. Reading, also by other processes, needs no lock.
 
@@ -198,7 +198,7 @@ class RunFolder:
             yield
 
     def clear_after_kill(self) -> None:
-        """Clear what a process left that was killed when all was written, unless another one writes there."""
+        """Remove what a process left that was killed when all was written, unless another one writes there."""
         if (self.path / LOCK).is_file():
             with suppress(FolderInUseError, WriteError), self.locked():
                 pass
@@ -220,7 +220,7 @@ class RunFolder:
             temporary.write_text(text, "utf-8")
 
     def write_history(self, rows: Sequence[Mapping[str, float | int]]) -> None:
-        """Write the history, a row an epoch; columns in order of first appearance."""
+        """Write the history, one row per epoch; columns in order of first appearance."""
         columns = list(dict.fromkeys(key for row in rows for key in row))
         with (
             atomic_write(self.history) as temporary,
@@ -231,7 +231,7 @@ class RunFolder:
             writer.writerows(rows)
 
     def read_history(self) -> list[dict[str, float]]:
-        """Read the history: a dictionary an epoch, empty cells left out.
+        """Read the history: one dictionary per epoch, without empty cells.
 
         Raises:
             RunError: if it is damaged: it has no epoch, or a row that is not numbers under the names of the
@@ -268,11 +268,11 @@ class RunFolder:
         return content
 
     def add_versions(self, entry: Mapping[str, Any]) -> None:
-        """Append to what was written each time that training began or went on."""
+        """Append an entry for a training session."""
         self.write_json(self.versions, {"trained": [*self.read_versions(), entry]})
 
     def read_versions(self) -> list[dict[str, Any]]:
-        """With which versions and on what training began and went on; [] for a run that did not write it."""
+        """The entries of all training sessions; [] for a run that did not write them."""
         if not self.versions.is_file():
             return []
         try:

@@ -1,4 +1,4 @@
-"""Which samples a run has: their names, contents, labels and splits, recorded when it begins."""
+"""The samples of a run: names, contents, labels and splits, recorded when it begins."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SampleRecord:
 
     @property
     def has_contents(self) -> bool:
-        """Whether names and contents are recorded: runs of earlier versions have ids and labels alone."""
+        """Whether names and contents are recorded: runs of early versions have only ids and labels."""
         return self.names is not None
 
     def arrays(self) -> dict[str, Array]:
@@ -130,7 +130,7 @@ class SampleRecord:
         return record
 
     def _check(self) -> None:
-        """Make sure that all columns are as long, and of their kinds."""
+        """Check the lengths and kinds of all columns."""
         for name in _COLUMNS:
             column, axes = getattr(self, name), 2 if name in ("aspects", "ratings", "digests") else 1
             kind = {"split": "U", "given_split": "U", "digests": "u"}.get(name, "i")
@@ -146,7 +146,7 @@ class SampleRecord:
             raise ValueError("columns are missing")
 
     def places_in(self, present: SampleRecord) -> Array:
-        """Where each sample is among others, ``(n,)`` int64, by name; -1 where none has its name.
+        """The position of each sample among others, by name, ``(n,)`` int64; -1 if none has its name.
 
         Of several samples with one name, as rows of a table that show one file, the first is the first.
         """
@@ -239,7 +239,7 @@ class SampleRecord:
 
 
 class Changes:
-    """What has become of samples, by kind."""
+    """How samples have changed, by kind."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, list[str]] = {}
@@ -254,7 +254,7 @@ class Changes:
 
     @property
     def of_content(self) -> bool:
-        """Whether some samples hold something else."""
+        """Whether the content of some samples has changed."""
         return _CONTENT in self._kinds
 
     def __str__(self) -> str:
@@ -280,7 +280,7 @@ def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
 
 
 def _different(before: Array | None, after: Array | None, at: Array) -> Array:
-    """Which rows ``(n, k)`` are others now; all, if there are none now or there were none, or k differs."""
+    """Which rows ``(n, k)`` have changed; all, if there are none now or there were none, or k differs."""
     if before is None or after is None or before.shape[1:] != after.shape[1:]:
         return np.full(len(at), (before is None) != (after is None) or before is not None)
     different: Array = (before != after[at]).any(1)

@@ -1,4 +1,4 @@
-"""Exact versions of what computes here."""
+"""Exact versions of the software that computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGES = ("labeltree", "torch", "torchvision", "lightning", "timm", "numpy", 
 
 
 def versions() -> list[tuple[str, str]]:
-    """Name and exact version of Python, of labeltree and of what it computes with, as far as installed."""
+    """Name and exact version of Python, of labeltree and of the installed packages that it computes with."""
     found = [("python", platform.python_version())]
     for name in _PACKAGES:
         try:
@@ -50,7 +50,7 @@ def commit() -> str | None:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says of a folder; None where it fails or is not there."""
+    """The output of git in a folder; None if git fails or is not installed."""
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *words],

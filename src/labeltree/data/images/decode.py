@@ -57,7 +57,7 @@ _TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers
 
 
 class ImageHead(NamedTuple):
-    """What a file says of itself before its pixels are read."""
+    """What the header of an image file says."""
 
     width: int
     height: int
@@ -122,7 +122,7 @@ def _reason(error: Exception) -> str:
 
 
 def read_head(path: Path) -> ImageHead | None:
-    """Size and kind of an image, without decoding it; None where that cannot be read."""
+    """Size and kind of an image, without decoding it; None if they cannot be read."""
     try:
         _check_file(path)
         if is_dicom(path):
@@ -183,7 +183,7 @@ def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]
 
 @contextmanager
 def image_errors() -> Iterator[None]:
-    """Turn whatever a broken image raises into a DataError that gives the reason alone."""
+    """Turn any error that a broken image raises into a DataError with the reason."""
     try:
         yield
     except MemoryError:
@@ -276,7 +276,7 @@ def _why_not_tiff(path: Path) -> str | None:
 
 
 def _check_tiff(image: PilImage) -> None:
-    """Make sure that Pillow reads the pixels of an identified image rightly.
+    """Check that Pillow reads the pixels of an identified image correctly.
 
     Raises:
         DataError: If it is a TIFF whose 16-bit channels lie apart, which Pillow garbles.

@@ -1,4 +1,4 @@
-"""Open image files: unreadable ones are found at once, and pixels are cached where there is room."""
+"""Open image files: find the unreadable ones at once, and cache the pixels if there is room."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OnError = Literal["raise", "skip"]
 
 
 class ImageSettings(TypedDict, total=False):
-    """How images are read: further parameters of `open_source` and of whatever opens a kind of source.
+    """How images are read: parameters of `open_source` and of every function that opens images.
 
     Attributes:
         image_size: Side in pixels; None = what all images have, if they are square and equal, else 32.
@@ -199,7 +199,7 @@ def _key(
 
 
 def _with_boxes(digests: Sequence[bytes], boxes: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    """Digests of files ``(n, 16)``; where a part of an image counts, of the file and the part."""
+    """Digests of files ``(n, 16)``; if only a part of an image counts, of the file and the part."""
     rows = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
     if boxes is None:
         return rows
@@ -212,7 +212,7 @@ _Findings = tuple[dict[int, str], np.ndarray[Any, Any]]  # the failures and the 
 
 
 def _read_findings(folder: Path, shape: tuple[int, ...], keep: bool) -> _Findings | None:
-    """What an earlier decoding found; None if there was none."""
+    """Failures and digests that an earlier decoding found; None if there was none."""
     try:
         known = json.loads((folder / "failures.json").read_text("utf-8"))
         digests = np.load(folder / "digests.npy", allow_pickle=False)
@@ -263,7 +263,7 @@ def _decode_all(
 
 
 def report_failures(names: Sequence[str], failures: dict[int, str], on_error: OnError) -> None:
-    """Say which images cannot be read, five by name: as an error, or a warning where they are skipped.
+    """Raise an error about images that cannot be read, or warn about them if they are skipped.
 
     Args:
         names: Names of all images.

@@ -1,4 +1,4 @@
-"""Where images lie: in memory, in a mapped file, or in image files that are decoded when asked for."""
+"""Stores of images: in memory, in a mapped file, or in image files that are decoded on demand."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ChainedStore:
 
 
 class ReshapedStore:
-    """Another store's images in another size or with another number of channels.
+    """The images of another store with another size or number of channels.
 
     Args:
         inner: The store.
@@ -162,7 +162,7 @@ def reshaped(
 
 
 class FileStore:
-    """Images that are decoded when they are asked for.
+    """Image files that are decoded on demand.
 
     Args:
         files: Their paths.
