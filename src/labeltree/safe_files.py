@@ -1,8 +1,8 @@
 """Read files that may be damaged or malicious: one reader per format, and errors of one sentence.
 
-Nothing in a file is executed, and no file makes a reader use much more memory than its size: sizes that a header
-claims are checked before memory is allocated. The message of the library that failed is kept as the cause of the
-error.
+Nothing in a file is executed, and no file makes a reader use much more memory than its size: sizes that a
+header claims are checked before memory is allocated. The message of the library that failed is kept as the
+cause of the error.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class RunFolder:
             yield
 
     def clear_after_kill(self) -> None:
-        """Remove what a process left that was killed when all was written, unless another one writes there."""
+        """Remove what a process that was killed at the end has left, unless another one writes there."""
         if (self.path / LOCK).is_file():
             with suppress(FolderInUseError, WriteError), self.locked():
                 pass
