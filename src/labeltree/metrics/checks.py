@@ -57,7 +57,7 @@ def check_labels(name: str, labels: Tensor) -> None:
 def check_nodes(name: str, nodes: Tensor, taxonomy: AnyTaxonomy) -> None:
     """Raise ``ValueError`` unless `nodes` (n,) holds nodes of `taxonomy`, or -1 for a missing label.
 
-    Labels, which predictions are not, are looked at for class numbers, see `warn_of_class_numbers`.
+    Warns if labels (not predictions) look like class numbers, see `warn_of_class_numbers`.
     """
     check_labels(name, nodes)
     if nodes.numel() and int(nodes.max()) >= taxonomy.num_nodes:
@@ -109,7 +109,7 @@ def mean_of_counted(values: Tensor) -> Tensor:
 def spread(values: Tensor, takes_part: Tensor) -> Tensor:
     """(n,) float64: `values` at the rows that `takes_part` (n,) marks, in their order; NaN at all others.
 
-    It is where `takes_part` is.
+    On the device of `takes_part`.
     """
     everywhere = torch.full(takes_part.shape, torch.nan, dtype=torch.float64, device=takes_part.device)
     everywhere[takes_part] = values.double().to(takes_part.device)

@@ -224,7 +224,7 @@ class LinearProbe:
     Args:
         C: inverse strength of the penalty.
         balanced: weigh every class alike, whatever its size; False gives every sample weight 1.
-        tolerance: on the relative distance to the minimum. At the default hardly a prediction can still
+        tolerance: on the relative distance to the minimum. At the default, almost no prediction can still
             change.
         max_iterations: steps of the solver.
 

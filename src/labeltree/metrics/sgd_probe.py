@@ -23,9 +23,9 @@ class SGDProbe:
     """A linear classifier trained on frozen features by SGD with momentum and cross entropy.
 
     The defaults are those of Zhang et al. 2022 (Section 4.2): 40 epochs, batches of 512, a learning rate of
-    0.1 that would fall after 40 epochs, so here stays. The paper names neither the momentum (0.9 here, as in
-    SupCon's code) nor a weight decay (none here). A step costs O(batch · d · classes), whatever the number of
-    samples; memory is that of weights, gradients and one batch's logits.
+    0.1, which the paper lowers only after 40 epochs. It names neither the momentum (0.9 here, as in SupCon's
+    code) nor a weight decay (none here). A step costs O(batch · d · classes), whatever the number of samples;
+    the memory needed is that of weights, gradients and the logits of one batch.
 
     One step is that of `torch.optim.SGD`. Features are used as given: standardise them first where their
     scales mean nothing. Weights begin at 0.

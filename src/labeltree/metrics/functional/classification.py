@@ -1,12 +1,12 @@
 """Predicted nodes against true nodes: how often and how far they differ in the taxonomy.
 
-All functions treat labels alike. A sample without a label (-1), or labelled at the root, says nothing and is
-left out. A leaf label judges a prediction as a whole. An inner-node label judges it only as deep as the label
-goes: a prediction below that depth is cut to its ancestor there (`undecided="ignore"`), or compared as it is,
-so that every finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both are the
-published formulas. On a DAG, a prediction below an inner-node label is cut to the label, any other along its
-shortest path from the root. A prediction may be an inner node; the root says nothing; -1 is no prediction and
-an error where there is a label.
+All functions treat labels in the same way. Samples without a label (-1), or labelled at the root, are left
+out. With a leaf label, the whole prediction is compared. With an inner-node label, a prediction below the
+label's depth is cut to its ancestor at that depth (`undecided="ignore"`), or compared as it is, so that every
+finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both are the published
+formulas. On a DAG, a prediction below an inner-node label is cut to the label, any other along its shortest
+path from the root. A prediction may be an inner node, and the root means no decision. -1 is no prediction,
+which is an error if the sample has a label.
 """
 
 from __future__ import annotations
@@ -82,10 +82,9 @@ def hierarchical_f1(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        include_root: whether the root is in the sets; the paper does not say, and it only adds a constant
-            credit.
+        include_root: whether the root is in the sets. The paper does not say; it only adds a constant credit.
         undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
-        reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per sample, NaN where the sample is left out.
 
     Returns:
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
@@ -126,7 +125,7 @@ def tree_accuracy(
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG; L is its maximal depth.
         undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
-        reduction: "mean", or "none" for one value per sample, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per sample, NaN where the sample is left out.
 
     Returns:
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
@@ -190,7 +189,7 @@ def mistake_severity(
 def classification_metrics(
     predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore"
 ) -> dict[str, Tensor]:
-    """All metrics of this module, with the numbers of samples behind them.
+    """All metrics of this module, and the numbers of samples that count in them.
 
     Args:
         predicted_nodes: (n,) nodes.
@@ -242,9 +241,8 @@ def classification_metrics(
 def accuracy_by_depth(predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
     """Accuracy after cutting prediction and label to each depth.
 
-    A leaf shallower than a depth continues itself there, so the last entry is the accuracy at the leaves. At
-    each depth, samples whose label is too coarse to decide it are left out; a prediction too coarse for it is
-    wrong.
+    A leaf shallower than a depth stands for itself there, so the last entry is the accuracy at the leaves. At
+    each depth, samples whose label is too coarse are left out, and a prediction that is too coarse is wrong.
 
     Args:
         predicted_nodes: (n,) nodes.

@@ -24,8 +24,7 @@ def normalized_mutual_information(labels: Tensor, clusters: Tensor, *, average: 
         average: of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
-        float64 scalar in [0, 1]; NaN where there is nothing to agree on: all rows have one
-        label, or each has one of its own.
+        float64 scalar in [0, 1]; NaN if all rows have one label, or each has its own.
 
     Raises:
         ValueError: for wrong shapes or dtypes, or an unknown average.
@@ -45,7 +44,7 @@ def adjusted_mutual_information(labels: Tensor, clusters: Tensor, *, average: st
     """AMI: the mutual information beyond what clusters of these sizes have by chance, as scikit-learn has it.
 
     NMI grows with the number of clusters, whatever they hold; AMI of random clusters is 0 on average (Vinh et
-    al. 2010). Many small classes need it.
+    al. 2010). Prefer it if there are many small classes.
 
     Args:
         labels: (n,) integers, -1 for a missing label; those rows are left out.
@@ -53,8 +52,7 @@ def adjusted_mutual_information(labels: Tensor, clusters: Tensor, *, average: st
         average: of the two entropies: "arithmetic", "geometric", "min" or "max".
 
     Returns:
-        float64 scalar of at most 1; NaN where there is nothing to agree on: all rows have one
-        label, or each has one of its own.
+        float64 scalar of at most 1; NaN if all rows have one label, or each has its own.
 
     Raises:
         ValueError: for wrong shapes or dtypes, or an unknown average.

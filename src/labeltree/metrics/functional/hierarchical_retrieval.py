@@ -36,9 +36,9 @@ def hierarchical_precision_at_k(
 ) -> dict[int, Tensor]:
     """HP@k: how near to the query's label the first k results are, relative to the best possible ranking.
 
-    The formula (Eq. 11 of Barz & Denzler 2019) stands at `HierarchicalPrecisionScores`. The query is left out
-    of its own results and of the best ranking alike. Labels may be inner nodes: two samples of one inner node
-    have similarity 1 − height/H. A query whose similarity to every item is 0 is left out of the mean.
+    `HierarchicalPrecisionScores` has the formula (Eq. 11 of Barz & Denzler 2019). A query is left out both of
+    its own results and of the best ranking. Labels may be inner nodes: two samples of one inner node have
+    similarity 1 − height/H. A query whose similarity to every item is 0 is left out of the mean.
 
     Args:
         query_embeddings: (n, d) points of the geometry.
@@ -47,15 +47,15 @@ def hierarchical_precision_at_k(
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database; rows without a label are not in it.
-        ks: the numbers of results looked at; one beyond the database looks at all of it, which gives 1.
+        ks: numbers of results to look at; above the size of the database, all of it, which gives 1.
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
-            query's own group are left out of its results, and of the best possible ranking alike.
+            query's own group are left out both of its results and of the best possible ranking.
         key_groups: (m,) group of each item, where there is a database.
-        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per query, NaN where the query is left out.
         shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
-        progress: called as ``progress("ranking", done, total)`` while it goes on.
+        progress: called as ``progress("ranking", done, total)``.
 
     Returns:
         k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -111,10 +111,10 @@ def average_hierarchical_precision(
         taxonomy: of the labels.
         key_embeddings: (m, d).
         key_nodes: (m,).
-        k: K; a smaller database is read to its end.
+        k: K, or the size of the database if that is smaller.
         rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
             rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
@@ -180,8 +180,8 @@ def retrieval_metrics(
         key_nodes: (m,).
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
-        depths: depths at which recall@k, MAP@R and mAP are given besides.
-        geometry: or its name; default `Sphere()`.
+        depths: depths at which recall@k, MAP@R and mAP are given, too.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is

@@ -46,7 +46,7 @@ def nearest_neighbour_labels(
         query_embeddings: (n, d) points of the geometry.
         key_embeddings: (m, d) database.
         key_labels: (m,) integers, -1 for a missing label; those rows are not in the database.
-        ks: numbers of neighbours; one beyond the database asks all of it.
+        ks: numbers of neighbours; above the size of the database, all of it.
         weights: of the votes.
         temperature: τ, of "softmax".
         geometry: ranks by its similarity; default `Sphere()`, the cosine.

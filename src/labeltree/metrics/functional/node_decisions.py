@@ -1,4 +1,4 @@
-"""A yes or no for every node, said by predictions or thresholds: sensitivity, specificity and their like."""
+"""Binary decisions for every node, by predictions or thresholds: sensitivity, specificity and their like."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = [
 def node_rates(
     true_positives: Tensor, false_positives: Tensor, positives: Tensor, negatives: Tensor
 ) -> dict[str, Tensor]:
-    """The rates that a test is described by, elementwise.
+    """The rates that describe a binary test, elementwise.
 
     - sensitivity (recall) = TP / P, specificity = TN / N;
-    - PPV, the positive predictive value (precision) = TP / (TP + FP), NPV = TN / (TN + FN). They hold for the
-      share of positives among these samples: where a disease is rarer, the PPV is lower;
+    - PPV, the positive predictive value (precision) = TP / (TP + FP), NPV = TN / (TN + FN). They depend
+      on the share of positives among the samples: where a disease is rarer, the PPV is lower;
     - balanced accuracy = (sensitivity + specificity) / 2.
 
     Args:
-        true_positives: positive samples that were said to be positive, of any shape.
-        false_positives: negative samples that were.
+        true_positives: number of positive samples that are predicted to be positive, of any shape.
+        false_positives: number of negative samples that are.
         positives: P, all positive samples.
         negatives: N, all negative samples.
 
@@ -67,9 +67,9 @@ def node_decision_metrics(
 ) -> dict[str, Tensor]:
     """Sensitivity, specificity, PPV, NPV and balanced accuracy of every node at a classifier's decision.
 
-    A prediction says yes to itself and to all its ancestors, and no to every other node; an inner node as a
-    prediction says no to what is below it, and the root to everything. What counts as positive and as
-    negative, and who is left out, is that of `labeltree.metrics.functional.node_labels`.
+    A prediction is positive for its node and all ancestors, and negative for every other node: an inner node
+    is negative for the nodes below it, the root for all nodes. `labeltree.metrics.functional.node_labels`
+    says which samples are positive, negative or left out.
 
     Args:
         predicted_nodes: (n,) nodes.
@@ -141,10 +141,10 @@ def node_thresholds(
     classes: Tensor | None = None,
     sensitivity: float | None = None,
 ) -> Tensor:
-    """Choose the operating point of every node; a sample is called positive if its score is at least that.
+    """Choose the operating point of every node: samples with this score or a higher one are positive.
 
-    Choose on validation samples and report on others (`node_metrics_at`): on the samples that it was chosen
-    on, an operating point looks better than it is.
+    Choose on validation samples and report on others (`node_metrics_at`): an operating point looks better
+    than it is on the samples that it was chosen on.
 
     Args:
         probabilities: (n, c) of the classes, each 0 or more.
@@ -160,7 +160,7 @@ def node_thresholds(
         sample, or no class at or below it.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none, or
+        ValueError: for wrong shapes or dtypes, entries outside the taxonomy or that are no probabilities, or
             a sensitivity that is no share.
 
     Example:
@@ -201,10 +201,10 @@ def node_metrics_at(
 ) -> dict[str, Tensor]:
     """Sensitivity, specificity, PPV, NPV and balanced accuracy of every node at its operating point.
 
-    Each node is asked by itself: a sample may be called a dog and no mammal.
+    Each node is decided by itself: a sample can be positive for dog and negative for mammal.
 
     Args:
-        thresholds: (N,) the score from which a sample is called positive; NaN where there is none.
+        thresholds: (N,) the score from which on a sample is positive; NaN where there is none.
         probabilities: (n, c) of the classes, each 0 or more.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
@@ -215,7 +215,7 @@ def node_metrics_at(
         of 0, for nodes without a threshold, or without positive or negative samples.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none.
+        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

@@ -16,13 +16,13 @@ Aggregation = Literal["mean", "logits", "max", "vote"]
 
 
 class GroupPredictions(NamedTuple):
-    """What the samples of each group say together.
+    """The combined prediction of each group.
 
     Attributes:
-        groups: (g,) int64 the groups, ascending, then each sample that is in none, as -1.
+        groups: (g,) int64 the groups, ascending, then the samples without a group, as -1.
         probabilities: (g, c) float64, rows that sum to 1.
-        columns: (g,) int64 the class that is decided for: the most probable one, of several the one with the
-            greatest mean probability, then the first.
+        columns: (g,) int64 the predicted class: the most probable one; of several, the one with the greatest
+            mean probability, then the first.
     """
 
     groups: Tensor
@@ -33,7 +33,7 @@ class GroupPredictions(NamedTuple):
 def group_probabilities(
     probabilities: Tensor, groups: Tensor, aggregation: Aggregation = "mean"
 ) -> GroupPredictions:
-    """Put the probabilities of a group's samples together.
+    """Combine the probabilities of the samples of each group.
 
     - ``mean``: their arithmetic mean;
     - ``logits``: the softmax of the mean of their logarithms, which is that of their mean logits: the

@@ -1,9 +1,9 @@
-"""What labels and probabilities say of every node, one against the rest.
+"""Labels and scores of every node, one against the rest.
 
 A label is positive for itself and for all its ancestors; on a DAG, along all paths. An inner-node label
 leaves open the nodes below it, and on a DAG every other node that shares a descendant with it: a sample
 labelled "vehicle" may be the golf cart that lies below "golf" too. Samples that leave a node open are left
-out of that node's numbers. A sample without a label (-1), or labelled at the root, says nothing of any node.
+out of that node's numbers. A sample without a label (-1), or labelled at the root, counts for no node.
 The score of a node is the sum of the probabilities of the classes at or below it.
 """
 

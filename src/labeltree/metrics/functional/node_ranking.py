@@ -1,4 +1,4 @@
-"""How well the scores of a node put its samples before all others."""
+"""How well the scores of a node rank its samples above all others: AUROC and average precision."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def node_auroc(
     """AUROC of every node against the rest: how often a sample at or below it scores higher than one that is
     not.
 
-    It is the Mann-Whitney statistic U / (P·N), an equal pair counting one half (Hanley & McNeil 1982). What
-    counts as positive and as negative, and who is left out, is that of
-    `labeltree.metrics.functional.node_labels`; scores are those of `node_scores`.
+    It is the Mann-Whitney statistic U / (P·N), an equal pair counting one half (Hanley & McNeil 1982).
+    `labeltree.metrics.functional.node_labels` says which samples are positive, negative or left out; scores
+    are those of `node_scores`.
 
     Args:
         probabilities: (n, c) of the classes, each 0 or more.
@@ -33,7 +33,7 @@ def node_auroc(
         at or below it.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none.
+        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -66,7 +66,7 @@ def node_average_precision(
         (N,) float64; NaN as for `node_auroc`.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none.
+        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -99,7 +99,7 @@ def node_ranking_metrics(
         (N,) float64 "auroc" and "average_precision".
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy, probabilities that are none.
+        ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

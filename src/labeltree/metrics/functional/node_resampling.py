@@ -1,6 +1,6 @@
-"""Metrics of nodes whose samples count several times, for many such counts at once.
+"""Metrics of nodes for resampled groups: each group of samples counts as often as it was drawn.
 
-For AUROC and average precision, each node's samples are ranked once for any counts of them.
+For AUROC and average precision, the samples of each node are ranked once for all draws.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Influence(NamedTuple):
 
 @dataclass(frozen=True)
 class CountedNodes:
-    """A yes or no for every node, as counts of groups.
+    """Binary decisions for every node, as counts of samples by group.
 
     Attributes:
-        true: (N, G) positive samples that were said to be positive.
-        false: (N, G) negative samples that were.
+        true: (N, G) positive samples that are predicted to be positive.
+        false: (N, G) negative samples that are.
         positive: (N, G) positive samples.
         other: (N, G) those and the samples that leave the node open: all that are not negative.
         known: (G,) samples whose label says anything.
@@ -191,7 +191,7 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Influence:
 
 @dataclass(frozen=True)
 class RankedNodes:
-    """The ranking of the samples of some nodes, found once, and what it is worth for any counts of groups.
+    """The ranking of the samples of some nodes, and its AUROC and average precision for any counts of groups.
 
     A *step* is a distinct score of a positive sample, a node's steps coming from the highest down. Negative
     samples matter only by the step that they lie above or at; those below the lowest step take no part.

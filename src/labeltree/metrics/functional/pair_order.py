@@ -42,7 +42,7 @@ def pair_violations(
     ways:
 
     - "comparisons" (default): violations / comparable pairs of pairs.
-    - "triplets": the same, of the comparisons that share a sample only.
+    - "triplets": the same, but only of pairs that share a sample.
     - "pairs": pairs that take part in at least one violation / all pairs.
     - "finer_pairs": pairs that are the deeper side of at least one violation / pairs with any comparable
       coarser pair.
@@ -57,12 +57,12 @@ def pair_violations(
         geometry: gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
         reading: see above.
         ties: "ignore", or "count" equal distances as violations.
-        max_pairs: with more pairs than this, so many are drawn at random (for "triplets": as many samples,
-            each with all its pairs).
+        max_pairs: if there are more pairs, this many are drawn at random (for "triplets": as many samples as
+            have so many pairs, each with all of its pairs).
         seed: of that draw.
         reduction: "mean", or "none" for (n,) pseudo-values, NaN where a sample has no label, whose mean is
             the share of "comparisons" and whose spread is that of the share: θ + n·∂θ/∂w_i, with the weights
-            w = 1 of the samples (the infinitesimal jackknife). One of them alone says nothing.
+            w = 1 of the samples (the infinitesimal jackknife). A single pseudo-value has no meaning.
 
     Returns:
         float64 scalar; NaN if nothing is comparable; or (n,) with `reduction="none"`.

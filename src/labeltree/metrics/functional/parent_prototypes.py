@@ -1,4 +1,4 @@
-"""Prototypes, the mean embeddings of nodes, and whether samples lie nearest to that of their own parent."""
+"""Prototypes (mean embeddings of nodes), and whether samples lie nearest to the prototype of their parent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def class_prototypes(
         embeddings: (n, d) points of the geometry, usually those of the training split.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         steps: fixed-point steps of a Karcher mean.
 
     Returns:
@@ -93,9 +93,8 @@ def parent_violations(
     """Share of samples that lie no nearer to the prototype of their parent than to that of a wrong parent.
 
     mean of [d(z, μ_parent(y)) ≥ d(z, μ_p) for some p ≠ parent(y)] over the inner nodes p at the depth of
-    parent(y) (Sections 3.5 and 4.4 of Climbing the Label Tree). A tie is a violation. Left out are samples
-    without a label, samples whose parent is the root, those whose parent has no prototype and those whose
-    parent has no rival.
+    parent(y) (Sections 3.5 and 4.4 of Climbing the Label Tree). A tie is a violation. A sample is left out if
+    it has no label, or if its parent is the root, has no prototype, or has the only prototype of its depth.
 
     Args:
         embeddings: (n, d) points of the geometry, usually those of the test split.
@@ -107,7 +106,7 @@ def parent_violations(
         distance: None for that of the geometry, or by name "unit" (Euclidean between normalised vectors),
             "raw" (Euclidean), "cosine" (1 − cos), "poincare" (geodesic; the ball of `geometry`, or curvature
             −1).
-        reduction: "mean", or "none" for 1, 0 or, where a sample is left out, NaN: count them there.
+        reduction: "mean", or "none" for 1, 0 or, where a sample is left out, NaN.
 
     Returns:
         float64 scalar, NaN if no sample counts; or (n,) with `reduction="none"`.
@@ -219,9 +218,8 @@ def parent_order_accuracy(
     """PC-Order: share of samples whose nearest parent prototype is that of their parent, 1 −
     `parent_violations`.
 
-    Section 3.5 of Climbing the Label Tree defines it as this complement. The two columns of the paper's
-    tables do not add up to 1, so they were not computed from the same prototypes and samples; ours always
-    are.
+    Section 3.5 of Climbing the Label Tree defines it as this complement. In the paper's tables the two do not
+    add up to 1, so they cannot be of the same prototypes and samples; here they are.
 
     Args:
         embeddings: as all arguments, see `parent_violations`.
@@ -229,7 +227,7 @@ def parent_order_accuracy(
         taxonomy: the tree.
         prototypes: (num_nodes, d).
         train: (m, d) and (m,).
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
         reduction: "mean" or "none".
 
@@ -273,7 +271,7 @@ def parent_metrics(
     geometry: Geometry | str | None = None,
     distance: str | None = None,
 ) -> dict[str, Tensor]:
-    """Violations, PC-Order and how many samples stand behind them.
+    """Parent violations and PC-Order, and the numbers of samples that count in them.
 
     Args:
         embeddings: as all arguments, see `parent_violations`.
@@ -281,13 +279,13 @@ def parent_metrics(
         taxonomy: the tree.
         prototypes: (num_nodes, d).
         train: (m, d) and (m,).
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
 
     Returns:
         float64 scalars "parent_violations", "parent_order_accuracy"; int64 counts "samples",
         "samples_missing_label", "samples_root_parent", "samples_without_prototype" (their parent has none, or
-        no rival).
+        the only one of its depth).
 
     Raises:
         ValueError: as `parent_violations`.

@@ -1,9 +1,8 @@
 """Retrieval with flat relevance: recall@k, MAP@R and mAP at the finest label or at any depth of the taxonomy.
 
-A result is relevant if it carries the query's label: the same node or, at a given depth, the same node of
-that depth (a leaf continues itself below its own depth, as everywhere). Rows without a label are neither
-queries nor in the database; nor, at a given depth, are rows whose label is an inner node too coarse to decide
-it.
+A result is relevant if it has the query's label: the same node or, at a given depth, the same node of that
+depth (a leaf stands for itself at greater depths). Rows without a label are neither queries nor in the
+database; at a given depth the same holds for rows whose label is an inner node above it.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def recall_at_k(
     """Share of queries with a relevant item among the first k results.
 
     As in Section 4 of MaskCon, except that the query is left out by its row and not by its rank. Queries
-    without any relevant item in the database are left out of the mean: nothing could find what is not there.
+    without any relevant item in the database are left out of the mean.
 
     Args:
         query_embeddings: (n, d) points of the geometry.
@@ -88,17 +87,17 @@ def recall_at_k(
         key_embeddings: (m, d) database; None searches the queries themselves, each query left out of its own
             results.
         key_nodes: (m,) labels of the database.
-        ks: the numbers of results looked at; one beyond the database looks at all of it.
+        ks: numbers of results to look at; above the size of the database, all of it.
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first, see `nodes_at_depth`.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
             query's own group are left out of its results (leave one group out), and are not relevant either.
         key_groups: (m,) group of each item, where there is a database.
-        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per query, NaN where the query is left out.
         shard: divide the queries over the ranks of `torch.distributed`; all ranks give the same arguments and
             get the same result.
-        progress: called as ``progress("ranking", done, total)`` while it goes on.
+        progress: called as ``progress("ranking", done, total)``.
 
     Returns:
         k -> float64 scalar, NaN if no query counts; or (n,) with `reduction="none"`.
@@ -154,12 +153,12 @@ def map_at_r(
         query_nodes: (n,).
         key_embeddings: (m, d).
         key_nodes: (m,).
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
         query_groups: see `recall_at_k`.
         key_groups: see `recall_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per query, NaN where the query is left out.
         shard: see `recall_at_k`.
         progress: see `recall_at_k`.
 
@@ -213,12 +212,12 @@ def mean_average_precision(
         query_nodes: (n,).
         key_embeddings: (m, d).
         key_nodes: (m,).
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         taxonomy: needed with `depth`.
         depth: of the taxonomy.
         query_groups: see `recall_at_k`.
         key_groups: see `recall_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN where it is left out: count them there.
+        reduction: "mean", or "none" for one value per query, NaN where the query is left out.
         shard: see `recall_at_k`.
         progress: see `recall_at_k`.
 

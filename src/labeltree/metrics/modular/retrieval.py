@@ -1,8 +1,8 @@
-"""Retrieval over batches and ranks, leaving one out: every sample searches all others, those of other ranks
-included. The queries are divided over the ranks.
+"""Leave-one-out retrieval over batches and ranks: every sample searches all others, on all ranks.
 
-Equal similarities are ranked in the order of rank, then of arrival. With groups, such as patients, a sample's
-own group is left out of its results as well: ``metric.update(embeddings, nodes, groups=patients)``.
+The queries are divided over the ranks. Equal similarities are ranked in the order of rank, then of arrival.
+With groups, such as patients, a sample's own group is left out of its results, too:
+``metric.update(embeddings, nodes, groups=patients)``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RecallAtK(_Retrieval):
         taxonomy: needed with `depth`.
         k: number of results looked at.
         depth: cut all labels to this depth first.
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -141,7 +141,7 @@ class MAPAtR(_WholeRanking):
     Args:
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -160,7 +160,7 @@ class MeanAveragePrecision(_WholeRanking):
     Args:
         taxonomy: needed with `depth`.
         depth: cut all labels to this depth first.
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -180,7 +180,7 @@ class HierarchicalPrecisionAtK(_Retrieval):
     Args:
         taxonomy: a tree or a DAG.
         k: number of results looked at.
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -208,7 +208,7 @@ class AverageHierarchicalPrecision(_Retrieval):
         taxonomy: a tree or a DAG.
         k: K, up to which HP@k is averaged.
         rule: "mean" or "trapezoid".
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:
@@ -246,8 +246,8 @@ class RetrievalMetrics(_Retrieval):
         taxonomy: a tree or a DAG.
         ks: for recall@k and HP@k.
         ahp_k: K of AHP@K and of the curve.
-        depths: depths at which recall@k, MAP@R and mAP are given besides.
-        geometry: or its name; default the sphere.
+        depths: depths at which recall@k, MAP@R and mAP are given, too.
+        geometry: of the embeddings, or its name; default the sphere.
         **kwargs: of `torchmetrics.Metric`.
 
     Example:

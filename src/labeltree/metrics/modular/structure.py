@@ -87,7 +87,7 @@ class PairViolations(CollectedSamples):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: or its name; default the sphere.
+        geometry: of the embeddings, or its name; default the sphere.
         reading: "comparisons", "triplets", "pairs" or "finer_pairs".
         ties: "ignore" or "count".
         max_pairs: how many pairs are drawn at most.

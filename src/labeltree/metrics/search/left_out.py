@@ -1,4 +1,4 @@
-"""What a query's ranking leaves out, itself or its whole group, and whether anything remains to be found."""
+"""What the ranking of a query leaves out (itself, or its group), and whether anything is left to find."""
 
 from __future__ import annotations
 

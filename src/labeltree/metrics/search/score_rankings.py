@@ -186,7 +186,7 @@ def score_rankings(
         search: queries and database.
         relevance: scores of `search`, by one or several kinds of labels.
         hierarchical: scores of `search`; reads as far as it wants.
-        geometry: or its name; default `Sphere()`.
+        geometry: of the embeddings, or its name; default `Sphere()`.
         reach: how many results `relevance` reads; None for all.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
