@@ -44,7 +44,8 @@ def train(
         out: the run folder; None = ``runs/`` and the name of the data.
         config: a recipe to start from: a YAML file, or the name of one that comes with labeltree.
         progress_bar: show one.
-        on_data: is given what the data hold and what cannot be measured on them; None = warnings are logged.
+        on_data: called with a summary of the data and of what cannot be measured on them; None = warnings are
+            logged.
         verify: when a run is continued, read all files of its samples again.
         **settings: of the recipe, such as ``epochs=20``; those of a group as ``optimizer={"lr": 0.1}`` or
             ``**{"optimizer.lr": 0.1}``.
@@ -88,9 +89,9 @@ def evaluate(
     verify: bool = False,
     **settings: Any,
 ) -> Evaluated:
-    """Measure a run, or anybody's embeddings, and write ``metrics.json`` and ``report.html``.
+    """Evaluate a run, or any embeddings, and write ``metrics.json`` and ``report.html``.
 
-    For a table in memory `labeltree.evaluation.evaluate` measures the same and writes nothing.
+    For a table in memory, `labeltree.evaluation.evaluate` computes the same and writes nothing.
 
     Args:
         what: a run folder, or a file of embeddings (``.npz`` or ``.parquet``).

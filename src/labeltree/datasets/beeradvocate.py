@@ -31,7 +31,7 @@ _FIELD = re.compile(rb"^((?:beer|review)/\w+):(.*(?:\n(?!(?:beer|review)/\w+:).*
 
 
 def read_beers(path: Path, progress: Progress = silent) -> Iterator[Review | str]:
-    """The reviews of the file, and in the place of each that cannot be used a few words on why.
+    """The reviews of the file; in place of an unusable review, a few words that say why.
 
     Args:
         path: ``beeradvocate.txt``, packed or not: blocks of lines ``beer/…: `` and ``review/…: ``, an empty

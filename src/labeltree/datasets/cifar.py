@@ -224,7 +224,7 @@ def _check_hierarchy(labels: np.ndarray[Any, Any], path: Path) -> None:
 
 
 def _fetch(layout: Layout, *, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the data set into the cache folder with torchvision's download, which checks its digest."""
+    """Download the data set into the cache folder with torchvision's download, which checks its digest."""
     folder = data_home() / layout.name
     if not force:
         try:

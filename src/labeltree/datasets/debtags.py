@@ -193,13 +193,13 @@ def _first_sources(packages: Sequence[Package]) -> list[str]:
 
 
 def fetch_debtags(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the tagged packages into the cache folder, from the lists of the machine's package sources.
+    """Download the tagged packages into the cache folder, from the lists of the machine's package sources.
 
     Returns:
         Their folder.
 
     Raises:
-        DataError: If they cannot be had, with what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     folder = data_home() / NAME
     if (folder / FILE).is_file() and not force:
@@ -236,7 +236,7 @@ def open_debtags(*, path: Path) -> Source:
     """Open all tagged packages; see `package_source`.
 
     Raises:
-        DataError: If they are not there or damaged, with the command that gets them.
+        DataError: If they are missing or damaged; the message has the command that downloads them.
     """
     return package_source(read_packages(path / FILE))
 
@@ -254,7 +254,7 @@ def open_debtags_programs(*, path: Path) -> Source:
     """Open the packages with the tag ``role::program``; the facet role is no aspect.
 
     Raises:
-        DataError: If they are not there or damaged, with the command that gets them.
+        DataError: If they are missing or damaged; the message has the command that downloads them.
     """
     programs = [p for p in read_packages(path / FILE) if "role::program" in p.tags]
     if not programs:

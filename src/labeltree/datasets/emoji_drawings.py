@@ -338,7 +338,7 @@ def _refuse_many(plan: Plan, failed: dict[int, str]) -> None:
 
 
 def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the emoji into the cache folder: download the packages, draw every emoji in every style.
+    """Download the emoji into the cache folder: download the packages, draw every emoji in every style.
 
     What was downloaded before an interruption is not downloaded again.
 

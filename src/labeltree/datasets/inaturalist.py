@@ -91,7 +91,7 @@ def _id(category: Category) -> int:
 
 
 def _distinct(paths: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Two categories of one path get their ids into their names."""
+    """Add their ids to the names of categories that share a path."""
     several = {path for path, count in Counter(paths.values()).items() if count > 1}
     return {
         number: (*path[:-1], f"{path[-1]} ({number})") if path in several else path
@@ -181,7 +181,7 @@ def _json(path: Path) -> Any:
 
 
 def _needed(read: dict[str, Any]) -> dict[str, Any]:
-    """What of an object is used: millions of images would otherwise take their dates and places along."""
+    """Keep the fields that are used, without dates and places of millions of images."""
     return {key: read[key] for key in _USED if key in read}
 
 

@@ -67,7 +67,7 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
 
 
 def _names(folder: Path, *, folders: bool) -> list[str]:
-    """What is in a folder, by name; what starts with a dot is left out."""
+    """Names of the entries of a folder, sorted, without those that start with a dot."""
     try:
         with os.scandir(folder) as entries:
             return sorted(e.name for e in entries if e.is_dir() == folders and not e.name.startswith("."))

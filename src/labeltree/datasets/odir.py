@@ -129,7 +129,7 @@ def read_odir(path: Path) -> ListedImages:
 
 
 def _sets(path: Path) -> Iterator[_Part]:
-    """Those of the authors' sets that are there."""
+    """The authors' sets that are present."""
     for split, folder, name in _SETS:
         annotations = f"**/{folder}/Annotation/{name} annotation (English)"
         table = _find(path, (f"{annotations}.csv", f"{annotations}.xlsx"))
@@ -138,7 +138,7 @@ def _sets(path: Path) -> Iterator[_Part]:
 
 
 def _find(path: Path, patterns: Sequence[str]) -> Path:
-    """The first of what matches the first pattern that something matches, or else the pattern itself."""
+    """The first match of the first pattern that has one, or else the first pattern itself."""
     found = (min(path.glob(pattern), default=None) for pattern in patterns)
     return next((place for place in found if place is not None), path / patterns[0])
 
@@ -157,7 +157,7 @@ def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _diagnoses(table: DataTable) -> list[str]:
-    """The diagnosis that each row is labelled with."""
+    """The diagnosis that is the label of each row."""
     flags = {code: table.filled(code) for code in DIAGNOSES}
     chosen = []
     for row in range(table.num_rows):

@@ -34,7 +34,7 @@ _LEFTOVER = re.compile(r"\s*showReview\(\d+, *'full'\);?\s*")  # of the page tha
 
 
 def read_hotel(path: Path) -> Iterator[Review | str]:
-    """The reviews of a hotel, and in the place of each that cannot be used a few words on why.
+    """The reviews of a hotel; in place of an unusable review, a few words that say why.
 
     Args:
         path: A file ``hotel_….dat`` of tagged lines, or a JSON file with ``Reviews``.

@@ -54,13 +54,13 @@ def wordnet_folder() -> Path:
 
 
 def fetch_wordnet(*, progress: Progress | None = None, force: bool = False) -> Path:
-    """Bring WordNet's noun files into the cache folder, from the Debian package (installed, or downloaded).
+    """Copy WordNet's noun files into the cache folder from the Debian package, downloaded if need be.
 
     Returns:
         Their folder.
 
     Raises:
-        DataError: If they cannot be had, with what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     folder = data_home() / HOME
     if not force and _problem(folder) is None:
@@ -89,7 +89,7 @@ def _unpacked(work: Path, report: Progress) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """What is wrong with the files of a folder; None if they are those of WordNet 3.0."""
+    """A sentence about what is wrong with the files of a folder; None if they are those of WordNet 3.0."""
     for name, expected in NOUN_FILES.items():
         path = folder / name
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""From samples to batches: what the encoder reads of them, their views, and their order; those of validation.
+"""From samples to batches: the encoder's inputs, their views, the order of samples, validation samples.
 
 Training batches are a pure function of (seed, epoch, start).
 """
@@ -245,7 +245,7 @@ class SourceDataModule(L.LightningDataModule):
         self.sampler = self._sampler(0)
 
     def _sampler(self, rank: int) -> BatchSampler:
-        """The batches of one of the devices, which share every step's samples between them."""
+        """The batches of one device; the devices share the samples of every step."""
         world = self.recipe.devices
         size = self.recipe.batch_size // world
         return self._objective.sampler(
@@ -254,7 +254,7 @@ class SourceDataModule(L.LightningDataModule):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps an epoch."""
+        """Number of optimizer steps per epoch."""
         return len(self.sampler)
 
     def train_dataloader(self) -> DataLoader[Batch]:
@@ -270,7 +270,7 @@ class SourceDataModule(L.LightningDataModule):
         return self._loader(self.validation, [(0, chunk, None) for chunk in chunks])
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """Raise what a loader process could not."""
+        """Raise an error that a loader process has returned in place of a batch."""
         if _FAILED in batch:
             raise batch[_FAILED]
         return batch

@@ -114,7 +114,7 @@ class Checkpoints(Checkpoint):
         return {"rows": self.rows, "seconds": seconds, "sums": self.sums}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Continue from a saved state."""
         if not fits(state_dict, dict[str, list[dict[str, float]] | dict[str, float] | float]):
             raise RunError(
                 f"the training state '{self.folder.last_checkpoint}' is damaged; delete it and the same "
@@ -125,7 +125,7 @@ class Checkpoints(Checkpoint):
         self.sums = dict(state_dict["sums"])
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start the clock; from here on Ctrl-C and SIGTERM end the run after the step that is under way."""
+        """Start the clock; from now on Ctrl-C and SIGTERM end the run after the current step."""
         self._clock = self._saved = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -168,7 +168,7 @@ class Checkpoints(Checkpoint):
         self._watch.check_validation(trainer, pl_module.validation_is_finite())
 
     def _add_up(self) -> None:
-        """Reading a number from a GPU waits until all work there is done: not after every step."""
+        """Add up the losses of several steps at once: each reading from a GPU waits for all its work."""
         for losses in self._waiting:
             for name, value in losses.items():
                 self.sums[name] = self.sums.get(name, 0.0) + float(value)
@@ -255,7 +255,7 @@ class ResumedEarlyStopping(EarlyStopping):
 
 
 class VersionRecord(Callback):
-    """Appends an entry to the run's ``versions.json`` when training begins, and when it goes on.
+    """Appends an entry to the run's ``versions.json`` when training begins or continues.
 
     Args:
         folder: folder of the run.
@@ -265,7 +265,7 @@ class VersionRecord(Callback):
         self.folder = folder
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write it, by the first rank."""
+        """Write the entry, on the first rank."""
         if not trainer.is_global_zero:
             return
         self.folder.add_versions(
@@ -284,7 +284,7 @@ class VersionRecord(Callback):
 
 
 def _device(device: torch.device) -> str:
-    """What kind of device it is, never which machine's."""
+    """The kind of the device, without the name of the machine."""
     if device.type == "cuda":
         libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
         return f"{torch.cuda.get_device_name(device)} ({libraries})"

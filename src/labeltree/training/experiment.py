@@ -1,4 +1,4 @@
-"""An experiment: what a recipe describes, built. Its samples, their labels, batches and the module."""
+"""An experiment: everything that a recipe describes, built: samples, labels, batches and the module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Experiment", "open_recipe_data", "open_recipe_source", "prepare", "s
 
 @dataclass(frozen=True)
 class Experiment:
-    """The data of a run, and the module that learns from them.
+    """The data of a run, and the module that is trained on them.
 
     Attributes:
         source: all samples, with their splits.

@@ -1,4 +1,4 @@
-"""Training a run from its recipe, from the start or from where it stopped."""
+"""Train a run from its recipe, from the start or from where it stopped."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def train(
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
 ) -> RunFolder:
-    """Train what the recipe says into a run folder, or continue the run that is there.
+    """Train a run by a recipe, or continue the run in the folder.
 
     On a CPU, a run that was killed and continued ends with the same weights, bit for bit, as one that was
     not.
@@ -83,18 +83,18 @@ def train(
         callbacks: further Lightning callbacks.
         progress_bar: show one.
         every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
-        on_data: is given what the data hold and what cannot be measured on them, before training begins; None
-            = warnings are logged.
+        on_data: called before training begins, with a summary of the data and of what cannot be measured on
+            them; None = warnings are logged.
         verify: read all files of the samples again. Otherwise a file that has kept its size and time of
             change counts as unchanged.
 
     Raises:
-        RunError: if the folder holds a run with another recipe, or its samples are not those that it began
-            with, by name, content, label and split. Data that were moved as a whole are the same.
+        RunError: if the folder holds a run with another recipe, or its samples have changed in name, content,
+            label or split since it began. Data that were moved as a whole count as unchanged.
         FolderInUseError: if another process trains, or writes something else, in the folder.
-        TrainingDiverged: at a step whose loss or gradient is not finite; nothing of it is saved, and the same
-            folder goes on with a smaller learning rate.
-        TrainingInterrupted: after Ctrl-C or SIGTERM, when the state has been saved.
+        TrainingDiverged: if the loss or gradient of a step is not finite; the step is not saved, and the run
+            can be continued with a smaller learning rate.
+        TrainingInterrupted: after Ctrl-C or SIGTERM; the state has been saved.
     """
     folder = RunFolder(path)
     finished = folder.encoder.is_file()
@@ -257,7 +257,7 @@ def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
 
 
 def _end_with_first_rank() -> None:
-    """Let a process that Lightning started for another device end with the one that started it."""
+    """End a process that Lightning started for another device together with the process that started it."""
     first = os.environ.get(_FIRST_RANK)
     if first is not None:
         end_with_parent(int(first))
@@ -310,7 +310,7 @@ def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> 
 
 
 def _quiet() -> None:
-    """Silence Lightning's advice that does not fit this use; its warnings about real trouble stay."""
+    """Silence advice of Lightning that does not apply here; its warnings about real problems stay."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in (
         ".*does not have many workers.*",

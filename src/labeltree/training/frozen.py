@@ -1,4 +1,4 @@
-"""Features of an encoder that does not change: computed once for each sample, and kept in a file."""
+"""Features of a frozen encoder: computed once for each sample, and kept in a file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FeatureFile:
         return self._start + 4 * num_rows * width
 
     def _make(self) -> None:
-        """An empty file in place of none, or of one of another length; one that just came stays."""
+        """Make an empty file; one of another length is replaced, one that another process just made stays."""
         path = self._is[0]
         with temporary_beside(path) as fresh:
             if path.is_file():
@@ -73,7 +73,7 @@ class FeatureFile:
                 os.link(fresh, path)
 
     def missing(self, rows: Tensor) -> Tensor:
-        """Positions in ``rows`` of those that are not there."""
+        """Positions in ``rows`` of the rows whose features are missing."""
         return torch.from_numpy(np.flatnonzero(self._done[rows.numpy()] != 1))
 
     def load(self, rows: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ _VERSION = 2  # of what a key stands for
 
 
 def has_fixed_features(recipe: Recipe) -> bool:
-    """Whether a resolved recipe's features do not change: a frozen encoder that sees samples as they are."""
+    """Whether features do not change: the encoder is frozen and samples are not augmented."""
     return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0
 
 

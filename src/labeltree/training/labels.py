@@ -20,7 +20,7 @@ __all__ = ["TrainingLabels", "training_labels", "with_label_noise"]
 
 @dataclass(frozen=True, eq=False)
 class TrainingLabels:
-    """The taxonomy that training sees, and how labels get there from the data's own, and back.
+    """The taxonomy that training sees, and the mapping of labels from the data's own taxonomy and back.
 
     Attributes:
         taxonomy: taxonomy of training.
@@ -128,7 +128,7 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> Traini
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
-    """For each value below ``size`` the first position that has it; −1 where none has."""
+    """For each value below ``size`` the first position that has it; −1 if none has."""
     first = torch.full((size,), len(mapping))
     known = mapping >= 0
     first.scatter_reduce_(0, mapping[known], torch.arange(len(mapping))[known], "amin")

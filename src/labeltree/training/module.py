@@ -166,7 +166,7 @@ class RepresentationModule(L.LightningModule):
         return self._in_memory_format(samples)
 
     def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
-        """Of samples, or of what a frozen encoder has made of them."""
+        """Features of samples, or of the features that a frozen encoder gave."""
         if not self.reads_features:
             samples = encode_in_chunks(encoder.without_adapter, samples, self.recipe.encode_chunk)
         return encoder.adapt(samples)
@@ -192,7 +192,7 @@ class RepresentationModule(L.LightningModule):
         return keys
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """Step, then move the average of the weights: before anything can be saved."""
+        """Step, then update the average of the weights before anything can be saved."""
         super().optimizer_step(*args, **kwargs)
         if self.averaged is not None:
             self.averaged.update_parameters(self.encoder)
@@ -207,7 +207,7 @@ class RepresentationModule(L.LightningModule):
         self._validation.append((features.cpu(), embeddings.cpu(), batch["nodes"].cpu()))
 
     def validation_is_finite(self) -> bool:
-        """Whether the features and embeddings of the validation samples seen so far are."""
+        """Whether all features and embeddings of the validation samples so far are finite."""
         return all(bool(column.isfinite().all()) for batch in self._validation for column in batch[:2])
 
     def on_validation_epoch_end(self) -> None:

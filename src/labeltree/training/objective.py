@@ -1,4 +1,4 @@
-"""An objective: the losses, the heads that they read and the sampler; all of training but the encoder."""
+"""An objective: losses, the heads that they read, and the sampler; everything in training but the encoder."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Term(nn.Module):
         self.heads = nn.ModuleList(make_head() for _ in range(count))
 
     def check_samples(self, *, aspects: bool, ratings: bool) -> None:
-        """Find out before training whether the samples have what the loss cannot do without.
+        """Check before training that the samples have what the loss needs.
 
         Raises:
             ValueError: if they do not.
@@ -116,7 +116,7 @@ class Term(nn.Module):
         return classifies_them or bool(self.asks & {"embeddings", "queries"})
 
     def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
-        """The loss of a batch, from everything that is offered by name."""
+        """The loss of a batch, from all inputs by name."""
         if "queries" in self.asks:
             rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
             offered = {**offered, **rows, "queries": rows["embeddings"]}
@@ -133,7 +133,7 @@ class Term(nn.Module):
         return loss
 
     def answer(self, method: str, offered: Mapping[str, Any]) -> Tensor | None:
-        """The nodes that the loss itself would answer; None if it does not answer.
+        """The nodes that the loss itself predicts; None if it does not predict.
 
         Args:
             method: ``predict`` for labels, nodes ``(n,)``; ``predict_aspects`` for aspects, ``(n, A)``.
@@ -147,7 +147,7 @@ class Term(nn.Module):
 
     @property
     def answers(self) -> bool:
-        """Whether the loss has answers of its own about the samples' labels."""
+        """Whether the loss itself predicts the samples' labels."""
         return not self.of_aspects and getattr(self.loss, "predict", None) is not None
 
     def class_scores(self, offered: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
@@ -178,7 +178,7 @@ class Term(nn.Module):
         return getattr(self.loss, attribute)
 
     def _asked(self, function: Callable[..., Any]) -> frozenset[str]:
-        """The names of what the function asks for."""
+        """The names of the inputs that the function asks for."""
         parameters = inspect.signature(function).parameters
         unknown = [key for key, p in parameters.items() if key not in _OFFERED and p.default is p.empty]
         if unknown:
@@ -290,7 +290,7 @@ class Objective(nn.Module):
         ratings: Tensor | None = None,
         num_queries: int | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of a batch: ``loss`` is the weighted sum, and each term stands under its own name.
+        """The losses of a batch: ``loss`` is the weighted sum, and each term has its own name.
 
         Args:
             features: ``(n, f)``, all views of the batch, view by view.
@@ -342,12 +342,12 @@ class Objective(nn.Module):
         return {"features": features} | ({} if self.head is None else {"embeddings": self.embed(features)})
 
     def check_option(self, name: str, option: str, value: float | list[float]) -> None:
-        """Let the loss of that name refuse a value of an option, with its own `ValueError`."""
+        """Check a value of an option of the loss of that name, which raises a `ValueError` to refuse it."""
         with torch.random.fork_rng(devices=[]):
             self._builders[name]({**self._options.get(name, {}), option: value})
 
     def check_samples(self, *, aspects: bool, ratings: bool) -> None:
-        """Let every loss refuse samples without what it needs, with a `ValueError`."""
+        """Check that the samples have what every loss needs; raises `ValueError` if not."""
         for term in self._terms:
             term.check_samples(aspects=aspects, ratings=ratings)
 
@@ -376,7 +376,7 @@ class Objective(nn.Module):
 def _build(
     entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any], aspects: Sequence[Taxonomy]
 ) -> tuple[int, list[nn.Module], dict[str, Builder]]:
-    """The width of the embeddings that all terms agree on, their losses, and what builds each anew."""
+    """The width of the embeddings, which all terms agree on; their losses, and what builds each again."""
     losses: dict[str, nn.Module] = {}
     builders: dict[str, Builder] = {}
     dim, chosen_by = recipe.head.dim, "head.dim"

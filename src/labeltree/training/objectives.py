@@ -17,11 +17,11 @@ __all__ = ["DeViSE"]
 
 
 class DeViSE(losses.DeViSELoss):
-    """`DeViSELoss` that reads the vectors in the cache folder where no others are named."""
+    """`DeViSELoss` that reads the vectors in the cache folder if no others are named."""
 
     @staticmethod
     def default_vectors() -> str:
-        """The GloVe vectors that `labeltree data get glove-50d` has brought."""
+        """The GloVe vectors that `labeltree data get glove-50d` downloads."""
         from labeltree.datasets import glove_file  # which loads all readers
 
         return str(glove_file())

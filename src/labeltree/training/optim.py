@@ -157,7 +157,7 @@ def _setter(name: str, objective: Objective) -> Callable[[float], None]:
 
 
 def _check_values(name: str, values: list[float], objective: Objective) -> None:
-    """What the loss itself would refuse as an option, it cannot be set to later."""
+    """Check that the loss would accept every value as an option."""
     group, option, place = _parts(name)
     for value in values:
         given: float | list[float] = value

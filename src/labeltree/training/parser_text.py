@@ -1,4 +1,4 @@
-"""What the parser of recipes says, in plain words: its help, and what is wrong with a setting."""
+"""Help and error messages of the parser of recipes, in plain words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES = {
 
 
 def explain(message: str, known: Sequence[str]) -> str:
-    """The parser's message in plain words; for an unknown setting, with the nearest that there is.
+    """An error message of the parser in plain words; for an unknown setting, with the nearest known one.
 
     Args:
         message: message of the parser.
@@ -55,7 +55,7 @@ def explain(message: str, known: Sequence[str]) -> str:
 
 
 def _unknown(message: str) -> str | None:
-    """The name that the parser does not know, if that is what it says."""
+    """The unknown name that the message is about; None if it is about something else."""
     group = re.search(r"Group '([\w.+-]+)' does not accept option '([\w.-]+)'", message)
     if group is not None:
         return ".".join(group.groups())
@@ -136,7 +136,7 @@ def _either(choices: str) -> str:
 
 
 def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
-    """The common settings, a sentence each, and where the others are.
+    """The common settings, one sentence each, and where to find the others.
 
     Args:
         actions: actions of the parser of recipes.
@@ -172,7 +172,7 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
 
 
 def _short(action: Action) -> str:
-    """A setting's first sentence, and its default where that says something."""
+    """A setting's first sentence, and its default if it has one."""
     default = action.default
     told = "" if default is None or default == [] or action.required else f" (default: {default})"
     return first_sentence(str(action.help or "")) + told

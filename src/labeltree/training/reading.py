@@ -1,4 +1,4 @@
-"""Reading recipes: one schema for YAML files, the command line and Python; recipes found by name."""
+"""Read recipes from YAML files, the command line and Python by one schema; find recipes by name."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def list_recipes() -> dict[str, Path]:
 
 
 def with_found_recipe(arguments: Sequence[str]) -> list[str]:
-    """Command-line arguments in which the recipe of ``--config`` is a file."""
+    """Command-line arguments in which recipes of ``--config`` are replaced by their files."""
     found: list[str] = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")
@@ -164,7 +164,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
 
 
 def _key(name: str) -> str:
-    """How the parser writes the name of an objective; on the way in it takes ``-`` and ``_``."""
+    """The name of an objective as the parser writes it; it accepts ``-`` and ``_``."""
     return name.replace("-", "_")
 
 
@@ -220,7 +220,7 @@ def nested_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -> Recipe:
-    """The recipe that settings describe, on top of a recipe file's where one is named.
+    """The recipe that settings describe, on top of a recipe file if one is named.
 
     Args:
         settings: as in a recipe file; those of a group nested (``optimizer={"lr": 0.1}``) or dotted
@@ -270,7 +270,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 
 
 def default_folder(recipe: Recipe) -> Path:
-    """Where a run goes if nobody says where: below ``runs/``, named as its data are."""
+    """The default folder of a run: below ``runs/``, named after its data."""
     data = Path(recipe.data)
     return Path("runs") / (data.name if data.is_dir() else data.stem)
 

@@ -1,4 +1,4 @@
-"""Downloads that appear whole or not at all, and files that must be what they claim."""
+"""Downloads that appear whole or not at all, and checks of files by size and digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Expected", "check_files", "download_with_torchvision", "downloading"
 
 @dataclass(frozen=True)
 class Expected:
-    """What a file must be."""
+    """Size and digest that a file must have."""
 
     size: int
     sha256: str
@@ -31,7 +31,7 @@ def sha256(path: Path) -> str:
 
 
 def check_files(folder: Path, expected: Mapping[str, Expected]) -> None:
-    """Compare files with what they must be.
+    """Compare files with their expected sizes and digests.
 
     Raises:
         DataError: Names the first file that is missing, has another size, or another digest.
@@ -50,7 +50,7 @@ def check_files(folder: Path, expected: Mapping[str, Expected]) -> None:
 
 
 def work_folder(folder: Path) -> Path:
-    """Where the downloads of a data set's folder are kept until all are there."""
+    """The folder that holds downloads of a data set until all are complete."""
     return folder / ".download"
 
 
@@ -88,7 +88,7 @@ def downloading(
 
 
 def download_with_torchvision(name: str, folder: Path) -> None:
-    """Have torchvision bring a data set into a folder.
+    """Download a data set into a folder with torchvision.
 
     Args:
         name: Name of its class in ``torchvision.datasets``.

@@ -128,7 +128,7 @@ def _pack(package: str, version: str, work: Path, expected: Expected) -> None:
 
 
 def _last_words(lines: list[str], code: int) -> str:
-    """Of what npm said, the sentence that says why."""
+    """The sentence of npm's output that gives the reason."""
     errors = [line.removeprefix("npm").strip() for line in lines if line.startswith("npm err")]
     errors += [line.removeprefix("npm").strip() for line in lines if line.startswith("npm ERR!")]
     said = [line.removeprefix("error").removeprefix("ERR!").strip() for line in errors]

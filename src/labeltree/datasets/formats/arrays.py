@@ -1,4 +1,4 @@
-"""Images that come as arrays: read once, then kept as one file of uint8 pixels that is mapped."""
+"""Data sets of arrays of images: read once, then cached in one mapped file of uint8 pixels."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def open_arrays(
 def _batches(
     what: str, files: Sequence[Path], read: Callable[[Path], Iterable[Batch]], progress: Progress
 ) -> Iterator[Batch]:
-    """All batches; what the system says of a file that it cannot read is about the file, not the cache."""
+    """All batches; a system error while reading a file becomes an error about that file."""
     for number, file in enumerate(files):
         progress(f"reading {what}", number, len(files))
         try:
@@ -155,7 +155,7 @@ def _keep(batches: Iterable[Batch], folder: Path) -> None:
 
 
 def _kept(folder: Path) -> OpenedArrays | None:
-    """What an earlier opening kept; None if there is nothing, or it is not whole."""
+    """Images and labels that an earlier opening cached; None if they are missing or incomplete."""
     try:
         labels = np.load(folder / _LABELS, allow_pickle=False)
         shape = (len(labels), *np.load(folder / "shape.npy", allow_pickle=False).tolist())

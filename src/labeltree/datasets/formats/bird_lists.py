@@ -69,7 +69,7 @@ def read_birds(root: Path, classes: Container[int], named_in: str, *, crop: bool
 
 
 def needed_lists(folder: str, archive: str, *, crop: bool, **more: str) -> tuple[Needed, ...]:
-    """What `read_birds` needs.
+    """The files that `read_birds` needs.
 
     Args:
         folder: Folder that the archive makes.

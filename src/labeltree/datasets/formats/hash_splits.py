@@ -1,4 +1,4 @@
-"""Splits that stay: decided by a hash of names, not by a draw or by the order of the samples."""
+"""Stable splits: decided by a hash of names, not by a draw or by the order of the samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def hash_number(key: str) -> int:
-    """A number below 2⁶⁴ that a name has everywhere and for ever: the first 8 bytes of its SHA-256."""
+    """A number below 2⁶⁴ that depends on the name alone: the first 8 bytes of its SHA-256."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
 
 
@@ -29,7 +29,7 @@ def hash_fraction(key: str) -> float:
 
 
 def hash_splits(keys: Sequence[str], val: float, test: float) -> Array:
-    """The split of each key on its own: what is added later does not move what is there.
+    """The split of each key by itself: keys that are added later do not change the splits of others.
 
     Args:
         keys: Names of the n samples, or of their groups.

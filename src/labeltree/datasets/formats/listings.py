@@ -1,4 +1,4 @@
-"""Text files that list a data set: one record a line, columns parted by white space."""
+"""Text files that list a data set: one record per line, columns separated by white space."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Listing:
         return np.array(cells, np.float64).reshape(len(self), len(columns))
 
     def choices(self, column: str, meanings: Mapping[str, Value]) -> list[Value]:
-        """A column whose fields are among a few, as what they mean."""
+        """A column of a few possible values, each replaced by its meaning."""
         texts = self.texts(column)
         for row, text in enumerate(texts):
             if text not in meanings:
@@ -72,7 +72,7 @@ class Listing:
         return texts
 
     def by(self, column: str, keys: Iterable[str], whose: str) -> Listing:
-        """The records in the order of ``keys``, which stand in ``column``, each once; others are left out.
+        """The records with these values of ``column``, in the order of ``keys``; others are left out.
 
         Args:
             column: Where the keys are.
@@ -121,7 +121,7 @@ class Listing:
 
 
 def legible(text: str) -> str:
-    """A name from a listing as people read it: bytes that are not UTF-8 are taken for Latin-1."""
+    """A name from a listing as readable text: bytes that are not UTF-8 are read as Latin-1."""
     try:
         text.encode()
         return text

@@ -1,4 +1,4 @@
-"""Reviews with a rating per aspect: a fixed draw of them, sentiments and ratings as labels."""
+"""Reviews with a rating per aspect: a fixed sample of them, with sentiments and ratings as labels."""
 
 from __future__ import annotations
 

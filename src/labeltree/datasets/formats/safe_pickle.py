@@ -1,4 +1,4 @@
-"""Pickles of arrays, lists and text: nothing that such a file names is looked up or called."""
+"""Read pickles of arrays, lists and text without looking up or calling anything that they name."""
 
 from __future__ import annotations
 
