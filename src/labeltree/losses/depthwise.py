@@ -6,6 +6,7 @@ variants compute what the authors' published code does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.losses.reduction import Reduction, propagate_nan
-from labeltree.losses.relation import RelationLoss, bounded_relation_loss, relation_loss
+from labeltree.losses.relation import RelationLoss, bounded_relation_loss
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
 from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes
 from labeltree.taxonomy import Taxonomy
@@ -28,19 +29,13 @@ __all__ = [
     "published_depth_losses",
 ]
 
+Evaluate = Callable[[Tensor, PairRelation, LossTable], Tensor]
 Positives = Literal["nested", "exact"]
 Variant = Literal["paper", "reference"]
 
 
 def published_depth_losses(
-    embeddings: Tensor,
-    rows: LabelRows,
-    table: LossTable,
-    *,
-    temperature: float,
-    geometry: Geometry,
-    similarity: Similarity,
-    shard: slice | None = None,
+    embeddings: Tensor, relation: PairRelation, table: LossTable, evaluate: Evaluate
 ) -> Tensor:
     """SupCon at every depth, from the finest to the coarsest, as the published code computes it.
 
@@ -53,16 +48,14 @@ def published_depth_losses(
 
     Args:
         embeddings: `(n, d)`.
-        rows: their labels.
+        relation: of the batch with itself.
         table: one term per depth, coarse → fine.
-        temperature: τ.
-        geometry: as in `relation_loss`.
-        similarity: likewise.
-        shard: of the union of all ranks' batches, the rows of this rank, as in `PairRelation`.
+        evaluate: the loss of some of the embeddings, their relation and a table of one term.
 
     Returns:
         `(L,)` coarse → fine; before the factor τ/base_temperature.
     """
+    rows = relation.queries
     first, sample = _samples(rows)
     alive = first[rows.nodes[first] >= 0]  # a sample is represented by its first row
     losses = []
@@ -73,18 +66,9 @@ def published_depth_losses(
         taking_part[alive[decided]] = True
         chosen = taking_part[first[sample]].nonzero()[:, 0]
         here = rows[chosen]
-        relation = PairRelation(here, here, offset=0)
-        relation.shard = _places(chosen, shard)
-        losses.append(
-            relation_loss(
-                embeddings[chosen],
-                relation,
-                table.term(depth),
-                temperature=temperature,
-                geometry=geometry,
-                similarity=similarity,
-            )
-        )
+        part = PairRelation(here, here, offset=0)
+        part.shard = _places(chosen, relation.shard)
+        losses.append(evaluate(embeddings[chosen], part, table.term(depth)))
         alive = _one_per_node(alive, torch.where(decided, at_depth, rows.nodes[alive]), decided)
     return torch.stack(losses[::-1])
 
@@ -195,15 +179,7 @@ class DepthwiseLoss(RelationLoss):
                 "variant='paper' has"
             )
         embeddings, relation, table = self._prepare(embeddings, nodes, instances)
-        losses = published_depth_losses(
-            embeddings,
-            relation.queries,
-            table,
-            temperature=self.temperature,
-            geometry=self.geometry,
-            similarity=self.similarity,
-            shard=relation.shard,
-        )
+        losses = published_depth_losses(embeddings, relation, table, self._evaluate)
         losses = losses * (self.temperature / self.base_temperature)
         if self.constrained:
             losses = _running_max(losses)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,12 @@ from labeltree.losses.batch import check_batch, shown_settings
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.ratings import JaccardSupConLoss
 from labeltree.losses.reduction import Reduction, labelled_mean
-from labeltree.losses.relation import relation_loss
 from labeltree.losses.supcon import SupConLoss
 from labeltree.losses.table import Undecided
 from labeltree.pairs import PairRelation, Similarity, eager_gradient
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["HeadContrast", "HeadPlan", "MLCLLoss", "head_contrast", "plan_heads"]
+__all__ = ["HeadContrast", "HeadPlan", "MLCLLoss", "plan_heads"]
 
 _COARSE, _FINE = 0.5, 0.1  # τ of the superclass and the class head, section 4.2
 _LABEL_SHARE, _GLOBAL_SHARE = 0.2, 0.1  # of the heads beside a cross entropy, section 4.2
@@ -61,46 +60,7 @@ class HeadContrast(SupConLoss):
         embeddings, own, table = self._prepare(embeddings, nodes, instances)
         if relation is None or relation.num_queries != own.num_queries:
             relation = own
-        loss = relation_loss(
-            embeddings,
-            relation,
-            table,
-            temperature=self.temperature,
-            geometry=self.geometry,
-            similarity=self.similarity,
-            reduction=self.reduction,
-        )
-        return loss, relation
-
-
-def head_contrast(
-    head: HeadPlan,
-    taxonomies: Sequence[Taxonomy],
-    threshold: float,
-    geometry: Geometry,
-    similarity: Similarity | None,
-    reduction: Reduction,
-    undecided: Undecided,
-) -> HeadContrast | JaccardSupConLoss:
-    """The loss of one head; see `MLCLLoss` for the arguments."""
-    if head.aspect is None:
-        return JaccardSupConLoss(
-            head.temperature,
-            threshold=threshold,
-            geometry=geometry,
-            similarity=similarity,
-            reduction=reduction,
-            undecided=undecided,
-        )
-    return HeadContrast(
-        taxonomies[head.aspect],
-        head.temperature,
-        depth=head.depth,
-        geometry=geometry,
-        similarity=similarity,
-        reduction=reduction,
-        undecided=undecided,
-    )
+        return self._evaluate(embeddings, relation, table), relation
 
 
 def plan_heads(
@@ -266,8 +226,12 @@ class MLCLLoss(nn.Module):
         self.temperatures = [head.temperature for head in self.plan]
         self.weights = [head.weight for head in self.plan]
 
+        shared: dict[str, Any] = {"geometry": self.geometry, "similarity": similarity}
+        shared |= {"reduction": reduction, "undecided": undecided}
         self.contrasts = nn.ModuleList(
-            head_contrast(head, taxonomies, threshold, self.geometry, similarity, reduction, undecided)
+            JaccardSupConLoss(head.temperature, threshold=threshold, **shared)
+            if head.aspect is None
+            else HeadContrast(taxonomies[head.aspect], head.temperature, depth=head.depth, **shared)
             for head in self.plan
         )
         self.class_sets = nn.ModuleList()

@@ -173,7 +173,9 @@ class RelationLoss(Loss):
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
     ) -> Tensor:
         """Evaluate the loss of a batch; see the class."""
-        embeddings, relation, table = self._prepare(embeddings, nodes, instances)
+        return self._evaluate(*self._prepare(embeddings, nodes, instances))
+
+    def _evaluate(self, embeddings: Tensor, relation: PairRelation, table: LossTable) -> Tensor:
         return relation_loss(
             embeddings,
             relation,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
 
-__all__ = ["Curvature", "LinearProbe", "Objective", "Solution", "minimize"]
+__all__ = ["Curvature", "LinearClassifier", "LinearProbe", "Objective", "Solution", "minimize"]
 
 _CURVATURE_ROWS = 1024
 _MEMORY = 10
@@ -204,7 +204,64 @@ def _dot(a: Tensor, b: Tensor) -> float:
     return float((a * b).sum())
 
 
-class LinearProbe:
+class LinearClassifier:
+    """The base of the probes: what a fitted linear classifier answers.
+
+    Attributes:
+        classes: (c,) int64, ascending.
+        weight: (d, c).
+        bias: (c,).
+
+    """
+
+    classes: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(n, c) scores of all classes, for features (n, d), in the precision of the weights.
+
+        Raises:
+            ValueError: for wrong shapes or dtypes, or features that are not finite.
+            RuntimeError: before `fit`.
+
+        """
+        if not hasattr(self, "weight"):
+            raise RuntimeError(f"{type(self).__name__} is not fitted; call fit(features, classes) first")
+        check_embeddings("features", features)
+        if features.shape[1] != len(self.weight):
+            raise ValueError(
+                f"features has dimension {features.shape[1]}; expected {len(self.weight)}, as in fit"
+            )
+        return torch.addmm(self.bias, features.detach().to(self.weight.dtype), self.weight)
+
+    def predict_proba(self, features: Tensor) -> Tensor:
+        """(n, c) probabilities of the `classes`, for features (n, d); raises as `logits`."""
+        return torch.softmax(self.logits(features), dim=1)
+
+    def predict(self, features: Tensor) -> Tensor:
+        """(n,) int64 most probable class for features (n, d), the first of several; raises as `logits`."""
+        starts = range(0, max(len(features), 1), _ROWS)
+        best = [self.logits(features[start : start + _ROWS]).argmax(dim=1) for start in starts]
+        return self.classes[torch.cat(best)]
+
+    def _classified(self, features: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The features with a class, the place of each one's class in `classes`, and the classes' sizes."""
+        check_embeddings("features", features)
+        check_labels("classes", classes)
+        check_same_length("features", features, "classes", classes)
+        known = classes >= 0
+        if not bool(known.any()):
+            raise ValueError(
+                "classes holds no class but -1 (missing); expected at least one row with a class"
+            )
+        self.classes, targets, sizes = torch.unique(
+            classes[known].long(), return_inverse=True, return_counts=True
+        )
+        return features[known].detach(), targets, sizes
+
+
+class LinearProbe(LinearClassifier):
     """Logistic regression whose optimum is that of scikit-learn's
     ``LogisticRegression(class_weight="balanced")``.
 
@@ -249,9 +306,6 @@ class LinearProbe:
 
     """
 
-    classes: Tensor
-    weight: Tensor
-    bias: Tensor
     objective: float
     gap: float
     iterations: int
@@ -277,18 +331,7 @@ class LinearProbe:
             ValueError: for wrong shapes or dtypes, features that are not finite, or no row with a class.
 
         """
-        check_embeddings("features", features)
-        check_labels("classes", classes)
-        check_same_length("features", features, "classes", classes)
-        known = classes >= 0
-        if not bool(known.any()):
-            raise ValueError(
-                "classes holds no class but -1 (missing); expected at least one row with a class"
-            )
-        x = features[known].detach()
-        self.classes, targets, sizes = torch.unique(
-            classes[known].long(), return_inverse=True, return_counts=True
-        )
+        x, targets, sizes = self._classified(features, classes)
         count = len(self.classes)
         if count == 1:
             self.weight = torch.zeros(x.shape[1], 1, dtype=torch.float64, device=x.device)
@@ -354,33 +397,6 @@ class LinearProbe:
             )
             steps += found.iterations
         return Solution(found.parameters, found.value, found.gap, steps)
-
-    def logits(self, features: Tensor) -> Tensor:
-        """(n, c) float64 scores of all classes, for features (n, d).
-
-        Raises:
-            ValueError: for wrong shapes or dtypes, or features that are not finite.
-            RuntimeError: before `fit`.
-
-        """
-        if not hasattr(self, "weight"):
-            raise RuntimeError("LinearProbe is not fitted; call fit(features, classes) first")
-        check_embeddings("features", features)
-        if features.shape[1] != self.weight.shape[0]:
-            raise ValueError(
-                f"features has dimension {features.shape[1]}; expected {self.weight.shape[0]}, as in fit"
-            )
-        return torch.addmm(self.bias, features.detach().double(), self.weight)
-
-    def predict_proba(self, features: Tensor) -> Tensor:
-        """(n, c) float64 probabilities of the `classes`, for features (n, d); raises as `logits`."""
-        return torch.softmax(self.logits(features), dim=1)
-
-    def predict(self, features: Tensor) -> Tensor:
-        """(n,) int64 most probable class for features (n, d), the first of several; raises as `logits`."""
-        starts = range(0, max(len(features), 1), _ROWS)
-        best = [self.logits(features[start : start + _ROWS]).argmax(dim=1) for start in starts]
-        return self.classes[torch.cat(best)]
 
 
 def _rotation(centred: Tensor, sample_weight: Tensor) -> Tensor | None:

@@ -8,18 +8,16 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from labeltree.metrics.checks import check_embeddings, check_labels, check_positive, check_same_length
+from labeltree.metrics.checks import check_positive
+from labeltree.metrics.probe import LinearClassifier
 from labeltree.progress import Progress
 
 __all__ = ["SGDProbe", "Schedule"]
 
 Schedule = Literal["constant", "cosine"]
 
-# logits that are held at once: 64 MB of float32
-_BLOCK = 2**24
 
-
-class SGDProbe:
+class SGDProbe(LinearClassifier):
     """A linear classifier trained on frozen features by SGD with momentum and cross entropy.
 
     The defaults are those of Zhang et al. 2022 (Section 4.2): 40 epochs, batches of 512, a learning rate of
@@ -58,9 +56,6 @@ class SGDProbe:
 
     """
 
-    classes: Tensor
-    weight: Tensor
-    bias: Tensor
     loss: float
 
     def __init__(
@@ -100,18 +95,8 @@ class SGDProbe:
                 if the loss became infinite, which a smaller learning rate avoids.
 
         """
-        check_embeddings("features", features)
-        check_labels("classes", classes)
-        check_same_length("features", features, "classes", classes)
-        known = classes >= 0
-        if not bool(known.any()):
-            raise ValueError(
-                "classes holds no class but -1 (missing); expected at least one row with a class"
-            )
-        x = features[known].detach().float()
-        self.classes, targets, sizes = torch.unique(
-            classes[known].long(), return_inverse=True, return_counts=True
-        )
+        x, targets, sizes = self._classified(features, classes)
+        x = x.float()
         count = len(self.classes)
         class_weight = len(targets) / (count * sizes.float()) if self.balanced else torch.ones(count)
         # intercepts are the weights of a feature that is always 1
@@ -155,24 +140,3 @@ class SGDProbe:
         if self.schedule == "constant":
             return self.learning_rate
         return self.learning_rate * (1 + math.cos(math.pi * step / steps)) / 2
-
-    @torch.no_grad()
-    def predict(self, features: Tensor) -> Tensor:
-        """(n,) int64 most probable class for features (n, d), the first of several.
-
-        Raises:
-            ValueError: for wrong shapes or dtypes, or features that are not finite.
-            RuntimeError: before `fit`.
-
-        """
-        if not hasattr(self, "weight"):
-            raise RuntimeError("SGDProbe is not fitted; call fit(features, classes) first")
-        check_embeddings("features", features)
-        if features.shape[1] != len(self.weight):
-            raise ValueError(
-                f"features has dimension {features.shape[1]}; expected {len(self.weight)}, as in fit"
-            )
-        rows = max(1, _BLOCK // len(self.classes))
-        parts = torch.split(features.detach().float(), rows)
-        best = [torch.addmm(self.bias, part, self.weight).argmax(dim=1) for part in parts]
-        return self.classes[torch.cat(best)]
