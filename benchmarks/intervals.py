@@ -23,8 +23,8 @@ from labeltree.decisions import ClassNodes, Promise, fit_rule
 from labeltree.evaluation.columns import ResamplingUnits, estimate
 from labeltree.evaluation.inputs import answer_columns
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
-from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reported_nodes import NodeIntervals
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,

@@ -9,8 +9,8 @@ import torch
 
 from labeltree.evaluation import EvaluationSettings, JudgingTaxonomy, choose_samples
 from labeltree.evaluation.inputs import Inputs
-from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.registry import get_protocol, run_protocol
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

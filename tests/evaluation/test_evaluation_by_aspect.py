@@ -143,6 +143,6 @@ def test_samples_need_no_label_of_the_tree() -> None:
 
 
 def test_the_example_runs() -> None:
-    found = doctest.testmod(importlib.import_module("labeltree.evaluation.aspects"))
+    found = doctest.testmod(importlib.import_module("labeltree.evaluation.measure_method"))
     assert found.attempted > 0
     assert found.failed == 0

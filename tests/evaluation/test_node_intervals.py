@@ -11,8 +11,8 @@ import torch
 from scipy.stats import norm
 
 from labeltree.evaluation.columns import Number, Place, ResamplingUnits
-from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reported_nodes import MeanDraws, NodeIntervals, mean_auroc
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.statistics import Partition, Resampling, agreement_intervals, draw_counts
 from labeltree.metrics.functional import node_auroc
 from labeltree.metrics.functional.node_resampling import RATES, decided_nodes

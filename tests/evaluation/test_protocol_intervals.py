@@ -24,7 +24,7 @@ from labeltree.evaluation import (
 from labeltree.evaluation.class_frequency import ClassFrequency
 from labeltree.evaluation.columns import Column, Place, ResamplingUnits, estimate
 from labeltree.evaluation.statistics import Bootstrap, Partition, Resampling, draw_counts
-from labeltree.evaluation.statistics.group_sums import GroupSums
+from labeltree.evaluation.statistics.bootstrap import GroupSums
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
 

@@ -23,7 +23,7 @@ from labeltree.models import small_text
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
-for folder in ("named_datasets", "taxonomy"):  # their writers of official formats
+for folder in ("named_datasets", "data"):  # their writers of official formats
     sys.path.append(str(Path(__file__).parents[1] / folder))
 
 CLASSES = ("animal/dog", "animal/cat", "plant/rose", "plant/fern")

@@ -1,7 +1,6 @@
 """Protocols that turn embeddings into honest numbers, and the result that holds them."""
 
 from labeltree.evaluation import protocols as _protocols  # noqa: F401, they register themselves
-from labeltree.evaluation.aspects import evaluate_aspects
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.compare_outcomes import compare
 from labeltree.evaluation.comparison import (
@@ -14,6 +13,7 @@ from labeltree.evaluation.comparison import (
 from labeltree.evaluation.error_tree import Confusion, NodeErrors, TreeErrors, tree_errors
 from labeltree.evaluation.evaluate_table import evaluate
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy, translate
+from labeltree.evaluation.measure_method import evaluate_aspects
 from labeltree.evaluation.outcomes import Outcomes, load_outcomes, save_outcomes
 from labeltree.evaluation.reading import ROLES, Reading, Representation, read
 from labeltree.evaluation.registry import (

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.decisions.classifiers import ClassifierKind
-from labeltree.evaluation.compared_samples import common_samples, strata
 from labeltree.evaluation.comparison import (
     Comparison,
     MetricComparison,
     StratumComparison,
 )
 from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
-from labeltree.evaluation.paired_estimates import PairedEstimates
+from labeltree.evaluation.paired_estimates import PairedEstimates, common_samples, strata
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
 from labeltree.evaluation.statistics import (
@@ -32,7 +31,7 @@ _BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
 _DIGITS = 9  # to which outcomes are the same
 
-Compared = TypeVar("Compared", MetricComparison, StratumComparison)
+Compared = TypeVar("Compared", bound=MetricComparison)
 
 
 def compare(
@@ -136,8 +135,9 @@ def compare(
         for key, found in how.measure(rows_of, chosen).items():
             samples, estimates, differences = found
             if samples >= min_samples:
-                part = stratum.kind, stratum.name, stratum.node, *key, key not in worse
-                parts.append(StratumComparison(*part, samples, estimates, differences))
+                where = stratum.kind, stratum.name, stratum.node
+                of_key = *key, key not in worse, samples, estimates, differences
+                parts.append(StratumComparison(*of_key, *where))
     protocols = {name for runs_of in common.values() for run in runs_of for name in run.protocols}
     if protocols and metrics is None:
         apart.append(
@@ -279,11 +279,11 @@ def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compare
     ]
 
 
-def _key(entry: MetricComparison | StratumComparison) -> Key:
+def _key(entry: MetricComparison) -> Key:
     return entry.role, entry.metric
 
 
-def _place(entry: MetricComparison | StratumComparison) -> tuple[str, str]:
+def _place(entry: MetricComparison) -> tuple[str, str]:
     """Which samples an entry is about."""
     return (entry.kind, entry.name) if isinstance(entry, StratumComparison) else ("", "")
 

@@ -83,7 +83,7 @@ class MetricComparison:
 
 
 @dataclass(frozen=True)
-class StratumComparison:
+class StratumComparison(MetricComparison):
     """One metric of all methods on some of the samples.
 
     Attributes:
@@ -91,23 +91,11 @@ class StratumComparison:
             depth) or ``frequency`` (samples of classes with many or few training samples).
         name: the node's path name, ``depth 2``, ``head``.
         node: of the taxonomy; −1 where the stratum is no subtree.
-        role: as in `MetricComparison`.
-        metric: as in `MetricComparison`.
-        larger_is_better: as in `MetricComparison`.
-        samples: how many samples count.
-        estimates: method → the metric.
-        differences: method → its difference to the baseline.
     """
 
     kind: str
     name: str
     node: int
-    role: str
-    metric: str
-    larger_is_better: bool
-    samples: int
-    estimates: dict[str, Estimate]
-    differences: dict[str, Difference]
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from labeltree.evaluation.columns import (
     estimate_statistics,
 )
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
-from labeltree.evaluation.protocol_result import ProtocolResult
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.samples import Samples, SearchPlan, held_rows, plan_search
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling, Statistic

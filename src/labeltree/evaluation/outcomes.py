@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labeltree.atomic import atomic_write
 from labeltree.errors import DataError
 from labeltree.evaluation.statistics import Statistic
-from labeltree.evaluation.statistics.group_sums import Floats
+from labeltree.evaluation.statistics.interval_ends import Floats
 from labeltree.safe_files import Reader, read_arrays, value_from_json
 from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 

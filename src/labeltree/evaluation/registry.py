@@ -16,8 +16,8 @@ from typing import Any, TypeVar, get_type_hints
 from labeltree.errors import DataError
 from labeltree.evaluation.columns import Column
 from labeltree.evaluation.inputs import Inputs, Second
-from labeltree.evaluation.protocol_result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.reading import check_roles
+from labeltree.evaluation.result import NOT_MEASURED, ProtocolResult
 from labeltree.evaluation.statistics import Statistic
 from labeltree.plugins import load_plugins
 from labeltree.safe_files import fits

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.evaluation.columns import Place, ResamplingUnits
-from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.evaluation.statistics import Statistic
-from labeltree.evaluation.statistics.group_sums import Floats, divided
-from labeltree.evaluation.statistics.interval_ends import acceleration_of
+from labeltree.evaluation.statistics.interval_ends import Floats, acceleration_of, divided
 from labeltree.metrics.functional.node_resampling import CountedNodes, ranked_nodes
 from labeltree.taxonomy import AnyTaxonomy
 from labeltree.taxonomy.naming import some

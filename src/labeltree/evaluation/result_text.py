@@ -15,8 +15,7 @@ from labeltree.evaluation.comparison import (
     MetricComparison,
     StratumComparison,
 )
-from labeltree.evaluation.protocol_result import ProtocolResult
-from labeltree.evaluation.result import EvaluationResult
+from labeltree.evaluation.result import EvaluationResult, ProtocolResult
 
 __all__ = ["comparison_notes", "comparison_text", "protocol_table"]
 
@@ -172,7 +171,7 @@ def _estimate(estimate: Estimate | None) -> str:
     return text
 
 
-def _difference(entry: MetricComparison | StratumComparison, part: Difference) -> list[str]:
+def _difference(entry: MetricComparison, part: Difference) -> list[str]:
     if math.isnan(part.value):
         return ["–", "", "", "", ""]
     better = part.value if entry.larger_is_better else -part.value
@@ -190,7 +189,7 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4f}"
 
 
-def _label(entry: MetricComparison | StratumComparison) -> str:
+def _label(entry: MetricComparison) -> str:
     """Role and metric: `features top1`, and `answers top1` for `answer_top1`."""
     return f"{entry.role} {entry.metric.removeprefix('answer_').replace('_', ' ')}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from labeltree.evaluation import EvaluationResult
-from labeltree.evaluation.protocol_result import ProtocolResult
+from labeltree.evaluation.result import ProtocolResult
 from labeltree.report.wording import plural
 
 __all__ = ["NumberTable", "ProtocolBlock", "protocol_blocks"]

@@ -1,9 +1,20 @@
 """How sure a number is: resampling of samples or groups, paired tests, and several runs of a method."""
 
-from labeltree.evaluation.statistics.bootstrap import Bootstrap, Interval, Resampling, draw_counts
-from labeltree.evaluation.statistics.cluster_agreement import Partition, agreement_intervals
-from labeltree.evaluation.statistics.group_sums import GroupSums, number_groups
-from labeltree.evaluation.statistics.joint_statistics import JointBootstrap, Statistic, mean_of_parts
+from labeltree.evaluation.statistics.bootstrap import (
+    Bootstrap,
+    GroupSums,
+    Interval,
+    Resampling,
+    draw_counts,
+    number_groups,
+)
+from labeltree.evaluation.statistics.joint_statistics import (
+    JointBootstrap,
+    Partition,
+    Statistic,
+    agreement_intervals,
+    mean_of_parts,
+)
 from labeltree.evaluation.statistics.paired_tests import Parts, across_runs, holm, mcnemar, sign_flip_test
 from labeltree.evaluation.statistics.sparse_ratios import RatioColumns
 

@@ -8,9 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, t
 
-from labeltree.evaluation.statistics.group_sums import Floats, divided
+__all__ = [
+    "SAME",
+    "Floats",
+    "Interval",
+    "acceleration_of",
+    "centred_ends",
+    "divided",
+    "interval_ends",
+    "jackknife_acceleration",
+]
 
-__all__ = ["SAME", "Interval", "acceleration_of", "centred_ends", "interval_ends", "jackknife_acceleration"]
+Floats = NDArray[np.float64]
 
 # two estimates nearer than this are the same number, added up in another order
 SAME = 1e-12
@@ -155,3 +164,9 @@ def _of_one_mind(
     low = np.where(same & (np.abs(value - 1) <= SAME), 1 - allowance, low)
     high = np.where(same & (np.abs(value) <= SAME), allowance, high)
     return low, high
+
+
+def divided(numerators: Floats, denominators: Floats) -> Floats:
+    """The quotients; NaN where a denominator is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(denominators > 0, numerators / denominators, np.nan)

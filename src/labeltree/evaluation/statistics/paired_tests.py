@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binomtest, t
 
-from labeltree.evaluation.statistics.group_sums import Floats, GroupSums, divided
+from labeltree.evaluation.statistics.bootstrap import GroupSums
+from labeltree.evaluation.statistics.interval_ends import Floats, divided
 
 __all__ = ["Parts", "across_runs", "holm", "mcnemar", "sign_flip_test"]
 

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, vstack
 
 from labeltree.evaluation.statistics.bootstrap import Resampling
-from labeltree.evaluation.statistics.group_sums import Floats, divided
-from labeltree.evaluation.statistics.interval_ends import SAME, acceleration_of, jackknife_acceleration
+from labeltree.evaluation.statistics.interval_ends import (
+    SAME,
+    Floats,
+    acceleration_of,
+    divided,
+    jackknife_acceleration,
+)
 
 __all__ = ["RatioColumns"]
 
