@@ -80,7 +80,7 @@ def test_wrong_batches(batch, message):
         ),
         (lambda: NTXentLoss(similarity="dot"), "similarity must be 'cosine' or 'distance'; got 'dot'"),
         (lambda: SupConLoss(TREE, depth=3), "depth must lie between 1 and 2, the depth of the tree; got 3"),
-        (lambda: SupConLoss(TREE, undecided="drop"), "undecided must be one of ignore, negative; got 'drop'"),
+        (lambda: SupConLoss(TREE, undecided="drop"), "undecided must be 'ignore' or 'negative'; got 'drop'"),
         (lambda: HWCLoss(TREE, -0.1), "alpha and gamma must not be negative; got alpha=-0.1, gamma=0.5"),
         (lambda: HWCLoss(TREE, omega_max=0.5), "omega_max must be at least 1; got 0.5"),
         (lambda: HWCLoss(TREE, control="outside_softmax"), "does nothing at alpha=0; set alpha"),

@@ -182,7 +182,7 @@ def test_defaults_fall_from_coarse_to_fine():
         ({"distance": "poincare"}, "distance='poincare' needs a PoincareBall as geometry; got 'sphere'"),
         ({"distance": "l2"}, "distance must be one of unit, raw, cosine, poincare; got 'l2'"),
         ({"update": "never"}, "update must be 'after' or 'before'; got 'never'"),
-        ({"divisor": "n"}, "divisor must be one of batch, contributing; got 'n'"),
+        ({"divisor": "n"}, "divisor must be 'batch' or 'contributing'; got 'n'"),
     ],
 )
 def test_wrong_options(options, message):

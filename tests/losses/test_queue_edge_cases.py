@@ -158,7 +158,7 @@ def test_reductions():
             "variant='reference' keeps a sample's own old keys.*leave variant out",
         ),
         (lambda: ASCLLoss(trust="both"), "trust must be 'entropy' or 'confidence'; got 'both'"),
-        (lambda: MaskConLoss(TREE, undecided="drop"), "undecided must be one of ignore, negative"),
+        (lambda: MaskConLoss(TREE, undecided="drop"), "undecided must be 'ignore' or 'negative'"),
         (lambda: SelfConLoss(reduction="mean"), "reduction must be one of valid"),
         (lambda: SelfConLoss(geometry=PoincareBall(-1.0)), "SelfConLoss compares by the cosine.*'poincare'"),
     ],

@@ -1,9 +1,10 @@
-"""What all losses share: how they are printed, checks of a batch, and the device of their buffers."""
+"""What all losses share: how they are printed, checks of arguments and batches, the device of buffers."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from labeltree.geometry import Geometry
 from labeltree.taxonomy.nodes import warn_of_class_numbers
 
-__all__ = ["Loss", "check_batch", "describe", "follow_device", "shown_settings"]
+__all__ = ["Loss", "check_batch", "check_choice", "describe", "follow_device", "shown_settings"]
 
 _MOST = 16  # entries of a tensor that are shown
 
@@ -24,6 +25,14 @@ class Loss(nn.Module):
         classes = getattr(self, "classes", None)
         shown = f"classes={len(classes)}" if isinstance(classes, Tensor) else ""
         return ", ".join(filter(None, [shown, shown_settings(self)]))
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raise a ValueError unless the argument `name` has one of the values of the `Literal` `choices`."""
+    known = get_args(choices)
+    if value not in known:
+        expected = " or ".join(map(repr, known)) if len(known) == 2 else f"one of {', '.join(known)}"
+        raise ValueError(f"{name} must be {expected}; got {value!r}")
 
 
 def check_batch(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeltree.losses.batch import describe
+from labeltree.losses.batch import check_choice, describe
 from labeltree.losses.classes import soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.losses.cross_entropy import CrossEntropyLoss
@@ -33,8 +33,7 @@ class ClassHead(nn.Module):
 
     def __init__(self, width: int, form: HeadForm = "linear") -> None:
         super().__init__()
-        if form not in get_args(HeadForm):
-            raise ValueError(f"head must be 'linear' or 'reference'; got {form!r}")
+        check_choice("head", form, HeadForm)
         if not (isinstance(width, int) and width > 0):
             raise ValueError(f"the width of the vectors must be a whole number above 0; got {width!r}")
         self.width = width

@@ -7,12 +7,13 @@ variants compute what the authors' published code does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.losses.batch import check_choice
 from labeltree.losses.reduction import Reduction, propagate_nan
 from labeltree.losses.relation import RelationLoss, bounded_relation_loss
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
@@ -126,8 +127,7 @@ class DepthwiseLoss(RelationLoss):
         undecided: Undecided = "ignore",
     ) -> None:
         num_depths = taxonomy.max_depth
-        if variant not in get_args(Variant):
-            raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        check_choice("variant", variant, Variant)
         published = (positives, reduction, undecided, detach_bound) == ("nested", "valid", "ignore", False)
         if variant == "reference" and not published:
             raise ValueError(

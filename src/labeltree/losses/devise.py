@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import Loss, check_batch, follow_device
+from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges
 from labeltree.losses.reduction import labelled_mean
 from labeltree.safe_files import Reader, read_arrays
@@ -195,8 +195,7 @@ class DeViSELoss(Loss):
         dim: int | None = None,
     ) -> None:
         super().__init__()
-        if negatives not in ("all", "one"):
-            raise ValueError(f"negatives must be 'all' or 'one'; got {negatives!r}")
+        check_choice("negatives", negatives, Literal["all", "one"])
         if not margin >= 0:
             raise ValueError(f"margin must not be negative; got {margin}")
         self.margin = margin

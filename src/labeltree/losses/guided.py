@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Euclidean, Geometry, as_geometry
 from labeltree.geometry.precision import answer_dtype, widen
-from labeltree.losses.batch import describe
+from labeltree.losses.batch import check_choice, describe
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
 
@@ -108,8 +108,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
             )
         if not distortion_weight >= 0:
             raise ValueError(f"distortion_weight must not be negative; got {distortion_weight}")
-        if metric not in get_args(TreeMetric):
-            raise ValueError(f"metric must be one of {', '.join(get_args(TreeMetric))}; got {metric!r}")
+        check_choice("metric", metric, TreeMetric)
         self.dim = dim
         self.distortion_weight = distortion_weight
         self.metric = metric

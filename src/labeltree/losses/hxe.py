@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.losses.batch import check_choice
 from labeltree.losses.classes import label_paths
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
@@ -67,10 +68,8 @@ class HXELoss(ClassifierLoss):
         variant: Variant = "paper",
     ) -> None:
         super().__init__(taxonomy)
-        if weights not in get_args(StepWeights):
-            raise ValueError(f"weights must be 'depth' or 'height'; got {weights!r}")
-        if variant not in get_args(Variant):
-            raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        check_choice("weights", weights, StepWeights)
+        check_choice("variant", variant, Variant)
         steps = taxonomy.depth if weights == "depth" else taxonomy.height
         if not (math.isfinite(alpha) and -alpha * int(steps.max()) < _LARGEST_EXPONENT):
             raise ValueError(f"alpha must be finite, and exp(−alpha·{weights}) must be; got {alpha}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from labeltree.geometry import Euclidean, Geometry, Sphere, as_geometry
 from labeltree.geometry.precision import answer_dtype
-from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.batch import check_batch, check_choice, follow_device
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.reduction import propagate_nan
 from labeltree.losses.table import depth_weights
@@ -89,14 +89,11 @@ class LevelAwareMarginLoss(NodePrototypes):
             distance = (
                 "unit" if geometry.name == "sphere" else "raw" if geometry.name == "euclidean" else "poincare"
             )
-        if distance not in get_args(Distance):
-            raise ValueError(f"distance must be one of {', '.join(get_args(Distance))}; got {distance!r}")
+        check_choice("distance", distance, Distance)
         if distance == "poincare" and geometry.name != "poincare":
             raise ValueError(f"distance='poincare' needs a PoincareBall as geometry; got {geometry.name!r}")
-        if update not in ("after", "before"):
-            raise ValueError(f"update must be 'after' or 'before'; got {update!r}")
-        if divisor not in get_args(Divisor):
-            raise ValueError(f"divisor must be one of {', '.join(get_args(Divisor))}; got {divisor!r}")
+        check_choice("update", update, Literal["after", "before"])
+        check_choice("divisor", divisor, Divisor)
         self.distance: Distance = distance
         self.update = update
         self.divisor: Divisor = divisor

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 from torch import Tensor
 
 from labeltree.geometry import Geometry, as_geometry
-from labeltree.losses.batch import Loss
+from labeltree.losses.batch import Loss, check_choice
 from labeltree.losses.cross_entropy import CrossEntropyLoss
 from labeltree.losses.queue_loss import ExcludeSelf, QueueLoss, StoredKeys, check_share
 from labeltree.losses.reduction import Reduction
@@ -194,8 +194,7 @@ class ASCLLoss(QueueLoss):
         reduction: Reduction = "valid",
         geometry: Geometry | str | None = None,
     ) -> None:
-        if trust not in get_args(Trust):
-            raise ValueError(f"trust must be 'entropy' or 'confidence'; got {trust!r}")
+        check_choice("trust", trust, Trust)
         super().__init__(
             None,
             temperature=temperature,
@@ -320,8 +319,7 @@ class MaskConLoss(QueueLoss):
         reduction: Reduction = "valid",
         geometry: Geometry | str | None = None,
     ) -> None:
-        if variant not in get_args(MaskConVariant):
-            raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        check_choice("variant", variant, MaskConVariant)
         if variant == "reference" and exclude_self not in (None, "keep"):
             raise ValueError(
                 "variant='reference' keeps a sample's own old keys, as the published code does; for "

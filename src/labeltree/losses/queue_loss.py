@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, describe, follow_device
-from labeltree.losses.reduction import Reduction, check_reduction, labelled_mean
+from labeltree.losses.batch import Loss, check_batch, check_choice, describe, follow_device
+from labeltree.losses.reduction import Reduction, labelled_mean
 from labeltree.losses.table import Undecided, members, same_label
 from labeltree.pairs import (
     LabelRows,
@@ -143,10 +143,7 @@ class QueueLoss(Loss):
             raise ValueError(f"temperature must be above 0; got {temperature}")
         if not target_temperature >= 0:
             raise ValueError(f"target_temperature must not be negative; got {target_temperature}")
-        if exclude_self not in get_args(ExcludeSelf):
-            raise ValueError(
-                f"exclude_self must be one of {', '.join(get_args(ExcludeSelf))}; got {exclude_self!r}"
-            )
+        check_choice("exclude_self", exclude_self, ExcludeSelf)
         space_of_keys = as_geometry(geometry)
         if not isinstance(space_of_keys, Sphere):
             raise ValueError(
@@ -159,7 +156,8 @@ class QueueLoss(Loss):
         self.exclude_self = exclude_self
         self.undecided = undecided
         self.geometry = Sphere()
-        self.reduction = check_reduction(reduction)
+        check_choice("reduction", reduction, Reduction)
+        self.reduction: Reduction = reduction
         space = relation_codes(0 if taxonomy is None else taxonomy.max_depth)
         everything = torch.ones(space.size, dtype=torch.bool)
         candidates = everything if taxonomy is None else same_label(space)

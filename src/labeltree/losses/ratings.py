@@ -12,7 +12,7 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.geometry.precision import widen
-from labeltree.losses.batch import check_batch, follow_device
+from labeltree.losses.batch import check_batch, check_choice, follow_device
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
@@ -348,8 +348,7 @@ class JaccardSupConLoss(RelationLoss):
     ) -> None:
         if not 0 <= threshold < 1:
             raise ValueError(f"threshold must be 0 or more and below 1; got {threshold}")
-        if undecided not in ("ignore", "negative"):
-            raise ValueError(f"undecided must be one of ignore, negative; got {undecided!r}")
+        check_choice("undecided", undecided, Undecided)
         kind = relation_codes(0).relations.kind
         positive = ((kind == SAME) | (kind == INSTANCE))[None].double()
         member = (kind != UNKNOWN)[None] if undecided == "ignore" else torch.ones_like(positive).bool()

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from labeltree.pairs import num_ranks, own_rows, sum_over_ranks
 
-__all__ = ["Reduction", "check_reduction", "labelled_mean", "propagate_nan", "reduce_terms"]
+__all__ = ["Reduction", "labelled_mean", "propagate_nan", "reduce_terms"]
 
 Reduction = Literal["valid", "all", "pairs", "sum", "none"]
-
-
-def check_reduction(reduction: str) -> Reduction:
-    """`reduction` itself, or a ValueError that lists the possible ones."""
-    for known in get_args(Reduction):
-        if reduction == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f"reduction must be one of {', '.join(get_args(Reduction))}; got {reduction!r}")
 
 
 def reduce_terms(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere, as_geometry
-from labeltree.losses.batch import Loss, check_batch, follow_device
-from labeltree.losses.reduction import Reduction, check_reduction, propagate_nan, reduce_terms
+from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
+from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
 from labeltree.losses.table import LossTable
 from labeltree.pairs import (
     PairRelation,
@@ -144,10 +144,10 @@ class RelationLoss(Loss):
         self.geometry = as_geometry(geometry)
         if similarity is None:
             similarity = "cosine" if isinstance(self.geometry, Sphere) else "distance"
-        if similarity not in ("cosine", "distance"):
-            raise ValueError(f"similarity must be 'cosine' or 'distance'; got {similarity!r}")
+        check_choice("similarity", similarity, Similarity)
         self.similarity: Similarity = similarity
-        self.reduction = check_reduction(reduction)
+        check_choice("reduction", reduction, Reduction)
+        self.reduction: Reduction = reduction
         paths = torch.empty((0, 0), dtype=torch.int64) if taxonomy is None else taxonomy.paths
         depth = taxonomy.depth if taxonomy is not None and space.refined else None
         self.register_buffer("taxonomy_paths", paths, persistent=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.losses.batch import check_choice
 from labeltree.losses.classes import class_members, label_paths, merge_targets, soft_cross_entropy
 from labeltree.losses.classifier import ClassifierLoss
 from labeltree.taxonomy import Taxonomy
@@ -59,8 +60,7 @@ class SoftLabelLoss(ClassifierLoss):
         super().__init__(taxonomy)
         if not beta >= 0:
             raise ValueError(f"beta must not be negative; got {beta}")
-        if variant not in get_args(Variant):
-            raise ValueError(f"variant must be 'paper' or 'reference'; got {variant!r}")
+        check_choice("variant", variant, Variant)
         self.beta = beta
         self.variant = variant
         paths = label_paths(taxonomy)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from labeltree.losses.batch import check_choice
 from labeltree.pairs import RelationCodes
 from labeltree.taxonomy.relations import INSTANCE
 
@@ -130,8 +131,7 @@ def members(space: RelationCodes, undecided: Undecided, depth: int | None = None
 
     Pairs whose labels leave open whether they agree there count only if `undecided` is `"negative"`.
     """
-    if undecided not in get_args(Undecided):
-        raise ValueError(f"undecided must be one of {', '.join(get_args(Undecided))}; got {undecided!r}")
+    check_choice("undecided", undecided, Undecided)
     if undecided == "negative":
         return torch.ones(space.size, dtype=torch.bool)
     relations = space.relations
@@ -153,8 +153,7 @@ def depth_table(
             at no finer depth, as far as their labels tell (Section 3: "and diverge thereafter").
         undecided: as in `members`.
     """
-    if positives not in ("nested", "exact"):
-        raise ValueError(f"positives must be 'nested' or 'exact'; got {positives!r}")
+    check_choice("positives", positives, Literal["nested", "exact"])
     depths = range(1, space.relations.max_depth + 1)
     agrees = torch.stack([same_label(space, depth) for depth in depths])
     if positives == "exact":
