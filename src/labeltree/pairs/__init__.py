@@ -3,7 +3,6 @@
 from labeltree.pairs.codes import RelationCodes, Rho, relation_codes
 from labeltree.pairs.manual_gradient import eager_gradient
 from labeltree.pairs.plan import Implementation, Plan, implementation
-from labeltree.pairs.precision import as_kernels_take
 from labeltree.pairs.primitives import (
     bounded_sum,
     nearest_of_groups,
@@ -23,7 +22,7 @@ from labeltree.pairs.ranks import (
 )
 from labeltree.pairs.relation import LabelRows, PairRelation
 from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
-from labeltree.pairs.similarity import Similarity, pair_similarity, prototype_distances
+from labeltree.pairs.similarity import Similarity, as_kernels_take, pair_similarity, prototype_distances
 from labeltree.pairs.terms import bounded_terms, masked_logsumexp, relation_terms, weigh, weighted_terms
 
 __all__ = [

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from labeltree.geometry.smooth import to_safe_length
 from labeltree.pairs.plan import planned
-from labeltree.pairs.precision import full_precision, working_dtype
+from labeltree.pairs.similarity import full_precision, working_dtype
 
 __all__ = [
     "eager_gradient",

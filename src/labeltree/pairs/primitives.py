@@ -19,10 +19,9 @@ from labeltree.pairs.kernels import statistics as kernels
 from labeltree.pairs.kernels.launch import WIDEST, can_run
 from labeltree.pairs.manual_gradient import gradient_alone
 from labeltree.pairs.plan import asked, planned
-from labeltree.pairs.precision import at_least_single, working_dtype
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import PairStatistics, PairWeight, QueueContrast, Statistic
-from labeltree.pairs.similarity import Similarity, prototype_distances
+from labeltree.pairs.similarity import Similarity, at_least_single, prototype_distances, working_dtype
 from labeltree.pairs.tiles import general, general_bounded, nearest, queue
 from labeltree.pairs.tiles.bounded import BoundedSum
 from labeltree.pairs.tiles.contrast import exponent_dtype

@@ -1,16 +1,32 @@
-"""The similarity of pairs of embeddings, and the distance from prototypes."""
+"""The similarity of pairs of embeddings, the distance from prototypes, and the precision of both.
+
+Kernels take bfloat16 and float16; all other code casts to float32, and primitives run without autocast.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry, Sphere
+from labeltree.geometry.precision import answer_dtype
 
-__all__ = ["Similarity", "pair_similarity", "prototype_distances"]
+__all__ = [
+    "HALVES",
+    "Similarity",
+    "as_kernels_take",
+    "at_least_single",
+    "full_precision",
+    "pair_similarity",
+    "prototype_distances",
+    "working_dtype",
+]
 
 Similarity = Literal["cosine", "distance"]
+HALVES = (torch.bfloat16, torch.float16)
 
 
 def pair_similarity(
@@ -35,3 +51,25 @@ def prototype_distances(
     if similarity == "cosine":
         return 1.0 - Sphere().pairwise_similarity(points, prototypes)
     return geometry.pairwise_distance(points, prototypes)
+
+
+def at_least_single(x: Tensor, *others: Tensor) -> list[Tensor]:
+    """The tensors in float32 or better; one that is given twice is cast once, and remains one."""
+    cast = {id(each): each.to(answer_dtype(each)) for each in (x, *others)}
+    return [cast[id(each)] for each in (x, *others)]
+
+
+def as_kernels_take(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """What a loss that computes in a dtype hands on of its input: half precision on a GPU as it is."""
+    return x if x.dtype in HALVES and x.device.type == "cuda" else x.to(dtype)
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Without autocast; entering its context costs as much as an operation, and mostly it is off already."""
+    on = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()
+
+
+def working_dtype(z: Tensor) -> torch.dtype:
+    """float64 of float64, else float32."""
+    return torch.float64 if z.dtype == torch.float64 else torch.float32

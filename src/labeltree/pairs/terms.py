@@ -11,12 +11,11 @@ from torch import Tensor
 from labeltree.geometry import Geometry, Sphere
 from labeltree.pairs.manual_gradient import gradient_alone, unit_rows
 from labeltree.pairs.plan import asked
-from labeltree.pairs.precision import full_precision
 from labeltree.pairs.primitives import bounded_sum, pair_statistics, way_of
 from labeltree.pairs.relation import PairRelation
 from labeltree.pairs.results import Statistic
-from labeltree.pairs.similarity import Similarity
-from labeltree.pairs.tiles import small, small_bounded
+from labeltree.pairs.similarity import Similarity, full_precision
+from labeltree.pairs.tiles import small
 from labeltree.pairs.tiles.contrast import Contrast
 from labeltree.pairs.tiles.grid import TILE, blocks, grid_of
 from labeltree.pairs.tiles.walk import walk
@@ -117,11 +116,11 @@ def bounded_terms(
         ValueError: the tables that this takes are larger than the memory of the device.
     """
     pairs = embeddings, embeddings, relation
-    few = len(positives) <= small_bounded.MOST_TERMS
+    few = len(positives) <= small.MOST_TERMS
     way = way_of(*pairs, temperature, similarity, small=few)
     if way == "small":
         with full_precision(embeddings.device):
-            return small_bounded.bounded_terms(
+            return small.bounded_terms(
                 embeddings, relation, float(temperature), members, positives, detach_bound
             )
     _check_room(len(embeddings), len(members), relation.num_relations, embeddings)

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from labeltree.geometry.smooth import to_safe_length
 from labeltree.pairs.kernels.layout import Side, Tiles, sides, tiles_between
-from labeltree.pairs.precision import HALVES
 from labeltree.pairs.ranks import rows_of_all_ranks
 from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.similarity import HALVES
 
 __all__ = [
     "COLUMN",

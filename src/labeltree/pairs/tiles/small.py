@@ -1,12 +1,14 @@
 """The terms of a small batch in one go: one tile in the order of the batch, and its positives in a list.
 
 What counts at this size is the number of operations, so nothing is summed by relation only to be summed up by
-term afterwards, and an operation of numpy on so little costs a fraction of one of torch.
+term afterwards, and an operation of numpy on so little costs a fraction of one of torch. The hierarchical
+constraint computes the cosines once, for log-sum-exps, bounds and bounded sums alike.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +24,15 @@ from labeltree.pairs.manual_gradient import (
     unit_rows,
 )
 from labeltree.pairs.relation import PairRelation
+from labeltree.pairs.tiles.bounded import least_own
 from labeltree.pairs.tiles.grid import scratch
 
-__all__ = ["Floats", "Ints", "LabelPairs", "PairSets", "relation_terms"]
+__all__ = ["MOST_TERMS", "bounded_terms", "relation_terms"]
 
-Ints = NDArray[np.int64]
-Floats = NDArray[Any]
+MOST_TERMS = 63  # of a hierarchical constraint: bits of a number
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[Any]
 
 
 def relation_terms(
@@ -65,14 +70,14 @@ class _Work:
         self,
         relation: PairRelation,
         temperature: float,
-        positive: Floats,
-        normaliser: Floats,
+        positive: _Floats,
+        normaliser: _Floats,
         member: NDArray[np.bool_],
         scale: Tensor | None,
     ) -> None:
         self.temperature, n = temperature, relation.num_queries
-        pairs = LabelPairs(relation)
-        self.sets = PairSets(pairs, member)
+        pairs = _LabelPairs(relation)
+        self.sets = _PairSets(pairs, member)
         factor = None if scale is None else scale.detach().to(torch.from_numpy(positive).dtype).numpy()
         self.omega = None if factor is None else torch.from_numpy(pairs.spread(factor))
         counts = (positive != 0).any(0) | (normaliser != 0).any(0)
@@ -92,7 +97,7 @@ class _Work:
         )
         self.weight = weight if factor is None else weight * factor.take(codes)
 
-    def by_row(self, values: Floats) -> Floats:
+    def by_row(self, values: _Floats) -> _Floats:
         """The sums `(T, n)` over each row's pairs of `values (T, P)`."""
         found = np.zeros(self._shape, values.dtype)
         if len(self._begins):
@@ -134,7 +139,7 @@ class _SmallBatch(torch.autograd.Function):
         return single_backward(grad_z.to(z.dtype)), None
 
 
-class LabelPairs:
+class _LabelPairs:
     """The codes of a batch with itself: those of its distinct labels, and those of views of one sample.
 
     Args:
@@ -156,7 +161,7 @@ class LabelPairs:
             rows.nodes.cpu().numpy(), return_index=True, return_inverse=True, return_counts=True
         )
         if rows.codes is not None:
-            self.codes: Ints = rows.codes.among(labels)
+            self.codes: _Ints = rows.codes.among(labels)
         else:
             some = rows[torch.from_numpy(first).to(rows.nodes.device)]
             self.codes = relation.label_codes(some, some).cpu().numpy()
@@ -164,7 +169,7 @@ class LabelPairs:
         i, k = _view_pairs(None if rows.instances is None else rows.instances.cpu().numpy())
         self.views = np.concatenate([[i, k], [k, i]], axis=1)
         self.view_labels = self.codes[self.of_row[self.views[0]], self.of_row[self.views[1]]]
-        self.view_codes: Ints = relation.space.of_views.numpy()[self.view_labels]
+        self.view_codes: _Ints = relation.space.of_views.numpy()[self.view_labels]
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
@@ -181,7 +186,7 @@ class LabelPairs:
         return entries
 
 
-def _view_pairs(instances: Ints | None) -> tuple[Ints, Ints]:
+def _view_pairs(instances: _Ints | None) -> tuple[_Ints, _Ints]:
     """All pairs of rows of one instance."""
     if instances is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -197,7 +202,7 @@ def _view_pairs(instances: Ints | None) -> tuple[Ints, Ints]:
     return (np.concatenate(first), np.concatenate(second)) if first else _view_pairs(None)
 
 
-class PairSets:
+class _PairSets:
     """The pairs in the denominator of each term; mostly all pairs, in all of them.
 
     Args:
@@ -208,7 +213,7 @@ class PairSets:
         of_term: `(T,)` which of the S distinct denominators each term has.
     """
 
-    def __init__(self, pairs: LabelPairs, members: NDArray[np.bool_]) -> None:
+    def __init__(self, pairs: _LabelPairs, members: NDArray[np.bool_]) -> None:
         self.of_term = np.zeros(len(members), np.int64)
         self._sets: NDArray[np.bool_] | None = None
         if not members[:, pairs.present].all():
@@ -238,3 +243,148 @@ class PairSets:
             found = part if found is None else found.add_(part)
         assert found is not None
         return torch.mul(found, tile, out=out)
+
+
+def bounded_terms(
+    z: Tensor,
+    relation: PairRelation,
+    temperature: float,
+    members: Tensor,
+    positives: Tensor,
+    detach_bound: bool,
+) -> tuple[Tensor, Tensor]:
+    """As `labeltree.pairs.bounded_terms`."""
+    work = _BoundedWork(relation, temperature, members.numpy(), positives.numpy(), detach_bound)
+    row: Tensor = _BoundedBatch.apply(z, work)
+    return row, torch.from_numpy(work.number).to(z.dtype).T
+
+
+class _Term:
+    """The pairs of one term.
+
+    Args:
+        at: `(P,)` their places in the list of all positives.
+        row: `(P,)` their anchors, ascending.
+        n: number of rows.
+
+    Attributes:
+        number: `(n,)` how many each row has.
+        anchors: `(A,)` the rows that have any.
+        begins: `(A,)` the first pair of each.
+    """
+
+    def __init__(self, at: _Ints, row: _Ints, n: int) -> None:
+        self.at, self.row = at, row
+        self.number = np.bincount(row, minlength=n)
+        self.anchors = np.flatnonzero(self.number)
+        self.begins = (self.number.cumsum() - self.number)[self.anchors]
+
+    def add(self, total: _Floats, values: _Floats) -> None:
+        """Add the values `(P,)` of the pairs to their rows' `total (n,)`."""
+        if len(self.anchors):
+            total[self.anchors] += np.add.reduceat(values, self.begins)
+
+
+class _BoundedWork:
+    """What follows from the labels.
+
+    Attributes:
+        sets: the denominators.
+        flat: `(P,)` the positives of any term, i·n + k, ascending.
+        terms: the pairs of each term.
+        number: `(T, n)` how many positives each row has.
+    """
+
+    def __init__(
+        self,
+        relation: PairRelation,
+        temperature: float,
+        members: NDArray[np.bool_],
+        positives: NDArray[np.bool_],
+        detach_bound: bool,
+    ) -> None:
+        self.temperature, self.detach_bound, self.n = temperature, detach_bound, relation.num_queries
+        pairs, n = _LabelPairs(relation), relation.num_queries
+        self.sets = _PairSets(pairs, members)
+        bits = 1 << np.arange(len(positives))
+        mixed = (positives * bits[:, None]).sum(0)
+        mixed = pairs.spread(mixed.astype(np.min_scalar_type((1 << len(positives)) - 1)))
+        self.flat = np.flatnonzero(mixed != 0)
+        row = np.arange(n).repeat(np.diff(self.flat.searchsorted(np.arange(n + 1) * n)))
+        self.transposed = (self.flat - row * n) * n + row
+        mixed = mixed.ravel().take(self.flat)
+        places = [np.flatnonzero((mixed & bit.astype(mixed.dtype)) != 0) for bit in bits]
+        self.terms = [_Term(at, row.take(at), n) for at in places]
+        self.number = np.stack([term.number for term in self.terms])
+
+
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """The bound of each term `(T,)`, and the pair of each that sets those of the coarser ones, or −1."""
+
+    bound: _Floats
+    setter: list[int]
+
+
+def _bounds(losses: list[_Floats], dtype: Any) -> _Bounds:
+    bound, setter = np.full(len(losses), -np.inf, dtype), [-1] * len(losses)
+    reached = bound[0]
+    for term in reversed(range(len(losses))):
+        bound[term] = reached
+        if len(losses[term]):
+            first = int(losses[term].argmax())
+            if losses[term][first] > reached:
+                reached, setter[term] = losses[term][first], first
+    return _Bounds(bound, setter)
+
+
+class _BoundedBatch(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, work: _BoundedWork) -> Tensor:
+        u, inverse = unit_rows(z)
+        tile = u @ u.T
+        s = tile.view(-1).numpy().take(work.flat) / work.temperature
+        tile.mul_(math.log2(math.e) / work.temperature).exp2_().fill_diagonal_(0.0)
+        sums = work.sets.sums(tile)
+        offset = torch.where(sums > 0, sums, 1.0).log_().numpy()[work.sets.of_term]
+        losses = [offset[t][term.row] - s.take(term.at) for t, term in enumerate(work.terms)]
+        bounds = _bounds(losses, s.dtype)
+        total = np.zeros_like(offset)
+        for t, term in enumerate(work.terms):
+            term.add(total[t], np.maximum(losses[t], bounds.bound[t]))
+        ctx.work, ctx.losses, ctx.bounds, ctx.offset = work, losses, bounds, offset
+        ctx.save_for_backward(z, u, inverse, tile, sums)
+        return torch.from_numpy(total).T
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        z, u, inverse, tile, sums = ctx.saved_tensors
+        work: _BoundedWork = ctx.work
+        bounds: _Bounds = ctx.bounds
+        with manual_gradient(z.device):
+            g = grad.T.contiguous().numpy()
+            offset = torch.from_numpy(ctx.offset).T
+            least = least_own(offset, torch.from_numpy(bounds.bound), work.temperature).T.contiguous().numpy()
+            grad_s, grad_offset = np.zeros(len(work.flat), g.dtype), np.zeros_like(g)
+            coarser = 0.0  # the gradient of what the next coarser term is bounded by
+            for t, term in enumerate(work.terms):
+                kept = (ctx.losses[t] >= least[t][term.row]).astype(g.dtype)
+                own = np.zeros_like(g[t])
+                term.add(own, kept)
+                grad_offset[t] = own * g[t]
+                grad_s[term.at] -= kept * g[t][term.row]
+                if work.detach_bound:
+                    continue
+                if bounds.setter[t] >= 0:
+                    pair = bounds.setter[t]
+                    grad_offset[t, term.row[pair]] += coarser
+                    grad_s[term.at[pair]] -= coarser
+                    coarser = 0.0
+                coarser += float((g[t] * (work.number[t] - own)).sum())
+            grad_sums = work.sets.by_set(grad_offset).div_(torch.where(sums > 0, sums, 1.0))
+            slopes = work.sets.slopes(tile, grad_sums)
+            pairs, of_pairs = slopes.view(-1), torch.from_numpy(grad_s)
+            for place in (work.flat, work.transposed):  # a cosine is that of its pair both ways
+                pairs.scatter_add_(0, torch.from_numpy(place), of_pairs)
+            grad_z = normalise_backward((slopes @ u).div_(work.temperature), u, inverse)
+        return single_backward(grad_z.to(z.dtype)), None
