@@ -146,7 +146,7 @@ def test_a_failure_loses_nothing_else(tmp_path: Path, done: dict[str, Any]) -> N
 def test_the_command(tmp_path: Path, done: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write(tmp_path))
     assert main(["study", file, "--dry-run"]) == 0
-    assert "8 runs: 8 to do; how long" in capsys.readouterr().out
+    assert "8 runs: 8 to do; the remaining time" in capsys.readouterr().out
     assert done["names"] == []
     assert main(["study", file, "--tables"]) == 2
     assert "has no results yet" in capsys.readouterr().err
@@ -209,7 +209,7 @@ def test_processes_are_bounded_and_their_ends_are_told(
     assert ends == {
         "a-seed0": None,
         "a-seed1": "ValueError: two",
-        "b-seed0": "killed by signal 9: it wrote no error",
+        "b-seed0": "killed by signal 9: it wrote no error message",
         "b-seed1": None,
     }
     assert max(alive) <= 1  # beside the one that begins

@@ -101,7 +101,7 @@ def test_axes_of_points_and_two_axes(tmp_path: Path) -> None:
         ({"methods": {"A": {"setings": {}}}}, "method 'A' has 'setings'"),
         ({"columns": ["top1"]}, "columns are role/metric"),
         ({"transfer": {"limit": 3}}, "it needs data"),
-        ({"seeds": [1, 1]}, "one stands there twice"),
+        ({"seeds": [1, 1]}, "one occurs twice"),
         ({"paper": [{"source": "x", "data": "y", "column": "c/d", "rows": {"HWX": 1}}]}, "no method of the"),
     ],
 )

@@ -103,8 +103,7 @@ def test_a_tree_without_findings() -> None:
         ),
         (
             ["a/other", "b/other", "a/x", "b/y"],
-            "1 name occurs more than once, 'other'; such labels must be given by path, as 'a/other', "
-            "'b/other'",
+            "1 name occurs more than once, 'other'; such labels must be given by path, 'a/other', 'b/other'",
         ),
         (
             ["a/Polar bear", "a/polar_bear", "b/c", "b/d"],

@@ -291,7 +291,7 @@ def test_render_and_check() -> None:
     sentences = dag.check()
     assert any("2 nodes have several parents: 'vehicle/cart', 'golf/electric'" in s for s in sentences)
     assert any(
-        "1 edge repeats what a longer path says, as that from 'golf/electric' to 'golf'" in s
+        "1 edge repeats a longer path, such as the edge from 'golf/electric' to 'golf'" in s
         for s in sentences
     )
     assert any("this is a tree" in s for s in TaxonomyDAG.from_edges(CART[:-1]).check())

@@ -76,17 +76,17 @@ BROKEN_EDGES: dict[str, tuple[Pairs, str]] = {
     "two roots": (
         [("a", "b"), ("c", "d")],
         "the taxonomy has 2 roots, 'b' and 'd'; a taxonomy has one: give all but one of them a "
-        "parent, or add a common one",
+        "parent, or add a common parent",
     ),
     "seven roots": (
         [(i, f"r{i}") for i in range(7)],
         "the taxonomy has 7 roots, 'r0', 'r1', 'r2', 'r3', 'r4' and 2 more; a taxonomy has one: give all "
-        "but one of them a parent, or add a common one",
+        "but one of them a parent, or add a common parent",
     ),
     "two marked roots": (
         [("a", None), ("b", None)],
         "the taxonomy has 2 roots, 'a' and 'b'; a taxonomy has one: give all but one of them a "
-        "parent, or add a common one",
+        "parent, or add a common parent",
     ),
     "two parents": (
         [("poodle", "dog"), ("dog", "r"), ("pet", "r"), ("poodle", "pet")],

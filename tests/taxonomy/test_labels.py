@@ -129,7 +129,7 @@ def test_ambiguous_names_list_their_paths() -> None:
 
 @pytest.mark.parametrize("label", [3, 1.5, True, ("plant", 3), np.int64(3), b"dog"])
 def test_labels_of_another_type(label: object) -> None:
-    with pytest.raises(TaxonomyError, match="expected a name, a path or None; nodes are not labels"):
+    with pytest.raises(TaxonomyError, match="expected a name, a path or None; nodes need no encoding"):
         Taxonomy.from_paths(PATHS).encode([label])
 
 

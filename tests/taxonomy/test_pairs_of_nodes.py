@@ -87,7 +87,7 @@ def test_shapes_and_kinds_of_arguments() -> None:
 @pytest.mark.parametrize("method", ["lca", "lca_depth", "lca_height", "path_length", "relation"])
 def test_arguments_that_are_no_nodes(method: str) -> None:
     query = getattr(Taxonomy.from_paths(RAGGED), method)
-    with pytest.raises(TaxonomyError, match="u holds 7, which is no node; expected 0 to 6, or -1"):
+    with pytest.raises(TaxonomyError, match="u holds 7, which is not a node; expected 0 to 6, or -1"):
         query([0, 7], 0)
     with pytest.raises(TaxonomyError, match="v holds -2"):
         query(0, [-2])

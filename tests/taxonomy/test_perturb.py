@@ -73,6 +73,6 @@ def test_siblings_never_share_a_name(monkeypatch):
         try:
             perturb(tree, 0.5, seed)
         except TaxonomyError as error:
-            assert "two nodes of one name under one parent" in str(error)  # noqa: PT017
+            assert "two nodes with the same name under one parent" in str(error)  # noqa: PT017
             failed += 1
     assert 0 < failed < 20

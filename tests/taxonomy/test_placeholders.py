@@ -42,7 +42,7 @@ def test_a_label_ends_before_a_missing_name() -> None:
     assert missing.cut(("fish", "Other")) == ("fish",)
     assert missing.cut(("mammal", "other")) == ("mammal", "other")  # a path is one place
     assert missing.found == {"unknown": 4, "n/a": 2, "fish/other": 1}
-    with pytest.raises(TaxonomyError, match="'  ', which is no name"):
+    with pytest.raises(TaxonomyError, match="'  ', which is not a name"):
         MissingNames(["  "])
 
 
@@ -61,5 +61,5 @@ def test_a_tree_without_them() -> None:
     same, identity, _ = MissingNames(["elsewhere"]).without(TREE)
     assert same is TREE
     assert identity.tolist() == list(range(TREE.num_nodes))
-    with pytest.raises(TaxonomyError, match="no class is left"):
+    with pytest.raises(TaxonomyError, match="no other class is left"):
         MissingNames(["a", "b"]).without(Taxonomy.from_paths(["a", "b"]))

@@ -1,1 +1,1 @@
-"""Studies: methods × seeds on one data set, resumable, with the table they end in."""
+"""Studies: methods × grid × seeds on one data set, resumable, and their tables and pages."""

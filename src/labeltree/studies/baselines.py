@@ -22,17 +22,17 @@ __all__ = ["baseline_digests", "measure_baselines"]
 
 
 def baseline_digests(study: Study, seed: int) -> dict[str, str]:
-    """By kind, what names all that the baselines of a seed depend on: the samples are the first method's."""
+    """Kind → digest of everything that a seed's baselines depend on; they use the first method's samples."""
     method = study.methods[0]
     digest = study.digest(method, method.trials[0], seed)
     return {kind: f"{digest}-{kind}" for kind in study.baselines}
 
 
 def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, Any]]:
-    """The raw samples (the seed is the split's alone) and the encoder before training, for every seed.
+    """Measure the raw samples (the seed only splits them) and the untrained encoder, for every seed.
 
-    What the book knows is not measured again, and what is the same for several seeds, as with fixed splits
-    and published weights, is measured once.
+    Known results are not measured again. Tables that are equal for several seeds, as with fixed splits and
+    published weights, are measured once.
     """
     rows, measured = [], dict[str, dict[str, Any]]()
     for seed in study.seeds:
@@ -69,7 +69,7 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
 
 
 def _digest(table: EmbeddingTable) -> str:
-    """Of everything that an evaluation reads of a table of samples without an objective."""
+    """The digest of everything that an evaluation reads from a table without an objective."""
     digest = hashlib.sha256("".join(np.asarray(table.split, dtype=str).tolist()).encode())
     for column in (table.embeddings, table.features, table.nodes, table.aspects):
         if column is not None:

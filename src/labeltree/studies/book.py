@@ -1,4 +1,4 @@
-"""The results of a study so far (``results.json``), and by them what is done and what is left."""
+"""The results of a study so far (``results.json``), and which runs are done."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _RESULTS = Reader("the results of a study", "move it away to begin anew", StudyE
 class Book:
     """Results, trials and failures of a study.
 
-    A result is known by its method, its seed, the digest of its settings, and the defaults of labeltree that
-    it was made with. Results of other settings or defaults, or of a version that kept no digest, stay in the
-    tables until their run is done again. Results of a version that kept no defaults count as made with those
-    of today; `notes` says so.
+    A result is identified by its method, its seed, the digest of its settings, and labeltree's defaults at
+    the time. Results with other settings or defaults, or without a digest (older versions), stay in the
+    tables until their run is repeated. Results without recorded defaults count as made with today's; `notes`
+    says so.
 
     Args:
-        path: of the study file; the results lie beside it.
-        study: what was planned.
+        path: of the study file; the results are beside it.
+        study: the plan.
     """
 
     def __init__(self, path: Path, study: Study) -> None:
@@ -61,7 +61,7 @@ class Book:
         self.failures: list[dict[str, str]] = []
 
     def known(self, task: Task) -> bool:
-        """Whether the run is done, with these settings."""
+        """Whether the run is done with the settings and defaults of today."""
         if task.measured:
             row = self._rows.get((task.method.name, task.seed), {})
             there = bool(row.get("settings") == task.digest(self._study))
@@ -70,17 +70,17 @@ class Book:
         return there and not self.changes(task)
 
     def changes(self, task: Task) -> list[str]:
-        """The defaults of a run's result that are others today; none where they were not kept."""
+        """The defaults that have changed since a run's result was made; none if they were not recorded."""
         then = self._defaults.get(task.digest(self._study))
         return [] if then is None else changed_defaults(then, task.defaults(self._study))
 
     def has_result(self, digest: str, defaults: Mapping[str, Any]) -> bool:
-        """Whether a result of just these settings and defaults is known."""
+        """Whether there is a result with exactly these settings and defaults."""
         there = any(row.get("settings") == digest for row in self._rows.values())
         return there and not changed_defaults(self._defaults.get(digest), defaults)
 
     def notes(self, tasks: Iterable[Task]) -> list[str]:
-        """Sentences on the results of these runs that were, or may have been, made with other defaults."""
+        """Sentences about results of these runs that were, or may have been, made with other defaults."""
         listed = list(tasks)
         changes = list(dict.fromkeys(change for task in listed for change in self.changes(task)))
         places = dict.fromkeys((task.method.name, task.seed) for task in listed if task.measured)
@@ -90,18 +90,18 @@ class Book:
         if changes:
             shown = "; ".join([*changes[:5], *(["…"] if len(changes) > 5 else [])])
             found.append(
-                f"defaults of labeltree have changed since results were made ({shown}): the study does those "
-                "runs again"
+                f"defaults of labeltree have changed since results were made ({shown}): the study repeats "
+                "those runs"
             )
         if older:
             found.append(
-                f"{older} of {len(rows)} results were made before the defaults behind a result were kept: "
-                "which defaults they had is not known, and they count as made with those of today"
+                f"{older} of {len(rows)} results have no recorded defaults (older versions kept none): they "
+                "count as made with today's"
             )
         return found
 
     def keep_baselines(self, digests: Collection[str]) -> None:
-        """Forget the baselines of other settings than these: the study has them no more."""
+        """Drop baselines with other settings, which the study no longer has."""
         names = {method.name for method in self._study.methods}
         self._rows = {
             key: row
@@ -114,13 +114,13 @@ class Book:
         return self._rows.get((name, seed))
 
     def add(self, name: str, seed: int, result: dict[str, Any]) -> None:
-        """Keep the result of a run."""
+        """Store the result of a run."""
         row = {key: value for key, value in result.items() if key != "defaults"}
         self._rows[name, seed] = {"method": name, "seed": seed, **row}
         self._remember(row.get("settings"), result.get("defaults"))
 
     def add_trial(self, task: Task, value: float, defaults: Mapping[str, Any] | None = None) -> None:
-        """Keep the validation value of a trial, and the defaults that it was made with."""
+        """Store the validation value of a trial, and the defaults that it was made with."""
         self._digests[task.digest(self._study)] = value
         self._remember(task.digest(self._study), defaults)
 
@@ -131,9 +131,9 @@ class Book:
                 self._defaults[digest] = dict(defaults)
 
     def choose(self, tasks: list[Task]) -> int | None:
-        """The trial of one method that is best on validation; None where one of them has no value.
+        """The trial of a method that is best on validation; None if one of its trials has no value.
 
-        With a trial less than the others, a method would have had fewer chances than they.
+        Without that trial, the method would have had fewer chances than the others.
         """
         values = [self._digests.get(task.digest(self._study)) for task in tasks]
         if any(value is None for value in values):
@@ -150,7 +150,7 @@ class Book:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """All rows in the order of the study, baselines last; none that it no longer has."""
+        """The rows of the study's methods in its order, baselines last."""
         names = [method.name for method in self._study.methods]
         order = {name: place for place, name in enumerate(names)}
         rows = [
@@ -163,12 +163,12 @@ class Book:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """By method, its trials and which of them was chosen."""
+        """Method → its trials and which of them was chosen."""
         names = [method.name for method in self._study.methods]
         return {name: self._trials[name] for name in names if name in self._trials}
 
     def write(self) -> None:
-        """Write what is known, atomically; null stands for what is not finite."""
+        """Write the file atomically; numbers that are not finite become null."""
         content: dict[str, Any] = {"results": self.results, "choices": self.choices}
         if self._digests:
             content["trials"] = self._digests
@@ -188,7 +188,7 @@ class Book:
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the results, if all that tables read of it is of the right kind."""
+    """A row of the results, after checking the types of everything that the tables read."""
     if "train_loss" in row:
         row = {**row, "train_loss": from_json(list[float], row["train_loss"])}
     known = [value for value in row["scores"].values() if value is not None]
@@ -204,8 +204,8 @@ class Listing:
     Attributes:
         states: folder name → ``done``, ``measured`` or ``trained`` (not in the results yet), ``begun`` or
             ``to do``.
-        seconds: that are left with one job, as the finished runs took; None where none has finished.
-        notes: sentences on results that were, or may have been, made with other defaults.
+        seconds: left with one job, estimated from the finished runs; None if none has finished.
+        notes: sentences about results that were, or may have been, made with other defaults.
     """
 
     states: dict[str, str]
@@ -213,14 +213,14 @@ class Listing:
     notes: tuple[str, ...] = ()
 
     def lines(self, jobs: int = 1) -> list[str]:
-        """A line a run, and a sentence that sums them up."""
+        """One line per run, and a sentence that sums them up."""
         width = max(map(len, self.states.values()), default=0)
         counts = {
             state: list(self.states.values()).count(state) for state in dict.fromkeys(self.states.values())
         }
         some = ", ".join(f"{count} {state}" for state, count in counts.items())
         left = (
-            "how long the rest takes is known once a run is done"
+            "the remaining time is known once a run is done"
             if self.seconds is None
             else f"about {_duration(self.seconds / jobs)} left with {jobs} at a time"
         )
@@ -271,7 +271,7 @@ def _tasks(study: Study, book: Book, method: Method) -> list[Task]:
 
 
 def _cost(recipe: Recipe) -> float:
-    """Roughly how much work a run is beside the others of its study."""
+    """A rough measure of a run's work relative to the others of its study."""
     return float(recipe.epochs * (recipe.train_limit or recipe.limit or 1))
 
 

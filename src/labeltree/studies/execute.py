@@ -1,4 +1,4 @@
-"""Running a study: trials chosen on validation, then every seed; what is done already is not done again."""
+"""Running a study: choose trials on validation, then run every seed; finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def execute(
 ) -> Executed:
     """Do all runs of a study that are not done yet, and write its tables beside its file.
 
-    Runs go to ``runs/`` beside the study file, one folder each; their test results to ``results.json``, the
-    tables to ``README.md``, ``table.csv``, ``table.html`` and ``figures/``. Test samples are looked at once a
-    run, after every choice is made. A run that fails is told of in the tables and tried again by the next
-    call; a method of which a trial failed has no runs, since it would have been chosen from fewer trials.
+    Each run has a folder in ``runs/`` beside the study file; test results are in ``results.json``, tables in
+    ``README.md``, ``table.csv``, ``table.html`` and ``figures/``. Test samples are used once per run, after
+    all choices are made. A run that fails is listed in the tables and tried again by the next call; a method
+    with a failed trial has no runs, since it would have been chosen from fewer trials.
 
     Args:
         path: of the study file.
-        only: do only the methods with these names, or of these families; () = all.
-        jobs: runs at a time; None = as the cores allow.
+        only: names or families of the methods to run; () = all.
+        jobs: number of simultaneous runs; None = depending on the number of cores.
         progress_bar: show one, with one job.
 
     Raises:
         TrainingInterrupted: on Ctrl-C or SIGTERM; the same call continues.
-        FolderInUseError: if another process does this study, or one beside it.
+        FolderInUseError: if another process works on a study in this folder.
     """
     path = Path(path)
     jobs = default_jobs() if jobs is None else jobs
@@ -98,12 +98,12 @@ def _execute(path: Path, study: Study, methods: Sequence[Method], jobs: int, pro
 
 
 def _all_runs(study: Study, method: Method) -> list[Task]:
-    """The runs of a method with whichever trial's settings."""
+    """The runs of a method with the settings of any trial."""
     return [task for number in range(len(method.trials)) for task in run_tasks_of(study, method, number)]
 
 
 def rewrite(path: str | Path) -> Path:
-    """Write a study's tables anew from ``results.json``; nothing is run. Returns the page's path."""
+    """Rewrite a study's tables from ``results.json`` without running anything. Returns the page's path."""
     path = Path(path)
     study = read_study(path)
     with lock_folder(path.parent):

@@ -1,4 +1,4 @@
-"""The files of a study's findings: the page as Markdown and HTML, its figures, and a CSV table."""
+"""The files that a study writes: the page as Markdown and HTML, its figures, and a CSV table."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def to_csv(study: Study, summary: Summary) -> str:
     """The table as CSV.
 
     Columns: ``method``, ``family``, one for each axis of the grid, ``metric`` (``role/name``), ``seeds``,
-    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (of a difference
-    from the best, by Welch and Holm) and ``paper``, the figure that a paper has for this method and metric.
+    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (of the difference
+    from the best, by Welch and Holm) and ``paper``, a paper's number for this method and metric.
     """
     methods = {method.name: method for method in study.methods}
     axes = [axis.name for axis in study.grid]

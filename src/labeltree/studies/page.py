@@ -1,4 +1,4 @@
-"""The page of a study: what was tested, figures and tables, a paper's numbers, trials and failures."""
+"""The page of a study: what was tested, figures, tables, a paper's numbers, trials and failures."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def study_blocks(
     """The parts of the page, in order.
 
     Args:
-        path: of the study file; a ``FINDINGS.md`` beside it is taken in.
-        study: what was planned.
-        results: one entry a run: ``method``, ``seed``, ``scores`` and, for trained ones, ``train_seconds``.
-        choices: by method, the trials with their validation values and the index of the chosen one; empty
-            where each method has one setting.
+        path: of the study file; a ``FINDINGS.md`` beside it is included.
+        study: the plan.
+        results: one entry per run: ``method``, ``seed``, ``scores`` and, if trained, ``train_seconds``.
+        choices: method → the trials with their validation values and the index of the chosen one; empty if
+            each method has one setting.
         failures: runs that failed: ``run`` and ``error``.
     """
     summary = Summary(results)
@@ -70,17 +70,17 @@ def study_blocks(
 
 
 def study_columns(study: Study, summary: Summary) -> list[str]:
-    """The columns that the study shows, or usual ones; of those that were measured."""
+    """The columns that the study shows, or default ones, as far as they were measured."""
     return [column for column in study.columns or _DEFAULT_COLUMNS if column in summary.columns]
 
 
 def _protocols(study: Study) -> list[str]:
-    """The named protocols of the study: they have a hundred columns, of which it names the main ones."""
+    """The further protocols of the study: of their hundred columns it shows only those that it names."""
     return [*study.evaluation.get("protocols", ())]
 
 
 def _as_typed(path: Path) -> Path:
-    """The study file as the command had it; a page shows no folders above the one that somebody works in."""
+    """The path of the study file as typed, without folders above the working directory."""
     if not path.is_absolute():
         return path
     here = Path.cwd()
@@ -133,7 +133,7 @@ def _missing(study: Study, results: Sequence[dict[str, Any]]) -> list[Block]:
 
 
 def _main(summary: Summary, columns: Sequence[str]) -> Table:
-    """The scores that the study names, which may be of several roles."""
+    """The scores that the study names, possibly of several roles."""
     table = _flat(summary, columns)
     return Table(["method", *(f"{c.split('/')[0]} {metric_title(c)}" for c in columns)], table.rows)
 
@@ -148,7 +148,7 @@ def _flat(summary: Summary, columns: Sequence[str]) -> Table:
 
 
 def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:
-    """How the training loss went, epoch by epoch, mean over seeds."""
+    """The training loss by epoch, mean over seeds."""
     curves: dict[str, list[list[float]]] = {}
     for result in results:
         if "train_loss" in result:
@@ -246,7 +246,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
 def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
     """For every column a heading and its tables.
 
-    At each point methods are compared with its best; in a map, all cells with the best of them.
+    At each point, methods are compared with the best there; in a map, all cells with the best cell.
     """
     blocks: list[Block] = []
     for column in columns:
@@ -256,7 +256,7 @@ def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list
 
 
 def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
-    """A table a point of all axes but the last."""
+    """A table for each point of all axes except the last."""
     outer, last = study.grid[:-1], study.grid[-1]
     baselines = _measured_baselines(study, summary)
     blocks: list[Block] = []
@@ -276,7 +276,7 @@ def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
 
 
 def _map(study: Study, summary: Summary, column: str) -> Table:
-    """A row a point of the first axis, for methods that vary along it; a column a point of the other."""
+    """A row per point of the first axis, for methods that vary along it; a column per point of the other."""
     first, last = study.grid
     entries = summary.entries(column, summary.methods)
     rows: list[list[Cell]] = []
@@ -311,7 +311,7 @@ def _points(axes: Sequence[Axis]) -> list[dict[str, str]]:
 
 
 def _paper_blocks(study: Study, summary: Summary) -> list[Block]:
-    """A heading, a sentence and a table for each table of a paper that the study is modelled on."""
+    """A heading, a sentence and a table for each table of a paper."""
     blocks: list[Block] = []
     for table in study.paper:
         ours = summary.entries(table.column, table.rows)
@@ -340,7 +340,7 @@ def _side_by_side(table: PaperTable, ours: dict[str, Entry]) -> Table:
 
 
 def _agreement(table: PaperTable, ours: dict[str, Entry]) -> str:
-    """Kendall's τ-b of the two orders, where there are three methods or more."""
+    """A sentence with Kendall's τ-b of the two orders, if there are three methods or more."""
     names = [name for name in table.rows if name in ours]
     if len(names) < 3:
         return ""
@@ -357,7 +357,7 @@ def _agreement(table: PaperTable, ours: dict[str, Entry]) -> str:
 
 
 def _cell(entry: Entry | None) -> Cell:
-    """The cell of a table for what was found; a dash for nothing."""
+    """The table cell of an entry; a dash if there is none."""
     if entry is None:
         return Cell("–")
     spread = f" ± {entry.sd:.4f}" if entry.sd is not None else ""

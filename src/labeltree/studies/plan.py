@@ -1,4 +1,4 @@
-"""A study as planned: methods at the points of a grid, trials, seeds, and what identifies a run."""
+"""The plan of a study: methods at the points of a grid, trials, seeds, and what identifies a run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from labeltree.training.registry import list_objectives, objective_terms
 __all__ = ["Axis", "Method", "PaperTable", "Point", "Study", "StudyError", "changed_defaults", "slug"]
 
 Point = tuple[tuple[str, str], ...]
-"""Where in a grid: (axis, label) pairs."""
+"""A point of a grid: (axis, label) pairs."""
 
 
 class StudyError(LabeltreeError, ValueError):
-    """A study file is not understood."""
+    """A study file is not valid."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Axis:
     """One axis of a grid.
 
     Attributes:
-        name: as figures and tables show it.
-        points: label → the settings that a method has at this point.
+        name: in figures and tables.
+        points: label → the settings of a method at this point.
     """
 
     name: str
@@ -45,9 +45,9 @@ class PaperTable:
 
     Attributes:
         source: paper, table and measure, as a heading.
-        data: on which data, at which scale, the paper has these figures.
-        column: our score that comes nearest, as ``role/metric``.
-        rows: our method → the paper's figure, as printed there.
+        data: the data and scale of the paper's numbers.
+        column: our most similar score, as ``role/metric``.
+        rows: our method → the paper's number, as printed.
         lower: whether less is better.
     """
 
@@ -65,10 +65,10 @@ class Method:
     Attributes:
         name: as the table shows it.
         settings: what this method changes in the shared recipe; keys may be dotted (``hwc.alpha``). In the
-            file they may come from a ``recipe``, a path from the study's folder, and be changed further.
-        trials: further settings, one dictionary a trial; the best on validation is used for all seeds.
-        family: the method of the file that this is a point of; without a grid, its name.
-        point: where in the grid: (axis, label) pairs; empty where the method is in none.
+            file they may start from a ``recipe``, a path relative to the study's folder.
+        trials: further settings, one dictionary per trial; the best on validation is used for all seeds.
+        family: the method of the file to which this point of the grid belongs; without a grid, its name.
+        point: (axis, label) pairs; empty if the method does not vary along the grid.
     """
 
     name: str
@@ -90,14 +90,14 @@ class Study:
         trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
         select: the validation metric, a column of the history, that chooses a method's trial.
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
-        baselines: what stands beside the methods: ``raw`` samples, the encoder at the ``start`` of training.
+        baselines: ``raw`` samples, and the encoder at the ``start`` of training.
         grid: the axes that methods vary along.
-        columns: the scores that figures and the tables of a grid show, as ``role/metric``; without a grid,
-            those of a table before the others.
-        transfer: another data set that every encoder is measured on as well, frozen: ``data`` and what of
-            the recipe says which of its samples are taken.
+        columns: the scores that the figures and tables of a grid show, as ``role/metric``; without a grid,
+            those of the first table.
+        transfer: another data set on which every frozen encoder is measured as well: ``data`` and the
+            settings that choose its samples.
         claim: what is tested, in a sentence, with its source.
-        paper: figures of a paper that stand beside ours.
+        paper: numbers of a paper, shown beside ours.
     """
 
     title: str
@@ -138,7 +138,7 @@ class Study:
         return None
 
     def settings(self, method: Method, trial: dict[str, Any], seed: int) -> dict[str, Any]:
-        """The settings of one run, dotted, without options of objectives that this method does not use."""
+        """The dotted settings of one run, without options of objectives that the method does not use."""
         settings = {**self.shared, **method.settings, **trial, "seed": seed}
         objective = str(settings.get("objective", Recipe.objective))
         unused = {entry.name for entry in list_objectives()} - {e.name for e in objective_terms(objective)}
@@ -151,7 +151,7 @@ class Study:
         return _parser(objective).recipe(settings=nested_settings(settings))
 
     def digest(self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True) -> str:
-        """Names all that a run depends on and, where it is measured, how; stored results are found by it."""
+        """A hash of all settings that a run and its measurement depend on; it identifies stored results."""
         content: list[Any] = [self.settings(method, trial, seed)]
         if measured:
             content += [self.evaluation, self.transfer]
@@ -161,10 +161,10 @@ class Study:
     def defaults(
         self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True
     ) -> dict[str, Any]:
-        """What a run depends on beside its digest: the defaults that stand for what the study leaves out.
+        """The defaults of all settings that the study leaves out, on which a run depends, too.
 
-        Settings of recipes are dotted; those of the evaluation begin with ``evaluation.``. What `auto` stands
-        for is not among them.
+        Settings of recipes are dotted; those of the evaluation begin with ``evaluation.``. Values of `auto`
+        are not resolved.
         """
         given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
         found = self.recipe(method, trial, seed).computed_by()
@@ -180,10 +180,10 @@ class Study:
         return f"{slug(method.name)}-{suffix}"
 
     def only(self, patterns: Sequence[str]) -> list[Method]:
-        """The methods whose name or family is one of these, ``*`` and ``?`` standing for anything; () = all.
+        """The methods whose name or family matches a pattern (with ``*`` and ``?``); () = all.
 
         Raises:
-            StudyError: if a pattern fits none.
+            StudyError: if a pattern matches none.
         """
         found: list[Method] = []
         for pattern in patterns or ("*",):
@@ -195,9 +195,9 @@ class Study:
 
 
 def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[str]:
-    """Sentences like ``hwc.alpha was 0.5 and is 0.0``, of the settings that both have.
+    """Phrases like ``hwc.alpha was 0.5 and is 0.0``, for settings in both.
 
-    A setting that there was not has a default that changes nothing; ``then`` is None where it was not kept.
+    New settings have defaults that change nothing; ``then`` is None if it was not recorded.
     """
     if then is None:
         return []
@@ -214,13 +214,13 @@ def _dotted(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _written(key: str) -> str:
-    """A setting in one spelling: names of objectives are written with ``-`` or ``_``."""
+    """A setting in a unique spelling, as names of objectives may have ``-`` or ``_``."""
     return key.replace("-", "_")
 
 
 @cache
 def _parser(objective: str) -> RecipeParser:
-    """Building one takes longer than reading many recipes with it."""
+    """Cached, since building a parser takes longer than reading many recipes with it."""
     return RecipeParser(objective)
 
 

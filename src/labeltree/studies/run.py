@@ -1,4 +1,4 @@
-"""The runs of a study: which there are, how far each is, and how one is trained and measured."""
+"""The runs of a study: their list, their state, and how one is trained and measured."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ METRICS = Reader("the metrics of a run", "delete it and the same command measure
 
 @dataclass(frozen=True)
 class Task:
-    """One run to train and, unless it is a mere trial, to measure on the test split.
+    """One run to train and, unless it is only a trial, to measure on the test split.
 
     Attributes:
         method: of the study.
-        trial: number of the trial whose settings it has.
+        trial: number of the trial whose settings it uses.
         seed: of the run.
         name: of its folder.
         measured: whether it is one of the reported runs; trials never see the test split.
@@ -78,7 +78,7 @@ class Task:
 
 
 def trial_tasks_of(study: Study, methods: Sequence[Method]) -> list[Task]:
-    """The trials of these methods; none where there is nothing to choose."""
+    """The trials of these methods; none if there is nothing to choose."""
     return [
         Task(method, number, study.trial_seed, study.run_name(method, f"trial{number}"), measured=False)
         for method in methods
@@ -90,7 +90,7 @@ def trial_tasks_of(study: Study, methods: Sequence[Method]) -> list[Task]:
 def run_tasks_of(study: Study, method: Method, best: int) -> list[Task]:
     """The reported runs of a method with the settings of its best trial.
 
-    The trial that was chosen is the run of its seed; nothing is trained twice.
+    The chosen trial serves as the run of its seed, so nothing is trained twice.
     """
     tasks = []
     for seed in study.seeds:
@@ -101,7 +101,7 @@ def run_tasks_of(study: Study, method: Method, best: int) -> list[Task]:
 
 
 def find_task(study: Study, name: str, trial: int, measured: bool) -> Task:
-    """The task with this folder name, as another process is told of it."""
+    """The task with this folder name, for a worker process."""
     for method in study.methods:
         tasks = run_tasks_of(study, method, trial) if measured else trial_tasks_of(study, [method])
         for task in tasks:
@@ -111,26 +111,26 @@ def find_task(study: Study, name: str, trial: int, measured: bool) -> Task:
 
 
 def is_measured(folder: RunFolder, digest: str, defaults: Mapping[str, Any]) -> bool:
-    """Whether the metrics of a run folder are of these settings and defaults, if it says which they were."""
+    """Whether the metrics of a run folder were computed with these settings and defaults."""
     if measured_as(folder) != digest:
         return False
     return not changed_defaults(read_json(folder.metrics, METRICS).get("defaults"), defaults)
 
 
 def measured_as(folder: RunFolder) -> str | None:
-    """Of which digest the metrics of a run folder are; None where there are none, or they do not say."""
+    """The digest of the metrics of a run folder; None if there are no metrics or no digest."""
     if not folder.metrics.is_file():
         return None
     try:
         content = read_json(folder.metrics, METRICS)
     except RunError:
         return None
-    digest = content.get("digest", content.get("settings"))  # where the digest once stood
+    digest = content.get("digest", content.get("settings"))  # its name in older versions
     return digest if isinstance(digest, str) else None
 
 
 def state_of(study: Study, task: Task, runs: Path) -> str:
-    """How far a run is on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
+    """The state of a run on disk: ``measured``, ``trained``, ``begun`` or ``to do``."""
     folder = RunFolder(runs / task.name)
     if folder.encoder.is_file():
         known = is_measured(folder, task.digest(study), task.defaults(study))
@@ -139,9 +139,9 @@ def state_of(study: Study, task: Task, runs: Path) -> str:
 
 
 def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False) -> None:
-    """Train the run, or continue it, and measure it on the test split if it is one of the reported ones.
+    """Train or continue the run, and measure it on the test split if it is a reported one.
 
-    What an earlier version of the study file left in its folder goes to ``runs/replaced/``.
+    A run of an earlier version of the study file moves to ``runs/replaced/``.
     """
     recipe = study.recipe(task.method, task.settings, task.seed)
     try:
@@ -156,11 +156,11 @@ def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False)
 
 
 def _keep(_: DataSummary) -> None:
-    """Every run of a study has the same data, and keeps what was said of them."""
+    """Print nothing: all runs of a study have the same data, and each run saves its summary."""
 
 
 def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
-    """What a run's folder says of it: the row of the results, or a trial's best validation ``value``."""
+    """What a run's folder contains: its row of the results, or a trial's best validation ``value``."""
     folder = RunFolder(runs / task.name)
     history = folder.read_history()
     if not task.measured:
@@ -177,7 +177,7 @@ def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
 
 
 def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
-    """The test metrics of a finished run; computed once for all that they depend on."""
+    """Compute the test metrics of a finished run, unless they are up to date."""
     digest, defaults = task.digest(study), task.defaults(study)
     if is_measured(folder, digest, defaults):
         return
@@ -193,13 +193,13 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
 def measure(
     study: Study, table: EmbeddingTable, source: Source, module: RepresentationModule | None = None
 ) -> dict[str, Any]:
-    """The evaluation of a table as plain values, under ``transfer`` that of the study's other data set.
+    """The evaluation of a table as plain values, with that of the study's other data set under ``transfer``.
 
     Args:
-        study: says how.
+        study: with the settings of the evaluation.
         table: of the samples.
         source: the samples.
-        module: whose encoder is transferred; None where there is none.
+        module: whose encoder is transferred; None if there is none.
     """
     metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
     if not study.transfer or module is None:
@@ -213,7 +213,7 @@ def measure(
 def _other_source(
     recipe: Recipe, transfer: dict[str, Any], source: Source, module: RepresentationModule
 ) -> Source:
-    """The samples that the encoder is transferred to, in its shape, with splits by the run's seed."""
+    """The samples of the other data set, in the encoder's input shape, split by the run's seed."""
     shape: dict[str, Any] = {}
     if encoder_modality(recipe.encoder) == "image":
         channels, height, _ = source.image_shape
@@ -240,7 +240,7 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _set_aside(run: Path) -> None:
-    """Keep a run whose settings the study no longer has; one that was set aside before it is deleted."""
+    """Move a run with outdated settings to ``replaced/``; an earlier one there is deleted."""
     aside = run.parent / "replaced" / run.name
     with lock_folder(run):
         shutil.rmtree(aside, ignore_errors=True)
@@ -250,11 +250,10 @@ def _set_aside(run: Path) -> None:
 
 
 def _let_go(folder: RunFolder) -> None:
-    """Free what a finished run held, on disk and in memory: hundreds of training states would fill a disk.
+    """Free the disk space and memory of a finished run: hundreds of training states would fill a disk.
 
-    A trainer and its module refer to each other. Python looks for such circles among old objects only when a
-    quarter as many new ones have come, which takes many runs; each keeps its weights and a mapping of all
-    images till then.
+    A trainer and its module refer to each other. Python collects such cycles among old objects only after
+    many runs, and until then each keeps its weights and a mapping of all images.
     """
     folder.drop_checkpoints()
     gc.collect()

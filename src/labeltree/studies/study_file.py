@@ -1,4 +1,4 @@
-"""Read and check a study file: its methods, its grid, and a paper's figures to compare with."""
+"""Read and check a study file: its methods, its grid, and a paper's numbers to compare with."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def read_study(path: str | Path) -> Study:
 
 
 def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: Path) -> list[Method]:
-    """One method of the file, at every point of the axes that it varies along."""
+    """One method of the file at every point of the axes along which it varies."""
     if unknown := set(entry) - {"recipe", "settings", "trials", "grid"}:
         raise ValueError(
             f"method '{name}' has '{min(unknown)}'; it may have recipe, settings, trials and grid"
@@ -98,7 +98,7 @@ def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: P
 
 
 def _check_kinds(content: Mapping[str, Any]) -> None:
-    """Every section is of the kind that it must be; raises ValueError."""
+    """Check the type of every section; raises ValueError."""
     for name, value in content.items():
         if name not in _KINDS:
             near = get_close_matches(name, _KINDS, 1)
@@ -168,7 +168,7 @@ def _of_recipe(path: Path) -> dict[str, Any]:
 
 
 def _check(study: Study) -> None:
-    """What the fields of a study must be to each other; raises ValueError."""
+    """Check the fields of a study against each other; raises ValueError."""
     settings = study.evaluation_settings
     for protocol in wanted_protocols(settings.protocols) if settings.protocols else []:
         protocol.choose(settings.options.get(protocol.name, {}))
@@ -180,9 +180,9 @@ def _check(study: Study) -> None:
     if not study.methods or not study.seeds:
         raise ValueError("it needs one method and one seed or more")
     if len(set(study.seeds)) < len(study.seeds):
-        raise ValueError(f"seeds are {study.seeds}; one stands there twice")
+        raise ValueError(f"seeds are {study.seeds}; one occurs twice")
     if len({slug(method.name) for method in study.methods}) < len(study.methods):
-        raise ValueError("two methods would share a folder; tell their names further apart")
+        raise ValueError("two methods would share a folder; make their names more different")
     counts = {method.name: len(method.trials) for method in study.methods}
     if len(set(counts.values())) > 1:
         raise ValueError(f"methods must have equally many trials, got {counts}")

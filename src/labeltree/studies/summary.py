@@ -1,4 +1,4 @@
-"""What a study found: mean, spread and significance of every method and metric over the seeds."""
+"""The statistics of a study: mean, spread and significance of every method and metric over the seeds."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LOWER = ("violations", "severity", "error", "cost")
 
 
 def lower_is_better(column: str) -> bool:
-    """Whether less of this metric is better."""
+    """Whether smaller values of this metric are better."""
     return any(word in column for word in _LOWER)
 
 
 def metric_title(column: str) -> str:
-    """A column's metric as a table heads it, with the direction that is better."""
+    """A column's metric as a table heading, with an arrow for the better direction."""
     return f"{column.split('/', 1)[1].replace('_', ' ')} {'↓' if lower_is_better(column) else '↑'}"
 
 
@@ -45,11 +45,11 @@ class Entry:
     """One cell of a table.
 
     Attributes:
-        mean: over the seeds, to four digits: what is bold does not depend on digits that nobody sees.
+        mean: over the seeds, rounded to four digits, so that bold does not depend on hidden digits.
         sd: standard deviation (n − 1); None with one seed.
-        n: how many seeds.
-        best: whether no mean that it stands beside is better; false for all where every value is the same.
-        p: of a difference from the best, corrected; NaN where it cannot be tested, or nobody is best.
+        n: number of seeds.
+        best: whether no compared mean is better; false for all if every value is the same.
+        p: corrected p of the difference from the best; NaN if it cannot be tested, or there is no best.
     """
 
     mean: float
@@ -65,10 +65,10 @@ class Entry:
 
 
 class Summary:
-    """The results of a study, asked by method and column.
+    """The results of a study, by method and column.
 
     Args:
-        results: one entry a run: ``method``, ``seed``, ``scores``, of which None and NaN are not defined.
+        results: one entry per run: ``method``, ``seed``, ``scores``; None and NaN are undefined.
     """
 
     def __init__(self, results: Sequence[dict[str, Any]]) -> None:
@@ -77,16 +77,16 @@ class Summary:
         self._values: dict[tuple[str, str], list[float]] = {}
         for result in results:
             for column, value in result["scores"].items():
-                if value is not None and math.isfinite(value):  # what is undefined is no best
+                if value is not None and math.isfinite(value):  # an undefined value cannot be best
                     self._values.setdefault((result["method"], column), []).append(value)
 
     @property
     def roles(self) -> list[str]:
-        """What columns begin with, in order."""
+        """The roles of the columns, in order."""
         return list(dict.fromkeys(column.split("/")[0] for column in self.columns))
 
     def values(self, method: str, column: str) -> list[float]:
-        """Of all seeds, in the order of the results; empty where there are none."""
+        """The values of all seeds, in the order of the results."""
         return self._values.get((method, column), [])
 
     def mean(self, method: str, column: str) -> float | None:
@@ -95,7 +95,7 @@ class Summary:
         return statistics.mean(known) if known else None
 
     def entries(self, column: str, methods: Iterable[str]) -> dict[str, Entry]:
-        """The cells of these methods, compared with the best of them; without those that have no value."""
+        """The cells of those of these methods that have a value, compared with the best of them."""
         known = {name: self.values(name, column) for name in methods if self.values(name, column)}
         if not known:
             return {}
@@ -119,7 +119,7 @@ class Summary:
 def welch(first: Sequence[float], second: Sequence[float]) -> float:
     """The two-sided p of Welch's t-test; NaN with fewer than two values on a side.
 
-    Where neither side varies, p is 1 for equal means and 0 for others.
+    If neither side varies, p is 1 for equal means and 0 otherwise.
 
     Example:
         >>> round(welch([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]), 4)
@@ -144,7 +144,7 @@ def p_against_best(values: Mapping[str, Sequence[float]], *, lower: bool) -> dic
 
     Args:
         values: method → its values over the seeds; methods without values are left out.
-        lower: whether less is better.
+        lower: whether smaller values are better.
     """
     means = {name: float(np.mean(known)) for name, known in values.items() if len(known)}
     if not means:

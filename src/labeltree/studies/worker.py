@@ -1,4 +1,4 @@
-"""Do many runs, one after the other here or each in a process of its own.
+"""Perform many runs, one after the other in this process or each in a process of its own.
 
 Such a process is ``python -m labeltree.studies.worker FILE run|trial NAME TRIAL``.
 """
@@ -23,7 +23,7 @@ from labeltree.training.checkpoints import TrainingInterrupted
 __all__ = ["default_jobs", "do_tasks"]
 
 _PARENT = "LABELTREE_STUDY"
-"""The environment variable by which a run in a process of its own knows the study's process."""
+"""The environment variable that tells a worker process the id of the study's process."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _INTERRUPTED = 130
@@ -31,20 +31,20 @@ _SAVING_TIME = 120.0  # seconds to save a training state in
 
 
 def default_jobs() -> int:
-    """One run for every four cores, one at least: more threads help a small encoder little."""
+    """One run per four cores, at least one: more threads hardly help a small encoder."""
     return max(1, _cores() // 4)
 
 
 def do_tasks(
     path: Path, study: Study, tasks: Sequence[Task], runs: Path, jobs: int, *, progress_bar: bool = False
 ) -> Iterator[tuple[Task, str | None]]:
-    """Do all of the tasks, and tell of each when it is finished.
+    """Perform all tasks, and yield each when it is finished.
 
-    With one job they run in this process. With more, each is a process of its own, so that one that is
-    killed (for want of memory, say) takes no other with it; all together have as many threads as cores.
+    With one job they run in this process. With more, each has a process of its own, so that killing one (for
+    lack of memory, say) does not affect the others; together they have as many threads as cores.
 
     Yields:
-        Each task with None, or with the error that it failed with. An interruption is raised.
+        Each task with None, or with its error. An interruption is raised.
     """
     if jobs > 1:
         yield from _in_processes(path, tasks, runs, jobs)
@@ -54,7 +54,7 @@ def do_tasks(
             perform(study, task, runs, progress_bar=progress_bar)
         except TrainingInterrupted:
             raise
-        except Exception as error:  # one run's failure is no reason to lose the others
+        except Exception as error:  # a failed run must not stop the others
             yield task, f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
             yield task, None
@@ -106,7 +106,7 @@ def _why(code: int, errors: str) -> str | None:
     if code == 0:
         return None
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    last = lines[-1] if lines else "it wrote no error"
+    last = lines[-1] if lines else "it wrote no error message"
     return f"killed by signal {-code}: {last}" if code < 0 else last
 
 
@@ -115,9 +115,9 @@ def _cores() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Do the run; returns the exit code: 0 done, 1 an error, 130 interrupted, 143 ended by SIGTERM.
+    """Perform one run; returns the exit code: 0 done, 1 an error, 130 interrupted, 143 ended by SIGTERM.
 
-    If the study's process dies, the run stops as by SIGTERM: its training state is saved.
+    If the study's process dies, the run stops as after SIGTERM, and saves its training state.
     """
     file, kind, name, trial = arguments
     with stop_signals() as stop:

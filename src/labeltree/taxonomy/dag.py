@@ -1,4 +1,4 @@
-"""The taxonomy whose nodes may have several parents; and reading a file that holds a tree or a DAG."""
+"""A taxonomy whose nodes may have several parents, and reading a file that has a tree or a DAG."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = ["AnyTaxonomy", "TaxonomyDAG", "load_taxonomy"]
 class TaxonomyDAG(Graph):
     """A directed acyclic graph of named nodes with one root, as WordNet is one; a label is one of its nodes.
 
-    Metrics accept it. What needs a tree (losses, samplers, the report) runs on one that `project` makes of
-    it: a run may train on the tree and be evaluated on the DAG.
+    Metrics accept it. Losses, samplers and the report need a tree, which `project` makes of it: a run may
+    train on the tree and be evaluated on the DAG.
 
     Nodes are numbered so that each comes after its parents; a tree keeps its numbers. Names need be unique
     under one parent only, and a node may be named by any of its paths.
@@ -95,10 +95,10 @@ class TaxonomyDAG(Graph):
     ) -> tuple[Taxonomy, Tensor]:
         """Make a tree by a named rule that chooses one parent for each node.
 
-        - `odir`: the parent nearest the root, of equally near ones the one with more samples at or below it,
-          then the first by name (Section 4.1 of Climbing the Label Tree). All nodes stay.
-        - `yolo9000`: classes with a single path to the root come first; each other one adds the path that
-          adds the fewest nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path fall out.
+        - `odir`: the parent nearest the root; in a tie the one with more samples at or below it, then the
+          first by name (Section 4.1 of Climbing the Label Tree). All nodes stay.
+        - `yolo9000`: classes with a single path to the root come first; each other class adds the path that
+          needs the fewest new nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path are dropped.
 
         Every path of the tree is a path of the DAG, and a tree is projected to itself.
 
@@ -108,7 +108,7 @@ class TaxonomyDAG(Graph):
             classes: for `yolo9000`, (C,) nodes that must stay; None takes the leaves.
 
         Returns:
-            The tree, and for each node of the DAG, (N,), its node in the tree, -1 if it fell out.
+            The tree, and for each node of the DAG, (N,), its node in the tree, -1 if it was dropped.
 
         Raises:
             ValueError: for an unknown rule, or an argument of the other one.
@@ -127,9 +127,9 @@ class TaxonomyDAG(Graph):
         return tree, place
 
     def class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
-        """Vectors of classes whose inner products are their similarities, if there are any.
+        """Vectors of classes whose inner products are their similarities, if such vectors exist.
 
-        On a DAG there need be none: a class may be like two others that are not alike.
+        On a DAG they may not exist: a class may be similar to two others that are not similar.
 
         Args:
             classes: (C,) distinct leaves; all by default.
@@ -139,16 +139,16 @@ class TaxonomyDAG(Graph):
 
         Raises:
             TaxonomyError: if a class is missing, given twice or no leaf; or if there are no such vectors,
-                naming the classes that are to blame. A tree that `project` makes always has them.
+                naming the classes that prevent them. A tree that `project` makes always has them.
         """
         return cholesky_of_dag(self, classes)
 
     def check(self, nodes: Tensor | None = None) -> list[str]:
-        """Warnings about what may be unintended, one sentence each, as of a tree; and how many nodes have
-        several parents, and which edges say nothing because a finer path says it too.
+        """Warnings about what may be unintended, as for a tree; also how many nodes have several parents, and
+        which edges are redundant because a longer path implies them.
 
         Args:
-            nodes: labels of samples ``(n,)``, to say how many are of a class called ``unknown``.
+            nodes: labels of samples ``(n,)``, to count those of classes such as ``unknown``.
         """
         return [*review_parents(self), *review(self, nodes)]
 

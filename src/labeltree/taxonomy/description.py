@@ -1,4 +1,4 @@
-"""A taxonomy described to its author: as indented text, and what may be unintended in it, in sentences."""
+"""A taxonomy described for people: as indented text, and warnings about what may be unintended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEEPEST = 200  # indentation makes the text quadratic in the depth
 
 
 def render(graph: Graph, max_depth: int | None, max_children: int | None) -> str:
-    """One line an edge; what is below a node stands under its `main_parent` alone. See `Taxonomy.render`."""
+    """One line per edge; what is below a node appears only under its `main_parent`. See `Taxonomy.render`."""
     for argument, value in (("max_depth", max_depth), ("max_children", max_children)):
         if value is not None and value < 1:
             raise ValueError(f"{argument}={value}, expected at least 1, or None for no limit")
@@ -63,10 +63,10 @@ def review(tree: Graph, nodes: Tensor | None = None) -> list[str]:
 
 
 def review_parents(dag: Graph) -> list[str]:
-    """Which nodes of a DAG have several parents, and which edges say nothing; see `TaxonomyDAG.check`."""
+    """Which nodes of a DAG have several parents, and which edges are redundant; see `TaxonomyDAG.check`."""
     several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
     if not several:
-        return ["every node has one parent: this is a tree, and Taxonomy can read it"]
+        return ["every node has one parent: this is a tree, which Taxonomy can read"]
     sentences = [
         f"{_count_of(len(several), 'node has', 'nodes have')} several parents: {_places(dag, several)}; "
         "losses need a tree, which project() makes"
@@ -80,14 +80,14 @@ def review_parents(dag: Graph) -> list[str]:
         node, parent = needless[0]
         edges = _count_of(len(needless), "edge repeats", "edges repeat")
         sentences.append(
-            f"{edges} what a longer path says, as that from {dag.path_name(node)!r} to "
+            f"{edges} a longer path, such as the edge from {dag.path_name(node)!r} to "
             f"{dag.path_name(parent)!r}, which is above another of its parents"
         )
     return sentences
 
 
 def _leaf_count(tree: Graph) -> str:
-    """That there is one leaf only, or nothing."""
+    """Whether there is only one leaf."""
     return "there is only one leaf: no two labels can differ" if tree.num_leaves == 1 else ""
 
 
@@ -133,7 +133,7 @@ def _repeated(tree: Graph) -> str:
     example = [node for node, name in enumerate(tree.names) if name == repeated[0]]
     return (
         f"{_count_of(len(repeated), 'name occurs', 'names occur')} more than once, {some(repeated)}; "
-        f"such labels must be given by path, as {_places(tree, example)}"
+        f"such labels must be given by path, {_places(tree, example)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A graph of named nodes with one root: what a tree and a DAG have in common, which is almost all."""
+"""A graph of named nodes with one root: almost everything of a tree and of a DAG."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ class Graph:
     missing, and answer on their device. Tensors are int64 on the CPU unless said otherwise, and must not be
     written to.
 
-    Depth and height follow the shortest and the longest path: depth is how near the root a node can be
-    reached, and height is that of Barz & Denzler, by which an ancestor is always taller than its
-    descendants, so that the common ancestor of least height is a lowest one. On a DAG a child may therefore
-    lie no deeper than a parent.
+    Depth is the length of the shortest path from the root, height that of the longest path down to a leaf.
+    With this height (Barz & Denzler's) an ancestor is always taller than its descendants, so the common
+    ancestor of least height is a lowest one. On a DAG a child may be no deeper than one of its parents.
 
     Args:
         entries: names and edges of the nodes, in any order.
@@ -112,7 +111,7 @@ class Graph:
         root: Hashable = None,
         names: Mapping[Hashable, object] | None = None,
     ) -> Self:
-        """Make a taxonomy from pairs of a child and a parent; in a DAG, one for every parent of a child.
+        """Make a taxonomy from pairs of child and parent; in a DAG, one pair for every parent of a child.
 
         Args:
             pairs: `(child, parent)`, each any hashable id. `(root, None)` may be given for the root.
@@ -129,13 +128,13 @@ class Graph:
         """Read a taxonomy from a UTF-8 file, in the format of its suffix.
 
         - `.json`: what `save` wrote, or nested names.
-        - `.yaml`, `.yml`: nested names, taken as they are written (`no` and `1.0` are names).
+        - `.yaml`, `.yml`: nested names, read literally (`no` and `1.0` are names).
         - `.csv`, `.tsv`: edges if line 1 names columns `child` and `parent` (and `name` if these are ids),
           an empty parent marking the root, a line for every parent of a child; otherwise paths, one column
           per depth, coarse to fine, under a line of column names.
         - `.txt`: one path `a/b/c` a line.
         - `.nwk`, `.newick`, `.tree`: one Newick tree, without its branch lengths; an inner node without a
-          name is called by its first and last leaf, `dog … trout`.
+          name is named after its first and last leaf, `dog … trout`.
 
         Only `TaxonomyDAG` reads several parents of a node, from `.json`, `.csv` or `.tsv`.
 
@@ -167,11 +166,11 @@ class Graph:
         return document_from(self.entries(), self._several_parents)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the taxonomy in the format of the suffix, replacing a file as a whole or not at all.
+        """Write the taxonomy in the format of the suffix, atomically.
 
-        `.json` (our own format), `.csv` and `.tsv` (edges) hold everything. A tree can also be written as
-        `.nwk`, `.newick` or `.tree`, which hold everything too, and as `.yaml`, `.yml` (nested names) or
-        `.txt` (paths), which hold all but the root's name.
+        `.json` (our own format), `.csv` and `.tsv` (edges) keep everything, and so do `.nwk`, `.newick` and
+        `.tree` for trees. `.yaml`, `.yml` (nested names) and `.txt` (paths), for trees only, keep everything
+        except the root's name.
 
         Raises:
             TaxonomyError: if the suffix is unknown or the file cannot be written.
@@ -198,7 +197,7 @@ class Graph:
 
     @property
     def order(self) -> Tensor:
-        """(N,) for each node, its index in the names and parents that the taxonomy was made of."""
+        """(N,) for each node, its index in the names and parents that the taxonomy was made from."""
         return torch.from_numpy(self._numbering.order)
 
     # Names
@@ -215,8 +214,8 @@ class Graph:
     def path_name(self, node: int) -> str:
         r"""The path as one string, `a/b/c`, which `find` reads back.
 
-        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might be taken
-        for a name.
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might otherwise
+        be taken for a name.
         """
         return self._labels.path_name(as_node(node, self.num_nodes))
 
@@ -246,8 +245,8 @@ class Graph:
     def nodes_of(self, class_names: Sequence[Label]) -> Tensor:
         """The node of every class of a data set, int64 of shape (C,), for its class numbers to index.
 
-        Class numbers are no nodes: node 0 is the root. `taxonomy.nodes_of(dataset.classes)[class_numbers]`
-        are the nodes of labels that a data set gives as numbers, all at least 0.
+        Class numbers are not nodes: node 0 is the root. If a data set gives labels as class numbers, all at
+        least 0, their nodes are `taxonomy.nodes_of(dataset.classes)[class_numbers]`.
 
         Args:
             class_names: a name or a path for each class, in the order of their numbers.
@@ -270,8 +269,8 @@ class Graph:
                 raise TaxonomyError(f"class {row} has no name; give one for each class number")
             if (other := first.setdefault(node, row)) != row:
                 raise TaxonomyError(
-                    f"classes {other} and {row} are both {self.path_name(node)!r}; give each class a node "
-                    "of its own, by its path where names repeat"
+                    f"classes {other} and {row} are both {self.path_name(node)!r}; give each class a "
+                    "different node, by its path if names repeat"
                 )
         return nodes
 
@@ -339,7 +338,7 @@ class Graph:
         return torch.from_numpy(np.diff(self._sets.first))
 
     def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
-        """Nodes (n,) as far as labels (n,) judge them: below an inner-node label, that label itself.
+        """Nodes (n,) cut to what labels (n,) decide: below an inner-node label, the label itself.
 
         A node that is neither above nor below its inner-node label is cut to the depth of the label along
         its shortest path from the root (`main_parent`). On a tree both are the ancestor at that depth.

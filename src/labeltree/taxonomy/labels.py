@@ -151,5 +151,5 @@ def _key(label: object) -> Label | None:
         return tuple(label)
     raise TaxonomyError(
         f"label {label!r} is of type {type(label).__name__}, expected a name, a path or None; "
-        "nodes are not labels: they need no encoding"
+        "nodes need no encoding"
     )

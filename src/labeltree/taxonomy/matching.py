@@ -17,8 +17,8 @@ class Matching(NamedTuple):
     """Where the nodes of one taxonomy are in another.
 
     Attributes:
-        nodes: (N,) int64, the node there of each node here, -1 where there is none that is certain.
-        ambiguous: nodes whose name several nodes have, here or there, none of them there at the same path.
+        nodes: (N,) int64, the node there of each node here, -1 if none is certain.
+        ambiguous: nodes whose name occurs several times here or there, and never there at the same path.
     """
 
     nodes: Tensor
@@ -26,10 +26,10 @@ class Matching(NamedTuple):
 
 
 def match_nodes(source: Graph, target: Graph) -> Matching:
-    """Find the nodes of a taxonomy in another one; the root is the root whatever it is called.
+    """Find the nodes of a taxonomy in another one; the roots match whatever their names.
 
-    A node is the one at the same path (of a DAG: at its shortest one), or else that of its name, if only one
-    node is called so here, and only one there.
+    A node matches the node at the same path (in a DAG: at its shortest path), or else the node of the same
+    name if that name occurs once here and once there.
 
     Args:
         source: whose nodes are looked for.

@@ -1,4 +1,4 @@
-"""Names of nodes: which are valid, how a path is written as one string, which are spelt like another."""
+"""Names of nodes: which are valid, how a path is written as one string, and similar spellings."""
 
 import difflib
 import unicodedata
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MANY_NAMES = 20_000
-"""Among more names than this, only those with the same first letter are compared: errors must be quick."""
+"""With more names than this, only those with the same first letter are compared, to be quick."""
 
 
 def is_missing(value: object) -> bool:
@@ -106,7 +106,7 @@ def some(names: Iterable[str], limit: int = 5) -> str:
 
 
 def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Up to three names that are spelt like this one, in any case, nearest first."""
+    """Up to three names with a spelling similar to this one, ignoring case, nearest first."""
     folded: dict[str, str] = {}
     for candidate in names:
         folded.setdefault(candidate.casefold(), candidate)

@@ -38,7 +38,7 @@ def as_nodes(nodes: NodesLike, num_nodes: int, argument: str = "nodes") -> Tenso
     if least < -1 or largest >= num_nodes:
         wrong = least if least < -1 else largest
         raise TaxonomyError(
-            f"{argument} holds {wrong}, which is no node; expected 0 to {num_nodes - 1}, or -1 where missing"
+            f"{argument} holds {wrong}, which is not a node; expected 0 to {num_nodes - 1}, or -1 if missing"
         )
     return tensor
 
@@ -80,8 +80,8 @@ def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
     alike = last > 0 and int(distinct[-1]) == last
     which = f"are exactly 0 to {last}, as class numbers are" if alike else "hold node 0"
     warnings.warn(
-        f"{name} {which}, and node 0 is the root, which says nothing of a sample; if these are the class "
-        "numbers of a data set, their nodes are taxonomy.nodes_of(class_names)[class_numbers], and those of "
-        "names taxonomy.encode(names). Labels at the root are allowed; this is said once",
+        f"{name} {which}, and node 0 is the root, which says nothing about a sample; if these are the class "
+        "numbers of a data set, use taxonomy.nodes_of(class_names)[class_numbers], and for names "
+        "taxonomy.encode(names). Labels at the root are allowed; this warning is given once",
         stacklevel=3,
     )

@@ -66,7 +66,7 @@ def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]
     if len(roots) > 1:
         raise TaxonomyError(
             f"the taxonomy has {len(roots)} roots, {some([names[r] for r in roots])}; "
-            "a taxonomy has one: give all but one of them a parent, or add a common one"
+            "a taxonomy has one: give all but one of them a parent, or add a common parent"
         )
     order, stack = [], roots[:]
     while stack:

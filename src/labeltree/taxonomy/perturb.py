@@ -18,13 +18,13 @@ _DRAWS = 100
 def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tensor]:
     """Move a share of the nodes, with all that lies below them, under another parent of the same depth.
 
-    At every depth from 2 on, nodes are drawn and exchange their parents, so that each of them gets another
-    one. Every node keeps its depth and its number of children: the tree has the same leaves and the same
-    shape, and only who lies where is wrong. At depth 1 all have the same parent, so nothing moves there.
+    At every depth from 2 on, nodes are drawn and exchange their parents, so that each gets a different one.
+    Every node keeps its depth and its number of children: the tree keeps its leaves and its shape, and only
+    the positions are wrong. At depth 1 all nodes have the same parent, so nothing moves there.
 
-    Of the n nodes of a depth, `share`·n are drawn, but two at least (a node cannot exchange alone) and only
-    as many as can all get another parent: with m children of one node among them, 2(n − m) at most, and one
-    fewer where an odd number cannot.
+    Of the n nodes of a depth, `share`·n are drawn, but at least two and at most as many as can all get a
+    different parent: if m of the n nodes have the same parent, that is 2(n − m), or one fewer if an odd
+    number cannot.
 
     Args:
         taxonomy: the true tree.
@@ -64,8 +64,8 @@ def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tens
     else:
         if share:
             raise TaxonomyError(
-                f"{_DRAWS} draws of share {share} each put two nodes of one name under one parent; tell the "
-                "names further apart"
+                f"{_DRAWS} draws of share {share} all put two nodes with the same name under one parent; use "
+                "more distinct names"
             )
     wrong = Taxonomy(taxonomy.names, parents)
     mapping = torch.empty_like(wrong.order)

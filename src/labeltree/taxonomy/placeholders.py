@@ -1,4 +1,4 @@
-"""Names that mean a missing label, such as ``unknown``: find them, and take them out of a tree."""
+"""Names that mean a missing label, such as ``unknown``: find them, and remove them from a tree."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ PLACEHOLDERS = _names(
     "no category|not available|not applicable|n/a|n/k|n.a.|na|nan|none|null|nil|missing|tbd|todo|?|??|???|"
     "-|--|---|.|...|_|#n/a|<na>|(none)|(unknown)"
 )
-"""Names that hardly are classes, in lower case."""
+"""Names that are hardly classes, in lower case."""
 
 REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainder|etc|blank|empty")
-"""Names of what is left over: a class, or samples that have nothing in common."""
+"""Names of remainders: proper classes, or samples that have nothing in common."""
 
 
 def plain_name(name: str) -> str:
@@ -81,10 +81,10 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
     """
     sentences = []
     for known, text in (
-        (PLACEHOLDERS, "if that means that the label is missing, it should be no class: say so with"),
+        (PLACEHOLDERS, "if this means that the label is missing, declare it with"),
         (
             REMAINDERS,
-            "their samples may have nothing in common; if their labels are missing, say so with",
+            "their samples may have nothing in common; if their labels are missing, declare them with",
         ),
     ):
         found = placeholder_nodes(tree, known)
@@ -135,7 +135,7 @@ class MissingNames:
         for name in self.names:
             if not isinstance(name, str) or not name.strip():
                 raise TaxonomyError(
-                    f"missing_labels names {name!r}, which is no name; an empty label is missing anyway"
+                    f"missing_labels names {name!r}, which is not a name; an empty label is missing anyway"
                 )
             plain, path = plain_name(name), split_path(name)
             if len(path) > 1 and plain not in PLACEHOLDERS:
@@ -144,7 +144,7 @@ class MissingNames:
                 self._single[plain] = name
 
     def place(self, path: Sequence[str]) -> tuple[int, str | None]:
-        """How many names of a path, coarse to fine, stand before a missing name, and which (None: none)."""
+        """The number of names of a path before a missing name, and that name (None: there is none)."""
         plain = [plain_name(part) for part in path]
         for depth, part in enumerate(plain):
             name = self._single.get(part) or self._single.get("/".join(plain[depth : depth + 2]))
@@ -154,7 +154,7 @@ class MissingNames:
         return len(plain), None
 
     def cut(self, path: Sequence[str], samples: int = 1) -> tuple[str, ...]:
-        """What is left of a label; ``found`` counts the samples that have it."""
+        """The label above the first missing name; ``found`` counts the samples of that name."""
         depth, name = self.place(path)
         if name is not None:
             self.found[name] += samples
@@ -177,7 +177,7 @@ class MissingNames:
         kept = stays.nonzero()[:, 0]
         if len(kept) < 2:
             raise TaxonomyError(
-                f"missing_labels names {', '.join(map(repr, self.names))}: no class is left beside them"
+                f"missing_labels names {', '.join(map(repr, self.names))}: no other class is left"
             )
         left, mapping = tree.subgraph(kept)
         for node in torch.nonzero(~stays).flatten().tolist():

@@ -1,4 +1,4 @@
-"""Relation codes: all that a pairwise loss knows about a pair of labels, as one small integer.
+"""Relation codes: what a pairwise loss knows about a pair of labels, as one small integer.
 
 A code is `kind * (L + 1) + depth`, where depth is that of the pair's lowest common ancestor and L the
 largest depth of a leaf. One more code stands for pairs of which a label is missing.
@@ -26,11 +26,11 @@ __all__ = [
 APART: Final = 0
 """The labels agree down to the depth and differ below."""
 ANCESTOR: Final = 1
-"""One label is an inner node of the depth, the other lies below it or equals it: undecided further down."""
+"""One label is an inner node of this depth, the other is below it or equal: undecided at finer depths."""
 SAME: Final = 2
-"""The same leaf of that depth; a leaf continues itself, so the labels agree at every depth."""
+"""The same leaf of this depth; a leaf continues itself, so the labels agree at every depth."""
 INSTANCE: Final = 3
-"""Two views of one sample, whose label has that depth (0 if it has none): they agree at every depth."""
+"""Two views of one sample, whose label has this depth (0 if missing): they agree at every depth."""
 UNKNOWN: Final = 4
 """A label is missing: nothing is known at any depth."""
 

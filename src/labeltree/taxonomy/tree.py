@@ -148,7 +148,7 @@ class Taxonomy(Graph):
         return coarse, stays.cumsum(0) - 1  # in preorder, what is cut off follows the ancestor that stays
 
     def collapse(self, keep: Container[str] = ()) -> Self:
-        """Leave out every inner node with a single child, which takes its place; the root too.
+        """Replace every inner node that has a single child by that child, including the root.
 
         Args:
             keep: names of nodes that stay, such as classes.
@@ -180,12 +180,12 @@ class Taxonomy(Graph):
         siblings whose names look alike, a single leaf, classes called ``unknown`` and the like.
 
         Args:
-            nodes: labels of samples ``(n,)``, to say how many are of a class called ``unknown``.
+            nodes: labels of samples ``(n,)``, to count those of classes such as ``unknown``.
         """
         return review(self, nodes)
 
     def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
-        """The tree as indented text, one line a node; what is left out is counted.
+        """The tree as indented text, one line per node; what is left out is counted.
 
         Args:
             max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
@@ -223,11 +223,11 @@ class Taxonomy(Graph):
         return self.depth + 1
 
     def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
-        """Nodes (n,) as far as labels (n,) judge them: under an inner-node label, the ancestor at its depth.
+        """Nodes (n,) cut to what labels (n,) decide: under an inner-node label, the ancestor at its depth.
 
         Args:
             nodes: none missing.
-            labels: none missing; a leaf judges a node as it is.
+            labels: none missing; a leaf label leaves a node as it is.
         """
         depth, is_leaf = self.depth.to(labels.device), self.is_leaf.to(labels.device)
         cut = torch.where(is_leaf[labels], depth[nodes], torch.minimum(depth[nodes], depth[labels]))
@@ -360,13 +360,13 @@ class Taxonomy(Graph):
         normalize: bool = False,
         method: EmbeddingMethod | None = None,
     ) -> Tensor:
-        """The vector of every node as a label: of a class its own, above the classes the normalised mean.
+        """A vector for every node: of a class its own, above the classes their normalised mean.
 
         Args:
-            classes: (C,) as for `class_embeddings`, and so are the others.
+            classes: (C,) as for `class_embeddings`, like the other arguments.
 
         Returns:
-            (N, D) float64; zeros for nodes that are no class and have none below.
+            (N, D) float64; zeros for nodes that are not a class and have none below.
         """
         nodes = as_classes(classes, self)
         vectors = class_vectors(self, nodes, dim, normalize, method)
