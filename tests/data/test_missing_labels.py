@@ -72,7 +72,7 @@ def test_of_a_folder(tmp_path: Path, write_image) -> None:  # type: ignore[no-un
     }
     assert dict(source.missing_labels) == {"unknown": 3}
     assert source.taxonomy.num_nodes == 5
-    with pytest.raises(DataError, match="no other class is left"):
+    with pytest.raises(DataError, match="no class is left"):
         open_source(tmp_path / "photos" / "mammal", missing_labels=["dog", "unknown"])
 
 

@@ -158,7 +158,7 @@ def test_nodes_of_class_numbers() -> None:
     for wrong, message in (
         (["fir", "dog"], "label 'dog' is ambiguous, it may be .*; give the path"),
         (["fir", "oka"], "label 'oka' is not in the taxonomy .*oak"),
-        (["fir", "oak", "fir"], "classes 0 and 2 are both 'plant/fir'; give each class a node of its own"),
+        (["fir", "oak", "fir"], "classes 0 and 2 are both 'plant/fir'; give each class a different node"),
         (["fir", None], "class 1 has no name"),
         ("fir", "labels is the string 'fir', expected a sequence"),
     ):
