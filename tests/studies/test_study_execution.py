@@ -321,4 +321,4 @@ def test_results_of_before_defaults_were_kept_count(tmp_path: Path, done: dict[s
     assert done["names"] == []
     assert "made_with" not in json.loads((tmp_path / "results.json").read_text("utf-8"))
     assert list_study(file).notes[0].startswith("4 of 4 results have no recorded defaults")
-    assert "which defaults they had is not known" in list_study(file).lines()[-2]
+    assert "they count as made with today's" in list_study(file).lines()[-2]
