@@ -10,7 +10,7 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
-from labeltree.evaluation import EvaluationResult, MethodResult
+from labeltree.evaluation import EvaluationResult
 from labeltree.report.charts import DotRow, Line, clip, dot_chart, for_screens, line_chart
 from labeltree.report.nodes import NodeNames
 from labeltree.report.wording import percent, plural
@@ -22,26 +22,16 @@ _UNKNOWN = (math.nan, math.nan)
 
 
 def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) -> dict[str, Any]:
-    """The chart and the table of the accuracy by depth; ``nodes`` are the labels of the test samples."""
+    """The chart and the table of accuracy by depth; ``nodes`` are the labels of the test samples."""
     labels = taxonomy.paths[nodes]
     names = NodeNames(taxonomy)
-    rows = []
-    for depth in range(1, taxonomy.max_depth + 1):
-        groups = labels[:, depth - 1]
+    details = []
+    for depth in range(taxonomy.max_depth):
+        groups = labels[:, depth]
         found = torch.unique(groups[groups > 0]).tolist()
-        last = depth == taxonomy.max_depth
-        detail = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
-        values = [method.answer_by_depth[depth - 1] for method in result.methods.values()]
-        rows.append(
-            DotRow(
-                _depth_name(depth, taxonomy.max_depth),
-                plural(len(found), "group") + f": {detail}"
-                if not last
-                else plural(len(found), "class", "classes") + f": {detail}",
-                values,
-                [_bounds(m, m.classifier.name, depth) for m in result.methods.values()],
-            )
-        )
+        listed = _as_many_as_fit([names.short(node) for node in found], 31 - len(str(len(found))))
+        last = depth == taxonomy.max_depth - 1
+        details.append(f"{plural(len(found), *(('class', 'classes') if last else ('group',)))}: {listed}")
     classifiers = {
         "probe": f"linear classifier on {next(iter(result.main.representations.values())).source}",
         "prototypes": "nearest class mean of embeddings",
@@ -52,26 +42,29 @@ def depth_figure(result: EvaluationResult, taxonomy: Taxonomy, nodes: Tensor) ->
         for method in result.methods.values()
         for protocol, values in method.by_depth.items()
     ]
+    methods = {
+        name: (method.answer_by_depth, method.depth_intervals.get(method.classifier.name, []))
+        for name, method in result.methods.items()
+    }
     return {
-        "chart": _depth_chart(rows, list(result.methods)),
+        "chart": _depth_chart(methods, details),
         "rows": table_rows,
         "depths": list(range(1, taxonomy.max_depth + 1)),
     }
 
 
-def _depth_name(depth: int, depths: int) -> str:
-    what = ", the exact class" if depth == depths else ", the coarsest" if depth == 1 else ""
-    return f"Depth {depth}{what}"
-
-
-def _bounds(method: MethodResult, classifier: str, depth: int) -> tuple[float, float]:
-    given = method.depth_intervals.get(classifier, [])
-    return given[depth - 1] if depth <= len(given) else (math.nan, math.nan)
-
-
-def _depth_chart(rows: Sequence[DotRow], methods: Sequence[str]) -> Markup:
+def _depth_chart(
+    methods: Mapping[str, tuple[Sequence[float], Sequence[tuple[float, float]]]], details: Sequence[str]
+) -> Markup:
+    """Accuracy by depth: method → its values and their intervals, coarse to fine, as many as there are."""
+    rows = []
+    for place, detail in enumerate(details):
+        what = ", the exact class" if place == len(details) - 1 else ", the coarsest" if place == 0 else ""
+        values = [known[place] if place < len(known) else math.nan for known, _ in methods.values()]
+        bounds = [ends[place] if place < len(ends) else _UNKNOWN for _, ends in methods.values()]
+        rows.append(DotRow(f"Depth {place + 1}{what}", detail, values, bounds))
     title = "Accuracy of every method at every depth of the tree"
-    return for_screens(lambda narrow: dot_chart(rows, methods, title=title, narrow=narrow))
+    return for_screens(lambda narrow: dot_chart(rows, list(methods), title=title, narrow=narrow))
 
 
 def _as_many_as_fit(names: list[str], limit: int) -> str:
@@ -117,24 +110,13 @@ def depth_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequen
         results: method → the results of its runs; several are averaged, and then have no intervals.
         order: all methods, each with the style of its place.
     """
-    values = {
-        name: _mean([run.main.by_depth.get("probe", []) for run in results.get(name, [])]) for name in order
-    }
-    depths = max(map(len, values.values()), default=0)
-    if not depths:
-        return None
-    rows = []
-    for depth in range(1, depths + 1):
-        runs = [results.get(name, []) for name in order]
-        rows.append(
-            DotRow(
-                _depth_name(depth, depths),
-                "",
-                [values[name][depth - 1] if depth <= len(values[name]) else math.nan for name in order],
-                [_bounds(own[0].main, "probe", depth) if len(own) == 1 else _UNKNOWN for own in runs],
-            )
-        )
-    return _depth_chart(rows, order)
+    methods = {}
+    for name in order:
+        runs = [run.main for run in results.get(name, [])]
+        ends = runs[0].depth_intervals.get("probe", []) if len(runs) == 1 else []
+        methods[name] = _mean([run.by_depth.get("probe", []) for run in runs]), ends
+    depths = max((len(values) for values, _ in methods.values()), default=0)
+    return _depth_chart(methods, [""] * depths) if depths else None
 
 
 def curve_chart(results: Mapping[str, Sequence[EvaluationResult]], order: Sequence[str]) -> Markup | None:
