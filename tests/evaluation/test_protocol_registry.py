@@ -256,8 +256,8 @@ def test_options_from_a_command_line() -> None:
         "seen-unseen": {"unseen": ("mammal/dog", "fish")}
     }
     for word, message in (
-        ("knn", "another form"),
-        ("knn.ks", "another form"),
+        ("knn", "must have the form"),
+        ("knn.ks", "must have the form"),
         ("knn.kss=1", "did you mean 'ks'"),
         ("knn.main_k=many", "must be a whole number"),
         ("knn.main_k=0", "above 0"),

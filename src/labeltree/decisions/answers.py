@@ -191,7 +191,7 @@ def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dic
     Args:
         answers: (n,) nodes.
         labels: (n,) nodes, none missing.
-        taxonomy: of the nodes.
+        taxonomy: taxonomy of the nodes.
 
     Returns:
         `coverage`, the share that holds the truth; `depth`, the mean depth of the answers, and

@@ -26,7 +26,7 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
     Args:
         scores: (n, C), may carry a gradient.
         labels: (n,) nodes, each with a class at or below it.
-        classes: of the scores.
+        classes: classes of the scores.
     """
     total = scores.new_zeros(())
     for start in range(0, len(labels), _ROWS):
@@ -188,7 +188,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
     Args:
         scores: (n, C) of the classifier, of samples that it was not trained on.
         labels: (n,) nodes, -1 where missing.
-        classes: of the scores.
+        classes: classes of the scores.
         kind: what to fit; `depth` needs a tree.
 
     Raises:

@@ -82,7 +82,7 @@ class PrototypeScores:
         classes: (C,) nodes.
         prototypes: (C, d) float64.
         geometry: `sphere`, `euclidean` or `poincare`.
-        curvature: of the ball.
+        curvature: curvature of the ball.
     """
 
     classes: Tensor
@@ -115,7 +115,7 @@ def fit_linear(
     """Learn the linear probe of the evaluation: balanced logistic regression on standardised features.
 
     Args:
-        table: of the encoder.
+        table: table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
         standardize: give every column mean 0 and deviation 1 first; the scores then take them as they are.
 
@@ -146,9 +146,9 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
     """The mean embedding of every class, in the table's geometry.
 
     Args:
-        table: of the encoder.
+        table: table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
-        taxonomy: of the labels.
+        taxonomy: taxonomy of the labels.
 
     Raises:
         DataError: if no row has a class.
@@ -208,7 +208,7 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
     "probe": "a linear probe on the features",
     "prototypes": "the nearest class mean of the embeddings",
 }
-"""What each is called in a sentence; of equally good ones the first is taken."""
+"""The words for each classifier in a sentence; ties go to the first."""
 
 
 class ClassScores(Protocol):
@@ -231,7 +231,7 @@ class ChosenClassifier:
         asked: what was asked for; ``auto`` leaves it to the validation samples.
         accuracies: classifier → share of the validation samples whose class it names; empty without any.
         samples: how many validation samples that are.
-        offered: which there were to choose from.
+        offered: the classifiers to choose from.
         one_class: whether the validation samples are of one class, which tells no classifier from another.
     """
 
@@ -309,7 +309,7 @@ def choose_classifier(
     is the linear probe, which every encoder offers alike, so that methods remain comparable.
 
     Args:
-        answers: of each classifier that there is, ``(m,)`` nodes for the validation samples.
+        answers: classifier → its answers ``(m,)`` to the validation samples, nodes.
         truth: ``(m,)`` their labels, finest ones.
         asked: for one of them, or ``auto``.
 
@@ -361,7 +361,7 @@ class Classifiers:
     Attributes:
         probe: linear, on the features.
         prototypes: the class means of the embeddings.
-        chosen: which answers.
+        chosen: the one that answers.
         own: the one that was trained with the encoder, where it gives classes scores.
         gap: how far above its minimum the probe's objective may be, relatively; 0 where the solver got there.
     """
@@ -404,14 +404,14 @@ def fit_classifiers(
     """Learn the classifiers of a table, and choose one by its validation samples.
 
     Args:
-        table: of the encoder.
-        taxonomy: of the labels.
+        table: table of the encoder.
+        taxonomy: taxonomy of the labels.
         learned: rows to learn from, with finest labels.
         held: rows of validation samples with finest labels, none of them learned from; may be empty.
         asked: for one classifier, or ``auto``.
         own: the classifier that was trained with the encoder, if it gives classes scores.
         own_answers: ``(n,)`` nodes that it answers, −1 for none, where only those are known.
-        standardize: of the probe, see `fit_linear`.
+        standardize: standardisation of the probe, see `fit_linear`.
 
     Raises:
         DataError: if there is nothing to learn from, or the classifier that is asked for is not there.

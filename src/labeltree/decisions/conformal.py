@@ -64,7 +64,7 @@ def share_of_groups(rows: Tensor, groups: Tensor | None, share: float, seed: int
         rows: (n,) bool.
         groups: see `group_codes`.
         share: from 0 to 1.
-        seed: of the choice.
+        seed: random seed of the choice.
     """
     codes = group_codes(groups, len(rows))
     present = torch.unique(codes[rows])
@@ -124,9 +124,9 @@ def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Ten
     prediction (Gupta et al. 2022) for the node-valued sets of Mortier et al. (2025, Section 3).
 
     Args:
-        paths: of n samples.
+        paths: paths of n samples.
         labels: (n,) nodes, none missing, that decide about every answer (`ClassNodes.judges`).
-        taxonomy: of the nodes, a tree or a DAG.
+        taxonomy: taxonomy of the nodes, a tree or a DAG.
     """
     check_nodes("labels", labels, taxonomy)
     check_same_length("paths", paths.nodes, "labels", labels)
@@ -284,9 +284,9 @@ def bars_of(thresholds: Mapping[int, float], rest: float, depth: int, taxonomy: 
     whose score is at most the threshold are never lost.
 
     Args:
-        thresholds: of categories, nodes at `depth` and labels above it.
-        rest: of categories that are not named.
-        depth: of the categories.
+        thresholds: thresholds of categories: nodes at `depth`, and labels above it.
+        rest: threshold of categories that are not named.
+        depth: depth of the categories.
         taxonomy: a tree.
     """
     tree = check_tree("categories at a depth", taxonomy)

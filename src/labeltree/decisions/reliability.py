@@ -58,7 +58,7 @@ class DepthCalibration:
 
     Attributes:
         samples: how many.
-        accuracy: of the most probable node.
+        accuracy: accuracy of the most probable node.
         confidence: mean probability of it.
         error: expected calibration error, see `Reliability`.
         brier: mean over samples of Σ_v (p_v − [v is the truth])², in [0, 2], over the nodes of the depth.
@@ -143,7 +143,7 @@ def calibration_by_depth(
         node_probabilities: (n, N), see `ClassNodes.node_probabilities`.
         labels: (n,) nodes, -1 where missing.
         taxonomy: a tree.
-        bins: of the reliability curves.
+        bins: number of bins of the reliability curves.
         classes: (C,) the nodes that were told apart; None: all leaves.
 
     Raises:
@@ -293,10 +293,10 @@ def check_calibration(
     Args:
         scores: ``(n, C)`` of the classifier, of samples that it was not trained on.
         labels: ``(n,)`` nodes, −1 where missing.
-        classes: of the scores.
-        kind: of the calibration.
+        classes: classes of the scores.
+        kind: kind of the calibration.
         groups: ``(n,)`` samples that folds do not part, see `group_codes`.
-        seed: of the folds.
+        seed: random seed of the folds.
     """
     decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)
     codes = group_codes(groups, len(labels))

@@ -69,7 +69,7 @@ class DecisionRule:
     """Calibrated probabilities and the scores of calibration samples, from which any promise can be kept.
 
     Attributes:
-        classes: of the scores that answers are made of.
+        classes: classes of the scores that answers are made of.
         calibrator: fitted.
         descent: which path answers lie on.
         fitted: by which samples thresholds are found.
@@ -172,13 +172,13 @@ def fit_rule(
     Args:
         scores: (n, C) of the classifier.
         labels: (n,) nodes, -1 where missing.
-        classes: of the scores.
+        classes: classes of the scores.
         groups: (n,) samples with equal group belong together, such as those of a patient; -1 is a group of
             its own. None: each sample is.
-        calibration: of the probabilities.
+        calibration: calibration of the probabilities.
         descent: which path answers lie on.
-        share: of the groups that fit the calibrator, 0 to below 1; not used for the calibration `none`.
-        seed: of the choice of that part.
+        share: share of the groups that fit the calibrator, 0 to below 1; not used for the calibration `none`.
+        seed: random seed of the choice of that part.
 
     Raises:
         DataError: if no label decides about answers.

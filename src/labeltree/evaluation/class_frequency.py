@@ -50,7 +50,7 @@ def class_frequency(
     Args:
         table: whose training split is counted, as a whole.
         samples: which labels are classes, and what stands for the training split where the table has none.
-        num_nodes: of the tree.
+        num_nodes: number of nodes of the tree.
         bounds: ``(few, many)``: the tail has at most ``few`` samples a class, the head more than ``many``, as
             Liu et al. 2019 (Large-Scale Long-Tailed Recognition in an Open World) have it with (20, 100);
             () makes each a third of the classes, those with equal counts staying together, in the group of

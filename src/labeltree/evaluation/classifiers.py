@@ -42,7 +42,7 @@ class FittedProbe:
     """A linear probe, and how it standardises what it reads.
 
     Attributes:
-        probe: of standardised vectors.
+        probe: probe of standardised vectors.
         standardize: what makes them; None = vectors are read as they are.
     """
 
@@ -104,7 +104,7 @@ def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geome
         points: ``(m, d)``.
         prototypes: ``(num_nodes, d)``, a row a node.
         classes: ``(c,)`` nodes that may be answered.
-        geometry: of points and prototypes.
+        geometry: geometry of points and prototypes.
     """
     means = prototypes[classes]
     nearest = [geometry.pairwise_distance(part, means).argmin(1) for part in torch.split(points, _CHUNK)]

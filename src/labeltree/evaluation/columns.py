@@ -76,12 +76,12 @@ class Column:
     cross-validation): it is the mean of theirs.
 
     Attributes:
-        name: of the number.
+        name: name of the number.
         values: ``(m,)`` float64, NaN where a sample does not count.
         rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
         weights: ``(m,)`` at least 0; None = 1 for every sample.
-        larger_is_better: which direction is good.
+        larger_is_better: whether a larger number is better.
         share: whether the number lies between 0 and 1. Where all samples agree on 0 or 1, such a number has
             an exact binomial interval, any other one none.
         kind: where the number stands: ``scores``, ``by_depth`` or ``curves``; None = nowhere: it is kept for
@@ -90,7 +90,7 @@ class Column:
         by_node: add the mean of the samples labelled at or below each node.
         by_frequency: add the means over head, middle and tail classes, ``…_head``, where they are unequal.
         balanced: name of a further score, the mean over classes of the mean of each; empty = none.
-        whole: the values mean something in their mean only: they are left out of comparisons by subtree.
+        whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
     name: str
@@ -138,7 +138,7 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
     Args:
         column: with ``rows``.
         nodes: labels of all rows of the table.
-        frequency: of the classes.
+        frequency: frequency of the classes.
     """
     wanted: dict[str, int | None] = {column.balanced: None} if column.balanced else {}
     if column.by_frequency and frequency.uneven:
@@ -173,10 +173,10 @@ def estimate(
     Args:
         columns: with ``rows``, each of which is one of the rows below.
         rows: ``(n,)`` the samples of the table that are drawn from.
-        units: of these.
+        units: resampling units of these rows.
         nodes: labels of all rows of the table.
-        tree: of the labels.
-        frequency: of the classes; None leaves the means over head, middle and tail out.
+        tree: tree of the labels.
+        frequency: frequency of the classes; None leaves the means over head, middle and tail out.
     """
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
     position[rows] = torch.arange(len(rows))

@@ -66,15 +66,15 @@ def compare(
         run_names: method → what its runs are called; default ``1`` … .
         classifiers: method → the classifier that each of its runs answers with, None where that is not known;
             None: answers are not compared.
-        baseline: that the others are compared with; default the first.
+        baseline: method that the others are compared with; default the first.
         metrics: names, all roles; fewer need less correction. Those of further protocols begin with the
             protocol, ``knn.features.top1``; ``knn.*`` is all of them. None = all of the standard evaluation.
-        strata_metrics: that are compared on subtrees, depths and class frequencies as well.
+        strata_metrics: metrics that are compared on subtrees, depths and class frequencies as well.
         min_samples: a subtree, depth or frequency band with fewer samples is left out.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        permutations: of the sign-flip test, whose least p-value is 1/(permutations + 1).
-        seed: of both.
+        confidence: confidence level of the intervals.
+        resamples: number of draws of the bootstrap.
+        permutations: number of exchanges of the sign-flip test, whose least p-value is 1/(permutations + 1).
+        seed: random seed of both.
 
     Raises:
         ValueError: if there is no method, or no such baseline or metric.
@@ -141,7 +141,7 @@ def compare(
     protocols = {name for runs_of in common.values() for run in runs_of for name in run.protocols}
     if protocols and metrics is None:
         apart.append(
-            f"Further protocols were measured and not compared: name what shall be, such as "
+            f"Scores of further protocols are compared only if you name them, such as "
             f"'{min(protocols)}.*' (--metrics)."
         )
     units = first.units
@@ -211,7 +211,7 @@ def _tables(
     for name in dict.fromkeys(name for run in runs for name in run.elsewhere):
         own = [key for key in keys if key[0] == name and key not in here]
         if own and not all(name in run.elsewhere for run in runs):
-            notes.append(f"'{name}' is not compared, for not every run was measured by it.")
+            notes.append(f"'{name}' is not compared: not every run was measured by it.")
         elif own:
             of_table = {method: [run.elsewhere[name] for run in of] for method, of in methods.items()}
             found.append((_without_unused(common_samples(of_table)[0], own), own))
@@ -254,7 +254,7 @@ def _searched_alike(
         return keys, []
     how = "; ".join(f"'{name}' {' or '.join(sorted(found))}" for name, found in ways.items())
     return kept, [
-        f"Retrieval is not compared, for the runs were searched in different ways ({how}): evaluate them "
+        f"Retrieval is not compared, because the runs were searched in different ways ({how}): evaluate them "
         "again with the same --leave-group-out and the same splits."
     ]
 

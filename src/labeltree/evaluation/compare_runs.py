@@ -56,12 +56,12 @@ def compare_paths(
         out: the folder that ``comparison.json`` and ``comparison.md`` go to.
         taxonomy: file with that of embeddings tables.
         split: on which embeddings tables are evaluated.
-        baseline: as all that follows, see `compare`.
-        metrics: see there.
-        confidence: see there.
-        resamples: see there.
-        permutations: see there.
-        seed: see there.
+        baseline: this and the arguments up to ``seed`` are those of `compare`.
+        metrics: metrics to compare.
+        confidence: confidence level of the intervals.
+        resamples: number of draws of the bootstrap.
+        permutations: number of exchanges of the sign-flip test.
+        seed: random seed of both.
         progress: called as ``progress(message, done, total)``.
 
     Raises:
@@ -135,7 +135,7 @@ def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: st
 
     Args:
         path: folder that ``labeltree evaluate`` wrote to, or an ``.npz`` or ``.parquet`` table.
-        taxonomy: of the labels of a table.
+        taxonomy: taxonomy of the labels of a table.
         split: on which a table is evaluated.
 
     Raises:

@@ -44,7 +44,7 @@ class Difference:
         value: the difference.
         low: lower end of its confidence interval.
         high: upper end.
-        p: of the hypothesis that there is no difference.
+        p: p-value of the hypothesis that there is no difference.
         corrected: the same after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere.
@@ -90,7 +90,7 @@ class StratumComparison(MetricComparison):
         kind: ``subtree`` (samples labelled at or below a node), ``depth`` (samples whose label lies at a
             depth) or ``frequency`` (samples of classes with many or few training samples).
         name: the node's path name, ``depth 2``, ``head``.
-        node: of the taxonomy; −1 where the stratum is no subtree.
+        node: node of the taxonomy; −1 where the stratum is no subtree.
     """
 
     kind: str
@@ -109,7 +109,7 @@ class Comparison:
         groups: how many groups, or samples, resampling drew from.
         grouped: whether the samples form groups.
         left_out: method → how many of its samples another run does not have.
-        confidence: of all intervals.
+        confidence: confidence level of all intervals.
         tests: how many tests the corrected p-values of ``metrics`` are corrected for.
         metrics: one entry a metric.
         strata: metrics on parts of the samples.

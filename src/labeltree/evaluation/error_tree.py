@@ -17,14 +17,14 @@ class NodeErrors:
     """How the samples labelled at or below one node were classified.
 
     Attributes:
-        node: of the taxonomy.
+        node: node of the taxonomy.
         path: its path name; ``/`` for the root.
-        depth: of the node.
+        depth: depth of the node.
         samples: evaluated samples labelled at or below it.
         wrong: those of them that got a wrong class.
         errors_here: errors whose LCA (of true and predicted class) is this node: it is here that the
             classifier took a wrong turn.
-        parted: of its samples, ``parted[d]`` were predicted outside this node and have their LCA at depth d,
+        parted: ``parted[d]`` of its samples were predicted outside this node and have their LCA at depth d,
             for d from 0 to one above this node's depth; the last were predicted into a sibling.
     """
 
@@ -51,7 +51,7 @@ class Confusion:
         predicted: path name of the predicted class; ``predicted_node`` is its node.
         lca: path name of the LCA of the two, ``/`` for the root; ``lca_node`` is its node.
         count: how many samples.
-        share: of the true class's samples.
+        share: share of the true class's samples.
         severity: height of the LCA.
     """
 
@@ -91,7 +91,7 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
     Args:
         predicted: ``(n,)`` predicted nodes.
         target: ``(n,)`` true nodes, none missing.
-        taxonomy: of the nodes.
+        taxonomy: taxonomy of the nodes.
         confusions: how many of the most frequent wrong pairs to keep.
     """
     wrong = predicted != target

@@ -54,10 +54,10 @@ def evaluate(
 
     Args:
         table: the embeddings to evaluate.
-        taxonomy: of their labels; it may be another than the one they were trained with, and a DAG, by which
-            everything is judged that is defined on one. What needs a tree then is that of its projection by
-            the ODIR rule, whose nodes the result names; `JudgingTaxonomy` has it for the report.
-        name: of the evaluated method in the result.
+        taxonomy: taxonomy of their labels, not necessarily the one they were trained with. With a DAG,
+            everything that is defined on one is judged by it. What needs a tree is judged by its projection by the ODIR rule,
+            whose nodes the result names; `JudgingTaxonomy` has it for the report.
+        name: name of the evaluated method in the result.
         baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
         settings: default `EvaluationSettings()`.

@@ -55,7 +55,7 @@ class Second:
 
     Attributes:
         table: its embeddings.
-        taxonomy: of its labels.
+        taxonomy: taxonomy of its labels.
         name: what to call it.
     """
 
@@ -72,11 +72,11 @@ class Inputs:
         table: embeddings with labels that are nodes of ``judging.tree``.
         judging: the taxonomy of the labels.
         samples: rows to learn from, to test on and to search among.
-        settings: of the evaluation; ``settings.seed`` is of every choice that is left to chance.
+        settings: settings of the evaluation; ``settings.seed`` seeds every random choice.
         split: name of the evaluated split, as asked for.
         second: another table, for protocols that need one.
         progress: called as ``progress(message, done, total)``.
-        name: of the method.
+        name: name of the method.
         evaluated: whether that is the evaluated method, and no baseline.
         roles: the representations that the standard evaluation reads; the linear probe reads the first.
         given: classifiers that were learned already, with the one that answers.
@@ -167,7 +167,7 @@ class Inputs:
         return {}
 
     def titled(self, title: str) -> Progress | None:
-        """Tells the news of a part of the work under its own title."""
+        """A progress callback that shows this title."""
         progress = self.progress
         return None if progress is None else lambda _, done, total: progress(title, done, total)
 
@@ -210,10 +210,10 @@ class Inputs:
 
         Args:
             columns: one or several, whose samples are drawn together.
-            title: of the result.
+            title: title of the result.
             by_frequency: whether columns may be broken down by the frequency of the classes.
             rows: ``(n,)`` what is drawn from; None = all rows of the columns.
-            units: of these rows; None = the groups of the table.
+            units: resampling units of these rows; None = the groups of the table.
         """
         given = [columns] if isinstance(columns, Column | Statistic) else columns
         statistics = [each for each in given if isinstance(each, Statistic)]
@@ -394,7 +394,7 @@ def answer_columns(
         predicted: ``(n,)`` nodes, none missing.
         target: ``(n,)`` labels, none missing.
         decided: ``(n,)`` bool, which labels are finest; the others count in the accuracy by depth alone.
-        judging: of the nodes.
+        judging: taxonomy of the nodes.
         rows: ``(n,)`` of the table.
         shared: down to which depth all that can be answered share one node, so that the accuracy is not
             defined; None takes all leaves of the tree for what can be answered.

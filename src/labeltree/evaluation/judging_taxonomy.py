@@ -24,7 +24,7 @@ class JudgingTaxonomy:
     the ODIR rule, in which every node stays.
 
     Attributes:
-        tree: of the labels as protocols hold them.
+        tree: tree of the labels as protocols hold them.
         judge: the taxonomy that was given.
         judged: ``(num_nodes,)`` the judge's node of each node of the tree.
         placed: ``(num_nodes,)`` the tree's node of each node of the judge.

@@ -34,7 +34,7 @@ _NO_INTERVAL = math.nan, math.nan
 
 
 class Measured(NamedTuple):
-    """The result of one method, what came of every sample, and what else an evaluation says of it."""
+    """The result of one method, the outcomes of its samples, and what an evaluation says about both."""
 
     method: MethodResult
     outcomes: Outcomes
@@ -49,7 +49,7 @@ def measure(
     """Measure one table by the standard protocols, those asked for, and its aspects.
 
     Args:
-        inputs: of the table.
+        inputs: inputs of the table.
         entries: the protocols, the standard ones among them.
         given: the classifiers, or which one answers. Others are learned from the training samples, and one is
             chosen by the validation samples.

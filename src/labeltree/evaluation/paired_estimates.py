@@ -103,7 +103,7 @@ class Stratum:
     Attributes:
         kind: ``subtree``, ``depth`` or ``frequency``.
         name: what it is called: a path name, ``depth 2``, ``head``.
-        node: of the subtree, −1 for other kinds.
+        node: node of the subtree, −1 for other kinds.
         rows: ``(n,)`` bool.
     """
 
@@ -123,7 +123,7 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
       outcomes tell them apart.
 
     Args:
-        outcomes: of one method.
+        outcomes: outcomes of one method.
         min_samples: a part with fewer is left out.
         most: how many subtrees at most.
     """
@@ -162,10 +162,10 @@ class PairedEstimates:
 
     Attributes:
         baseline: the method that the others are compared with.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        permutations: of the sign-flip test.
-        seed: of both.
+        confidence: confidence level of the intervals.
+        resamples: number of draws of the bootstrap.
+        permutations: number of exchanges of the sign-flip test.
+        seed: random seed of both.
     """
 
     baseline: str

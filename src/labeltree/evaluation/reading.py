@@ -25,7 +25,7 @@ class Representation:
         source: the column of the embeddings table: ``features`` or ``embeddings``.
         dim: how many numbers a sample has.
         geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
-        curvature: of the Poincaré ball; not used by the other geometries.
+        curvature: curvature of the Poincaré ball; not used by the other geometries.
     """
 
     source: str

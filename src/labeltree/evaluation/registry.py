@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Of a protocol that has no options."""
+    """The options of a protocol that has none."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class ProtocolEntry:
                     self._build({key: value})  # its own words name what it can be
                 given = ", ".join(map(str, value)) if isinstance(value, tuple) else value
                 raise ValueError(
-                    f"option '{key}' of protocol '{self.name}' is {given}; it must be like its default, "
-                    f"{fields[key].default}"
+                    f"option '{key}' of protocol '{self.name}' is {given}; it must be of the kind of its "
+                    f"default, {fields[key].default}"
                 )
         try:
             return self._build(values)
@@ -187,7 +187,7 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
     """Run one protocol with its options from the settings.
 
     Args:
-        entry: which one.
+        entry: the protocol.
         inputs: what it reads.
         strict: raise where it is not defined for this table; else say so in the notes of an empty result,
             and likewise where it fails in any other way: a protocol that fails costs no other.
@@ -236,7 +236,7 @@ def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
         place, equals, text = word.partition("=")
         name, dot, option = place.partition(".")
         if not equals or not dot or not option:
-            raise ValueError(f"option '{word}' has another form than PROTOCOL.OPTION=VALUE, as in knn.ks=1,5")
+            raise ValueError(f"option '{word}' must have the form PROTOCOL.OPTION=VALUE, such as knn.ks=1,5")
         entry = get_protocol(name)
         defaults = {field.name: field.default for field in dataclasses.fields(entry.options)}
         if option in defaults:

@@ -41,7 +41,7 @@ class ReportedNodes:
     """The nodes below the root, by what can be said of them.
 
     Attributes:
-        taxonomy: of the nodes.
+        taxonomy: taxonomy of the nodes.
         positives: ``(N,)`` test samples at or below each.
         negatives: ``(N,)`` test samples that are not.
         told: ``(N,)`` bool, some learned classes lie at or below it and some do not.
@@ -205,8 +205,8 @@ class NodeIntervals:
 
     Args:
         result: has the numbers, and gets their intervals.
-        units: of the samples.
-        taxonomy: of the nodes.
+        units: resampling units of the samples.
+        taxonomy: taxonomy of the nodes.
     """
 
     def __init__(self, result: ProtocolResult, units: ResamplingUnits, taxonomy: AnyTaxonomy) -> None:
@@ -316,7 +316,7 @@ def mean_auroc(
     Args:
         probabilities: ``(m, c)``.
         target: ``(m,)`` labels.
-        taxonomy: of the labels.
+        taxonomy: taxonomy of the labels.
         classes: ``(c,)`` nodes that the columns stand for.
         units: that are drawn.
         rows: ``(m,)`` positions of the samples in these; None means all of them.
@@ -341,7 +341,7 @@ def ranking_statistic(
     """The mean AUROC of nodes, and the mean average precision, for comparisons; nothing of too many numbers.
 
     Args:
-        names: of the two, or of the first.
+        names: names of the two, or of the first.
         rows: ``(m,)`` of the samples in the table.
         probabilities: ``(m, c)``.
         target: ``(m,)`` labels.

@@ -40,7 +40,7 @@ _ROLE: dict[ClassifierKind, str | None] = {"probe": None, "prototypes": "embeddi
 
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
 NOT_MEASURED = "Not measured: "
-"""What the only note of a result begins with whose protocol is not defined for the table."""
+"""Start of the only note of a protocol that is not defined for the table."""
 _ROUNDING = 1e-9
 _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
@@ -63,12 +63,12 @@ class ProtocolResult:
         notes: sentences for people on what was read and left out.
         intervals: name of a score → lower and upper end of its confidence interval, NaN where there is none;
             a name that is missing has none.
-        depth_intervals: the same of ``by_depth``, a pair a depth.
-        node_intervals: of ``by_node``.
-        curve_intervals: of ``curves``.
+        depth_intervals: intervals of ``by_depth``, a pair for each depth.
+        node_intervals: intervals of ``by_node``.
+        curve_intervals: intervals of ``curves``.
         columns: the outcomes of single samples behind the numbers, for comparisons; not kept in this file.
-        statistics: likewise what is behind numbers that are no means.
-        of: the `Inputs` whose samples these are of, where they are not those of the evaluated table.
+        statistics: the same for numbers that are not means.
+        of: the `Inputs` of another table, if the protocol measured that instead of the evaluated one.
     """
 
     title: str
@@ -116,7 +116,7 @@ class ProtocolResult:
     def put_interval(self, place: Place, low: float, high: float) -> None:
         """Write the interval of a number that is here; nothing where either is not defined.
 
-        A number and the estimate of its interval may be added up in another order: the ends make room for it.
+        The number and its interval may differ by rounding; then the interval is widened to hold the number.
         """
         kind, name, at = place
         column = getattr(self, kind).get(name)
@@ -146,10 +146,10 @@ class ProtocolResult:
         """Several results as one, every name beginning with that of its part: ``features.top1``.
 
         Args:
-            title: of the whole.
+            title: title of the whole.
             parts: name → result; counts and notes that they share are kept once, without the name.
-            counts: of the whole, which come first.
-            notes: likewise.
+            counts: counts of the whole, which come first.
+            notes: notes of the whole, which come first.
         """
 
         def named(column: str) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class MethodResult:
     pixels, somebody else's vectors) gives them in both; ``representations`` says what was really read.
 
     Attributes:
-        name: of the method.
+        name: name of the method.
         representations: role → what was read.
         scores: role → metric → value; NaN where it is not defined for these samples. The model's own answers
             are a role too, ``predictions``, and so are the means over the aspects, ``aspects``.
@@ -292,8 +292,8 @@ class MethodResult:
 
         Args:
             metric: its name; that of a protocol's score begins with the protocol: ``knn.features.top1``.
-            role: of the scores; None takes the first that has the metric. Where only embeddings were read,
-                they stand for the features too.
+            role: role of the scores; None takes the first that has the metric. Where only embeddings were
+                read, they stand for the features too.
         """
         protocol, _, inner = metric.partition(".")
         if inner:
@@ -308,7 +308,7 @@ class EvaluationResult:
     """What `labeltree.evaluation.evaluate` found: this is ``metrics.json``.
 
     Attributes:
-        name: of the evaluated method, a key of ``methods``.
+        name: name of the evaluated method, a key of ``methods``.
         split: the split it was evaluated on; ``half`` where the table has none.
         methods: the evaluated method first, then the baselines.
         counts: how many samples were used for what, and how many left out.
@@ -319,7 +319,7 @@ class EvaluationResult:
             ``own_group`` of a query ``left out``, ``counted``, or ``no groups``. Empty in older results.
         settings: the settings used.
         outcomes: method → what came of every sample; kept in a file of its own, see `save_outcomes`.
-        samples: of the evaluated method, which rows of its table were used for what; not kept in a file.
+        samples: the rows of the evaluated method's table by what they were used for; not kept in a file.
     """
 
     name: str

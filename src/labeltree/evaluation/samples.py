@@ -345,7 +345,7 @@ def plan_search(
     Hardly any: fewer than half of them have another of their class, as validation has it.
 
     Args:
-        table: of the rows.
+        table: table of the rows.
         finest: ``(num_nodes,)`` bool, which labels are classes.
         queries: ``(q,)`` rows, all with a class.
         gallery: ``(g,)`` training rows with a class; may be empty.

@@ -15,7 +15,7 @@ __all__ = ["EvaluationSettings", "FeatureGeometry"]
 FeatureGeometry = Literal["sphere", "euclidean"]
 
 MOST_RESAMPLES = 100_000
-"""More draws of the bootstrap than these are refused: they take memory and move no digit that counts."""
+"""More bootstrap draws than this are refused: they cost memory and change no digit that matters."""
 
 _MOST = 2**32
 
@@ -47,9 +47,9 @@ class EvaluationSettings:
         leave_group_out: whether results of the query's own group (its patient's other samples) are left out
             of retrieval and of nearest neighbours: ``always``, ``never``, or ``auto``: they are, except where
             every group is a class of its own, as with the photographs of a product.
-        confidence: of the confidence intervals.
-        resamples: of the bootstrap that gives them; 0 leaves them out.
-        seed: of the bootstrap, of the half split that a table without splits gets, and of every thinning out.
+        confidence: confidence level of the intervals.
+        resamples: number of draws of the bootstrap that gives them; 0 leaves them out.
+        seed: random seed of the bootstrap, of the half split of a table without splits, and of subsampling.
     """
 
     recall_ks: tuple[int, ...] = (1, 2, 5, 10)
@@ -100,7 +100,7 @@ class EvaluationSettings:
             raise ValueError(f"confusions must be at least 0, got {self.confusions}")
 
     def _check_kinds(self) -> None:
-        """Settings may come from a file: every one is of its default's kind, and none is beyond all use."""
+        """Check the type of every setting, which may come from a file, and that no number is absurd."""
         hints = get_type_hints(EvaluationSettings)
         for entry in fields(self):
             value = getattr(self, entry.name)

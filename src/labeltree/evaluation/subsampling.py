@@ -39,7 +39,7 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
     Args:
         table: whose rows are split.
         mask: ``(n,)`` bool, the rows to choose from.
-        seed: of the choice.
+        seed: random seed of the choice.
 
     Returns:
         ``(n,)`` bool, true for the chosen half.
@@ -93,7 +93,7 @@ def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
     Args:
         nodes: ``(n,)`` labels.
         share: between 0 and 1; rounded down to whole rows.
-        seed: of the choice.
+        seed: random seed of the choice.
     """
     rank, size = ranked_in_label(nodes, seed)
     wanted = torch.minimum((share * size).long().clamp_min(1), size - 1)
@@ -128,9 +128,9 @@ def table_folds(
     Args:
         table: its rows of one group, or of one sample, stay together.
         rows: ``(m,)`` positions of the rows to divide.
-        judging: of the table's nodes.
+        judging: taxonomy of the table's nodes.
         folds: how many.
-        seed: of the draw.
+        seed: random seed of the draw.
 
     Returns:
         ``(m,)`` the fold of each, 0 to ``folds - 1``.

@@ -129,12 +129,12 @@ def calibrate_run(
             features of the training samples; `prototypes`, the nearest class mean of the embeddings. `auto`:
             the one that names most validation samples' classes. None: what was decided before, or what the
             recipe says; see `run_classifiers`.
-        calibration: of the probabilities; it is applied unless it makes them worse, see `fit_rule`.
+        calibration: kind of calibration; it is applied unless it makes them worse, see `fit_rule`.
         descent: which path answers lie on.
         source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation
             samples.
-        share: of the samples that fit the probabilities; see `fit_rule`.
-        seed: of the choice of those.
+        share: share of the samples that fit the probabilities; see `fit_rule`.
+        seed: random seed of the choice of those.
         verify: without `source`, read all files of the run's samples again, whatever the cache holds of them.
 
     Raises:

@@ -97,7 +97,7 @@ def run_classifiers(
         path: the run folder.
         experiment: the run.
         asked: for a classifier, or ``auto``; None: what was decided before, or what the recipe says.
-        table: of all the run's samples, if it is at hand.
+        table: table of all the run's samples, if it is at hand.
         anew: learn them again.
 
     Raises:

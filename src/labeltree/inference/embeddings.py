@@ -46,7 +46,7 @@ def embed_source(
     """Features and embeddings of all samples of a source, unaugmented, in order.
 
     Args:
-        module: of the run.
+        module: module of the run.
         source: the samples.
         labels: of the run's training. With them the table holds what the model itself answers, if it does,
             as nodes of the data's taxonomy.

@@ -32,9 +32,9 @@ def answer_rows(
     `guesses`, and `problem`, which is None; see `skipped_row`.
 
     Args:
-        answers: of n samples.
+        answers: answers of n samples.
         samples: what to call them.
-        taxonomy: of the nodes.
+        taxonomy: taxonomy of the nodes.
         labels: (n,) the truth, -1 where it is missing; adds `label` and `holds`.
     """
     rows: list[dict[str, Any]] = []

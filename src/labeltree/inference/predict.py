@@ -32,7 +32,7 @@ class Request:
         texts: texts.
         data: a folder, a table or a data set.
         data_path: folder of a data set that has a name.
-        split: of the run's own data.
+        split: split of the run's own data.
         labelled: whether the answers are compared with labels.
     """
 
@@ -50,8 +50,8 @@ class Answered:
 
     Attributes:
         samples: what they are called, those included that could not be read.
-        answers: of the run, for those that could, in the same order.
-        taxonomy: of the answers.
+        answers: answers of the run, for those that could, in the same order.
+        taxonomy: taxonomy of the answers.
         asked: what was asked of them, in words.
         labels: (n,) the truth, where it is compared with.
         judged: (n,) bool, which labels decide about the answers.

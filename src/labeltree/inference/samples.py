@@ -30,7 +30,7 @@ class NamedSamples:
     """Samples that were named one by one, some of which may not be readable.
 
     Attributes:
-        names: of all of them, in the order given.
+        names: names of all of them, in the order given.
         source: the readable ones, in that order, with their places in ``names`` as instances; None where
             there are none.
         skipped: place in ``names`` → why the sample cannot be read.

@@ -32,7 +32,7 @@ class ClassEmbeddingOptions:
         by: ``direct``: what is read is compared with the class embeddings as it is, which means something
             for a model that was trained towards them; ``fitted``: after a linear map, learned by ridge
             regression from the training samples, which any model allows. Or both.
-        penalty: of the ridge regression, per training sample.
+        penalty: penalty of the ridge regression, per training sample.
     """
 
     roles: tuple[str, ...] = ("embeddings",)

@@ -53,10 +53,10 @@ class DecisionOptions:
         coverages: the shares of answers that shall hold the truth.
         classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` is the
             one that the headline numbers are of.
-        calibration: of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
+        calibration: calibration of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
         descent: ``child`` or ``leaf``, see `labeltree.decisions.find_paths`.
         counted: with groups, whether a ``sample`` or all of a ``group`` is promised.
-        bins: of the reliability curves.
+        bins: number of bins of the reliability curves.
     """
 
     coverages: tuple[float, ...] = (0.8, 0.9, 0.95)

@@ -24,9 +24,9 @@ class KNNOptions:
         roles: what is read: ``features``, ``embeddings`` or both.
         ks: numbers of neighbours.
         main_k: the one whose scores by depth, subtree and frequency are given.
-        weights: of the votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (its inverse),
+        weights: weights of votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (its inverse),
             ``uniform``; ``auto`` is softmax on the sphere, whose similarities have a scale, else distance.
-        temperature: of softmax.
+        temperature: temperature of softmax.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")

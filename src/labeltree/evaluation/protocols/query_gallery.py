@@ -33,9 +33,9 @@ class QueryGalleryOptions:
             the rest of the evaluated split.
         queries: name of a split.
         gallery: name of a split.
-        share: of every class's samples in the evaluated split, drawn at random, at least one; the rest, at
-            least one too, is the gallery.
-        ks: of recall@k; () takes those of the settings.
+        share: share of every class's samples in the evaluated split that are drawn as queries, at least one;
+            the rest, at least one too, is the gallery.
+        ks: the k of recall@k; () takes those of the settings.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")

@@ -33,9 +33,9 @@ class SeenUnseenOptions:
         unseen: nodes, by path or name, whose classes the encoder was not trained on, beside those that a run
             hid from its training; () takes those, or where none are hidden the classes that are tested and
             have no training samples.
-        depth: of the classes that the probe tells apart, as where finer labels are new in the test; 0 = the
-            finest labels.
-        starts: of k-means.
+        depth: depth of the classes that the probe predicts, for data whose finer labels are new in the test;
+            0 = the finest labels.
+        starts: number of starts of k-means.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")

@@ -22,10 +22,10 @@ class SGDProbeOptions:
         roles: what is read: ``features``, ``embeddings`` or both.
         epochs: passes over the training samples.
         batch_size: samples in a batch.
-        learning_rate: of the first step.
-        momentum: of the steps.
-        weight_decay: of the weights.
-        schedule: of the learning rate, ``constant`` or ``cosine``.
+        learning_rate: learning rate of the first step.
+        momentum: momentum of the steps.
+        weight_decay: weight decay of the weights.
+        schedule: schedule of the learning rate, ``constant`` or ``cosine``.
         balanced: weigh every class alike.
     """
 

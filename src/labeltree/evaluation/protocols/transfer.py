@@ -23,7 +23,7 @@ class TransferOptions:
     Attributes:
         table: the other table's file, ``.npz`` or ``.parquet``, unless one is given beside the first.
         taxonomy: the file of its taxonomy.
-        split: of the other table that is tested on; where it has no splits, it is halved.
+        split: split of the other table that is tested on; where it has no splits, it is halved.
         roles: what is read: ``features``, ``embeddings`` or both.
         ks: numbers of neighbours.
         main_k: the one whose scores by depth and subtree are given.

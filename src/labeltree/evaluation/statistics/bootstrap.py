@@ -123,9 +123,9 @@ class Bootstrap:
     again: classifiers and databases stay as they are, and what varies is which samples are tested.
 
     Args:
-        sums: of the samples.
+        sums: sums of the samples.
         resamples: how many draws.
-        seed: of the draws.
+        seed: random seed of the draws.
 
     Attributes:
         sums: as given.
@@ -184,7 +184,7 @@ class Bootstrap:
 
         Args:
             contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
-            confidence: of the interval.
+            confidence: confidence level of the interval.
             method: ``bca`` or ``percentile``.
 
         Raises:
@@ -238,8 +238,8 @@ class Resampling:
 
     Args:
         resamples: how many draws, at least 1.
-        confidence: of the intervals.
-        seed: of the draws.
+        confidence: confidence level of the intervals.
+        seed: random seed of the draws.
         progress: called as ``progress(message, done, total)``, where it takes longer than a second.
     """
 

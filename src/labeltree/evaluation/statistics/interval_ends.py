@@ -61,7 +61,7 @@ def interval_ends(
         draws: ``(R, m)`` the metrics of each draw, NaN where one is not defined.
         value: ``(m,)`` the metrics of the samples.
         groups: ``(m,)`` how many groups count in each.
-        confidence: of the intervals.
+        confidence: confidence level of the intervals.
         acceleration: ``(m,)`` of BCa; None gives percentiles.
         share: ``(m,)`` whether the metrics lie between 0 and 1, so that the exact binomial interval stands
             where all draws agree on one of these; or the same for all.

@@ -1,7 +1,7 @@
-"""Numbers of all samples at once that are no means: agreement of clusters, AUROC, calibration error.
+"""Numbers that are not means over samples: agreement of clusters, AUROC, calibration error.
 
-What such a number is computed from is kept, a row a sample, so that it can be computed again of any resample:
-for its interval, and for comparisons.
+A `Statistic` keeps what such a number is computed from, one row per sample, so that it can be recomputed for
+any resample: for its interval, and for comparisons.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Statistic:
 
     Attributes:
         kind: see the table.
-        names: of the numbers, in the order of the table; later ones may be missing.
+        names: names of the numbers, in the order of the table; later ones may be missing.
         rows: ``(m,)`` the samples' rows in the table.
         samples: name → ``(m, …)`` what is known of each sample.
         fixed: name → what belongs to no sample.
@@ -109,7 +109,7 @@ class Statistic:
         Args:
             groups: ``(m,)`` the number of each sample's group.
             count: how many groups there are.
-            taxonomy: of the nodes.
+            taxonomy: taxonomy of the nodes.
             resampling: the draws.
         """
         k = len(self.names)
@@ -260,8 +260,8 @@ def agreement_intervals(
     nor has a mean of such.
 
     Args:
-        partitions: of samples of the same groups.
-        means: of which partitions each further number is the mean.
+        partitions: partitions of samples in the same groups.
+        means: for each further number, the partitions that it is the mean of.
         resampling: the draws.
 
     Returns:

@@ -27,9 +27,9 @@ def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0
     groups that there are no more than N exchanges, each is tried once and the test is exact.
 
     Args:
-        sums: of two runs.
+        sums: sums of two runs.
         permutations: how many exchanges are drawn.
-        seed: of the draw.
+        seed: random seed of the draw.
 
     Returns:
         ``(m,)``, NaN where the difference is not defined.
@@ -146,10 +146,10 @@ def across_runs(
 
     Args:
         value: ``(m,)`` the estimates.
-        spread: of each method, ``(S, m)`` the metric of each of its runs.
+        spread: for each method, the metrics of each of its runs ``(S, m)``.
         sample_error: ``(m,)`` standard errors from the bootstrap over samples.
         groups: how many groups the samples form.
-        confidence: of the interval.
+        confidence: confidence level of the interval.
     """
     variances = [sample_error**2]
     freedoms = [float(max(groups - 1, 1))]
