@@ -216,7 +216,10 @@ def test_absurd_numbers_of_an_evaluation(tmp_path: Path, capsys: pytest.CaptureF
         ("knn.ks=[1]", "option 'ks' of protocol 'knn' is [1]; it must be of the kind of its default"),
         ("knn.ks=1e30", "option 'ks' of protocol 'knn' is 1e+30; it must be of the kind of its default"),
         ("knn.temperature=nan", "temperature must be above 0, got nan"),
-        ("knn.temperature=inf", "option 'temperature' of protocol 'knn' is inf; it must be of the kind of its default"),
+        (
+            "knn.temperature=inf",
+            "option 'temperature' of protocol 'knn' is inf; it must be of the kind of its default",
+        ),
     ):
         assert main([*given, "--protocols", "knn", "--option", option]) == 2, option
         assert sentence in capsys.readouterr().err
