@@ -55,8 +55,8 @@ def evaluate(
     Args:
         table: the embeddings to evaluate.
         taxonomy: taxonomy of their labels, not necessarily the one they were trained with. With a DAG,
-            everything that is defined on one is judged by it. What needs a tree is judged by its projection by
-            the ODIR rule, whose nodes the result names; `JudgingTaxonomy` has it for the report.
+            everything that is defined on one is judged by it. What needs a tree is judged by its projection
+            (the ODIR rule), whose nodes the result names; `JudgingTaxonomy` has it for the report.
         name: name of the evaluated method in the result.
         baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
         split: the split to evaluate on, where the table has splits.
