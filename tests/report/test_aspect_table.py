@@ -44,7 +44,7 @@ def result(table: EmbeddingTable) -> EvaluationResult:
 def test_a_row_an_aspect_and_the_mean(result: EvaluationResult) -> None:
     own, coarsest, exact, _ = groups = aspect_table(result, "image", "images")
     for group in groups:
-        assert [row.title for row in group.rows] == ["<service>", "place", "Mean over the aspects"]
+        assert [row.measure.title for row in group.rows] == ["<service>", "place", "Mean over the aspects"]
     service = result.main.aspects["<service>"]
     assert own.rows[0].cells[0].text == f"{100 * service.by_depth['own'][0]:.1f}"
     assert own.rows[0].cells[1].text == "–"

@@ -34,11 +34,7 @@ class TableCell:
 class TableRow:
     """One metric, for all methods."""
 
-    title: str
-    term: str
-    meaning: str
-    larger_is_better: bool
-    unit: str
+    measure: Measure
     cells: list[TableCell]
 
 
@@ -71,25 +67,15 @@ def metric_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
             continue  # the only representation is searched below
         if one_role and group is SEARCH_EMBEDDINGS:
             group = replace(group, question=SEARCH.question, answer=SEARCH.answer)
-        rows = []
-        for measure in group.measures:
-            cells = _cells(result, measure)
-            if any(cell.text != "–" for cell in cells):
-                rows.append(
-                    TableRow(
-                        measure.title,
-                        measure.term,
-                        measure.meaning.format(**words),
-                        measure.larger_is_better,
-                        "%" if measure.share else "steps",
-                        cells,
-                    )
-                )
+        rows = [
+            TableRow(replace(measure, meaning=measure.meaning.format(**words)), _cells(result, measure))
+            for measure in group.measures
+        ]
+        rows = [row for row in rows if any(cell.text != "–" for cell in row.cells)]
         if rows:
             reads = _reads(result, group.measures[0])
-            groups.append(
-                TableGroup(group.question.format(**words), group.answer.format(**words), reads, rows)
-            )
+            question, answer = group.question.format(**words), group.answer.format(**words)
+            groups.append(TableGroup(question, answer, reads, rows))
     return groups
 
 
@@ -154,7 +140,7 @@ def aspect_table(result: EvaluationResult, sample: str, samples: str) -> list[Ta
         rows = [_row(result, measure, name, samples) for name in names]
         if any(cell.text != "–" for row in rows for cell in row.cells):
             means = [method.score(f"aspect_{measure.name}", "aspects") for method in result.methods.values()]
-            mean = TableRow("Mean over the aspects", "", "", True, "%", table_cells(means))
+            mean = TableRow(Measure("", "", "Mean over the aspects", "", ""), table_cells(means))
             reads = "" if measure.own else result.main.representations[_first_role(result.main)].source
             groups.append(
                 TableGroup(
@@ -168,7 +154,7 @@ def _row(result: EvaluationResult, measure: AspectMeasure, name: str, samples: s
     values = [_value(method, measure, name) for method in result.methods.values()]
     counts = next(m.aspects[name].counts for m in result.methods.values() if name in m.aspects)
     term = f"{plural(counts['classes tested'], 'class', 'classes')}, {counts['test samples']:,} {samples}"
-    return TableRow(name, term, "", True, "%", table_cells(values))
+    return TableRow(Measure("", "", name, term, ""), table_cells(values))
 
 
 def _value(method: MethodResult, measure: AspectMeasure, name: str) -> float:
