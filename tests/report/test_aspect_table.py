@@ -52,7 +52,7 @@ def test_a_row_an_aspect_and_the_mean(result: EvaluationResult) -> None:
     assert coarsest.rows[0].cells[0].text == f"{100 * service.by_depth['probe'][0]:.1f}"
     assert exact.rows[0].cells[0].text == f"{100 * service.scores['top1']:.1f}"
     assert exact.rows[2].cells[0].text == f"{100 * result.main.score('aspect_top1'):.1f}"
-    assert exact.rows[0].term == f"3 classes, {service.counts['test samples']} images"
+    assert exact.rows[0].measure.term == f"3 classes, {service.counts['test samples']} images"
     assert exact.reads == "features"
 
 
