@@ -1,6 +1,6 @@
-"""The primitives as their definitions have them, all pairs at once: the reference for every other way.
+"""The primitives by their definitions, all pairs at once: the reference for every other implementation.
 
-It is as short as the definitions allow, differentiable as often as one likes, and uses nothing of the others.
+They are as short as the definitions, can be differentiated any number of times, and use none of the others.
 """
 
 from __future__ import annotations

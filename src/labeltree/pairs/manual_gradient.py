@@ -1,4 +1,4 @@
-"""Gradients that are written by hand, and found once: what autograd functions of this room share."""
+"""Gradients that are written by hand and can be taken once: what autograd functions of this room share."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def manual_gradient(device: torch.device) -> Iterator[None]:
 
 
 def single_backward(gradient: Tensor) -> Tensor:
-    """A gradient written by hand, tied to an error for whoever differentiates it again.
+    """A gradient written by hand, which raises an error if it is differentiated again.
 
-    Called in the backward of a function whose gradient has no graph of its own. Nothing happens unless that
-    backward runs under `create_graph=True` and its result is differentiated.
+    For the backward of a function whose gradient has no graph. It matters only if that backward runs under
+    `create_graph=True` and its result is differentiated.
     """
     if not torch.is_grad_enabled():
         return gradient
@@ -105,13 +105,12 @@ class _WithGradient(torch.autograd.Function):
 
 
 def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tensor:
-    """The scalar `loss(embeddings)`, with its gradient found at once.
+    """Compute the scalar `loss(embeddings)` and its gradient at once.
 
-    Of several losses each is then done, its backward too, before the next begins, and a gradient `(n, d)` is
-    all that waits for the backward: no tables of rows and relations, no tiles. Where that could not be, or
-    could not be exact, it is `loss(embeddings)` as it stands: where no gradient is asked for, for half
-    precision (whose gradients may need a scale), and for the dense implementation (which can be
-    differentiated twice).
+    This saves memory where several losses are added up: each is finished, its backward included, before the
+    next one begins, and only a gradient `(n, d)` is kept, without tables or tiles. It is plain
+    `loss(embeddings)` where no gradient is asked for, in half precision (whose gradients may need a scale),
+    and with the dense implementation (which can be differentiated twice).
 
     Args:
         loss: depends on nothing else that has a gradient.

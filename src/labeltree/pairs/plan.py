@@ -43,7 +43,7 @@ _PLAN: ContextVar[Plan] = ContextVar("labeltree_pairs_plan", default=Plan())  # 
 def implementation(
     name: Implementation = "auto", *, tile: int | None = None, keep: int | None = None
 ) -> Iterator[None]:
-    """Say which implementation the primitives use within a `with` block, and in its backward passes.
+    """Choose the implementation of the primitives within a `with` block, and in backward passes run there.
 
     Args:
         name: see `Plan`; `"auto"` is the default everywhere.

@@ -1,6 +1,6 @@
-"""The primitives of pairwise losses, each computed in one of several ways; which, is decided here alone.
+"""The primitives of pairwise losses, and the one place that chooses how each is computed.
 
-A loss that is written over them does not care how they are computed.
+Losses are written over the primitives and do not depend on that choice.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def way_of(
     small: bool = False,
     learned: bool = False,
 ) -> Way:
-    """How the pairs of a relation are gone over.
+    """Choose how the pairs of a relation are computed.
 
-    - `"small"`: a batch with itself that is one tile on a CPU, in few operations; where it is offered.
+    - `"small"`: a batch with itself that is one tile on a CPU, in few operations; only if `small` is set.
     - `"dense"`: all pairs at once, the reference: few pairs, or asked for by `implementation`.
     - `"triton"`: kernels on a GPU, by cosine.
     - `"tiles"`: a batch with itself by cosine, sorted by label, each tile for both its sides.
@@ -68,7 +68,7 @@ def way_of(
         temperature: likewise.
         similarity: likewise.
         scale: likewise.
-        small: whether the small way is there.
+        small: whether the caller has the small way.
         learned: whether weights have gradients.
     """
     plan, dtype = planned(queries.device, len(queries) * len(keys)), working_dtype(queries)

@@ -14,10 +14,10 @@ _STEEP = 1e30  # makes the sign of a difference a 0 or a 1
 
 
 def least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Tensor:
-    """The pair loss `(n, T)` from which on a pair has its own, not the bound.
+    """The least pair loss `(n, T)` that counts as it is and not as the bound.
 
-    That is the bound less its rounding error: a similarity is not computed twice to the last digit, and the
-    pair that set the bound is to tie with it.
+    That is the bound minus its rounding error: the pair that set the bound must tie with it, although its
+    similarity is computed again and may differ in the last digit.
     """
     size = offset.abs() + bound.abs() + 1 / float(temperature)
     return bound - 4 * torch.finfo(offset.dtype).eps * size
