@@ -242,7 +242,7 @@ def _row_chart(
             known, sure = math.isfinite(low) and math.isfinite(high), not row.sure or row.sure[j]
             text = row.texts[j] if row.texts else f"{100 * value:.1f}%"
             css, shape = f"m{style % STYLES}", SHAPES[style % len(SHAPES)]
-            says = f": {text} ({'sure' if sure else 'not sure'})" if row.sure else ""
+            says = f": {text} ({'significant' if sure else 'not significant'})" if row.sure else ""
             with drawing.group(methods[j] + says):
                 if known:
                     drawing.line(low, place, high, place, f"line {css} whisker")

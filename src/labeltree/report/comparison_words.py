@@ -95,8 +95,8 @@ def summary(comparison: Comparison) -> str:
         if says:
             better, worse = says.count("better"), says.count("worse")
             found.append(
-                f"{name} is surely better than {comparison.baseline} at {better or 'none'} of {len(says)} "
-                f"measures and surely worse at {worse or 'none'}"
+                f"{name} is significantly better than {comparison.baseline} in {better or 'none'} of "
+                f"{len(says)} metrics and significantly worse in {worse or 'none'}"
             )
     return "; ".join(found) + "." if found else ""
 
@@ -126,6 +126,6 @@ def _part(entry: MetricComparison, name: str, part: Difference) -> str:
     shown = percent(value) if measure.share else f"{value:.2f}"
     says = verdict(entry, part)
     if says == "not sure":
-        return f"{name} {shown}, too little apart to tell"
+        return f"{name} {shown}, not significantly different"
     text = difference_text(entry, part)[0].lstrip("+−")
     return f"{name} {shown}, {says} by {text}{' points' if measure.share else ''}"

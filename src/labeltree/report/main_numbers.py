@@ -206,6 +206,6 @@ def _beside(main: MethodResult, other: MethodResult) -> str:
     if math.isnan(gain):
         return f"{other.name} could not be evaluated"
     if abs(gain) < math.hypot(_half(main), _half(other)):
-        return f"{other.name} {percent(theirs)}, too little apart to tell"
+        return f"{other.name} {percent(theirs)}, a difference that may be chance"
     verdict = f"{gain:.1f} points less" if gain > 0 else f"{-gain:.1f} points more, so better than this model"
     return f"{other.name} {percent(theirs)}, {verdict}"
