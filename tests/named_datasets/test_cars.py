@@ -126,7 +126,7 @@ def test_annotations_that_do_not_fit(apart: Path) -> None:
     save(file, [{**BOX, "class": 197, "fname": "00001.jpg"}])
     refused(r"give 'cars_test/00001\.jpg' the class 197, expected 1 to 196")
     save(file, [{**BOX, "class": "SUV", "fname": "00001.jpg"}])
-    refused("the field 'class' of .* holds what is no number")
+    refused("the field 'class' of .* holds values that are not numbers")
     save(file, names=NAMES)
     refused("has no annotations")
     file.write_bytes(b"MATLAB 5.0 MAT-file, truncated")

@@ -138,6 +138,7 @@ def _taxonomies(root: Path) -> None:
     graph = TaxonomyDAG.from_edges([("dog", "animal"), ("dog", "pet"), ("animal", "thing"), ("pet", "thing")])
     graph.save(folder / "graph.csv")
     graph.save(folder / "graph.json")
+    sys.path.append(str(Path(__file__).parents[1] / "data"))  # where tests of WordNet write one
     from test_wordnet import write_wordnet
 
     write_wordnet(root / "wordnet")

@@ -167,7 +167,7 @@ def test_an_accelerator_that_is_not_there(
     tmp_path: Path, recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ValueError, match="accelerator 'gpu' with devices 1 is not to be had here"):
+    with pytest.raises(ValueError, match="accelerator 'gpu' with devices 1 is not available here"):
         train(recipe_of("supcon", accelerator="gpu"), tmp_path / "run", progress_bar=False)
     assert not (tmp_path / "run").exists()
 

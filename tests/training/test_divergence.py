@@ -104,7 +104,7 @@ def test_stops_saves_nothing_of_it_and_goes_on(
         train(recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.004, epochs=3), folder.path, progress_bar=False)
     calmer = recipe_of("hwc+lam", ema=0.5, optimizer__lr=0.001, optimizer__clip_norm=1.0)
     rates = Rates()
-    with pytest.warns(UserWarning, match=f"diverged at step {step} and goes on .*lr is 0.001, not 0.004"):
+    with pytest.warns(UserWarning, match=f"diverged at step {step} and continues .*lr is 0.001, not 0.004"):
         train(calmer, folder.path, callbacks=[rates], progress_bar=False)
     assert all_finite(folder)
     assert folder.encoder.is_file()

@@ -44,7 +44,7 @@ def test_recipe_by_itself(settings: dict[str, Any], message: str, recipe_of: Cal
         ("supcon", {"queue__size": 5}, "queue.size is 5, which has no effect for objective 'supcon', which"),
         ("ce", {"head__dim": 7}, "head.dim is 7, .* reads features and has no projection head"),
         ("maskcon", {"num_views": 2}, "num_views is 2, .* learns from the first view"),
-        ("corr", {"geometry": "poincare"}, "objective 'corr' knows the sphere alone"),
+        ("corr", {"geometry": "poincare"}, "objective 'corr' supports only the sphere"),
         ("maskcon", {"geometry": "poincare"}, "knows the sphere alone"),
         ("supcon", {"supcon__reduction": "none"}, "supcon.reduction is 'none', .* training needs one"),
         ("hwc+lam", {"term_weights": "[0,0]"}, "term_weights are all 0"),

@@ -87,15 +87,15 @@ def open_source(
         source = entry.open(path=folder, **images)
     elif data_path is not None:
         raise DataError(
-            f"data_path says where a named data set lies, but '{name}' is none; leave data_path out, or take "
-            "a name of 'labeltree data list'"
+            f"data_path says where a named data set lies, but '{name}' is not one; leave data_path out, or "
+            "take a name of 'labeltree data list'"
         )
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
     elif path.suffix.lower() in TABLE_SUFFIXES:
         source = open_table(path, taxonomy=taxonomy, missing_labels=missing, **images, **chosen)
     elif path.exists():
-        raise DataError(f"'{name}' is no table that can be read; tables end in {', '.join(TABLE_SUFFIXES)}")
+        raise DataError(f"'{name}' cannot be read as a table; tables end in {', '.join(TABLE_SUFFIXES)}")
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"

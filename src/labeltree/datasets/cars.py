@@ -113,7 +113,9 @@ class _Part:
         try:
             return np.array([int(value) for value in values], np.int64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"the field '{name}' of '{self._file}' holds what is no number") from error
+            raise DataError(
+                f"the field '{name}' of '{self._file}' holds values that are not numbers"
+            ) from error
 
 
 def _names(file: Path) -> list[str]:

@@ -256,7 +256,7 @@ class RunFolder:
 
     def load_checkpoint(self, path: Path) -> dict[str, Any]:
         """Read a training state; nothing in it is executed."""
-        reader = Reader("a training state", "delete it and the same command begins anew", RunError)
+        reader = Reader("a training state", "delete it and the same command starts again", RunError)
         content = read_torch(path, reader)
         if not isinstance(content, dict):
             raise reader.failure(path, "it holds no values by name")

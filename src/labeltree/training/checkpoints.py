@@ -118,7 +118,7 @@ class Checkpoints(Checkpoint):
         if not fits(state_dict, dict[str, list[dict[str, float]] | dict[str, float] | float]):
             raise RunError(
                 f"the training state '{self.folder.last_checkpoint}' is damaged; delete it and the same "
-                "command begins anew"
+                "command starts again"
             )
         self.rows = list(state_dict["rows"])
         self.seconds = float(state_dict["seconds"])

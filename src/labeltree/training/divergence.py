@@ -121,7 +121,7 @@ class DivergenceWatch:
             tries.append("--optimizer.clip_norm 1")
         kept = "nothing was saved before it"
         if self.folder.last_checkpoint.is_file():
-            kept = f"the last finite state is kept, and '{self.folder.path}' goes on from it"
+            kept = f"the last finite state is kept, and '{self.folder.path}' continues from it"
         if self.recipe.precision == "16":
             kept += "; in another folder, --precision bf16 or 32 has a wider range"
         return TrainingDiverged(
@@ -166,8 +166,8 @@ def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) 
     recipe.save(folder.recipe)
     folder.write_json(folder.diverged, {"diverged": entries})
     return (
-        f"the run in '{folder.path}' diverged at step {entries[-1]['step']} and goes on from its last finite "
-        f"state with other settings: {'; '.join(changes)}"
+        f"the run in '{folder.path}' diverged at step {entries[-1]['step']} and continues from its last "
+        f"finite state with other settings: {'; '.join(changes)}"
     )
 
 

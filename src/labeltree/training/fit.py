@@ -209,7 +209,7 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
         )
     except MisconfigurationException as error:
         raise ValueError(
-            f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not to be had here: {error}"
+            f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not available here: {error}"
         ) from error
     if trainer.precision != _PRECISIONS[recipe.precision]:  # Lightning takes another one where it has to
         raise ValueError(f"precision is '{recipe.precision}', which a CPU does not have; take 'bf16' or '32'")
@@ -303,8 +303,8 @@ def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> 
     module.on_load_checkpoint(state)
     if problems := misfits(module.state_dict(), state["state_dict"]):
         raise RunError(
-            f"the training state '{path}' has not the weights of its recipe: {problems}; delete it and the "
-            "same command begins anew"
+            f"the training state '{path}' does not have the weights of its recipe: {problems}; delete it and "
+            "the same command starts again"
         )
     return state
 

@@ -389,7 +389,7 @@ def _check_ranges(recipe: Recipe) -> None:
     """Check every number by itself, then those whose range depends on another setting."""
     for name, number in numbers(recipe):
         if not math.isfinite(number):
-            raise ValueError(f"{name} is {number}; it must be a number that is finite")
+            raise ValueError(f"{name} is {number}; it must be finite")
         most = _MOST.get(name, _MOST_OF_ALL)
         if abs(number) > most:
             raise ValueError(f"{name} is {number:g}; {most:,} is the most")

@@ -324,7 +324,7 @@ def _check_ids(folder: RunFolder, recipe: Recipe, record: SampleRecord, source: 
     for name in ("instances", "nodes", "split", "aspects", "ratings"):
         before, after = getattr(record, name), getattr(now, name)
         if (before is None) != (after is None) or not np.array_equal(before, after):
-            raise _changed(folder, recipe, f"their {_COLUMN_NAMES.get(name, name)} are others")
+            raise _changed(folder, recipe, f"their {_COLUMN_NAMES.get(name, name)} have changed")
 
 
 _COLUMN_NAMES = {"instances": "ids", "nodes": "labels", "split": "splits"}

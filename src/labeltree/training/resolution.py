@@ -99,7 +99,7 @@ def chosen_geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
     """Where embeddings live: as the recipe says, or as the losses wish.
 
     Raises:
-        ValueError: if losses wish for different places, or one that knows the sphere alone is put elsewhere.
+        ValueError: if losses want different geometries, or one that supports only the sphere gets another.
     """
     wanted = {entry.geometry for entry in entries if entry.geometry is not None}
     if recipe.geometry == "auto":
@@ -113,7 +113,7 @@ def chosen_geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
         asks = "geometry" in inspect.signature(entry.loss).parameters
         if entry.geometry == "sphere" != recipe.geometry and not asks:
             raise ValueError(
-                f"geometry is '{recipe.geometry}', but objective '{entry.name}' knows the sphere alone; "
+                f"geometry is '{recipe.geometry}', but objective '{entry.name}' supports only the sphere; "
                 "leave it at auto"
             )
     return recipe.geometry

@@ -39,10 +39,8 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
             check_kinds(value, f"{prefix}{entry.name}.")
         elif not fits(value, kind):
             given = "null" if value is None else repr(value)
-            default = "" if entry.default is dataclasses.MISSING else f", as {entry.default!r} is"
-            raise ValueError(
-                f"{prefix}{entry.name} is {given}, which is not of the kind that it must be{default}"
-            )
+            default = "" if entry.default is dataclasses.MISSING else f"; its default is {entry.default!r}"
+            raise ValueError(f"{prefix}{entry.name} is {given}, which has the wrong type{default}")
 
 
 def numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
