@@ -35,6 +35,18 @@ def _run(tree: Taxonomy, seed: int, share: float, *, n: int = 160, worse_at: int
     return Outcomes(np.arange(n) + 50, nodes, tree, {**values, AHP: rng.random(n)})
 
 
+def test_only_shares_have_binomial_intervals(tree: Taxonomy) -> None:
+    run = _run(tree, 1, 0.5)
+    ones = np.ones(len(run))
+    same = replace(
+        run, values={TOP1: ones, ("features", "cost"): ones}, no_share=frozenset({("features", "cost")})
+    )
+    found = compare({"a": same}, resamples=50)
+    top1, cost = (found.metric(name).estimates["a"] for name in ("top1", "cost"))
+    assert top1.low < 1
+    assert cost.low == cost.high == 1
+
+
 def test_numbers_are_those_of_the_statistics(tree: Taxonomy) -> None:
     a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
     result = compare({"a": a, "b": b}, resamples=200, permutations=300, seed=4)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.errors import DataError
-from labeltree.evaluation.class_frequency import GROUPS, ClassFrequency
+from labeltree.evaluation.samples import GROUPS, ClassFrequency
 from labeltree.evaluation.statistics import (
     JointBootstrap,
     RatioColumns,

@@ -17,7 +17,6 @@ from labeltree.decisions.classifiers import (
     classify,
     fit_classifiers,
 )
-from labeltree.evaluation.class_frequency import ClassFrequency, class_frequency
 from labeltree.evaluation.classifiers import FittedProbe, fit_probe
 from labeltree.evaluation.columns import (
     Column,
@@ -30,7 +29,14 @@ from labeltree.evaluation.columns import (
 from labeltree.evaluation.judging_taxonomy import JudgingTaxonomy
 from labeltree.evaluation.reading import ROLES, Reading, check_roles, read
 from labeltree.evaluation.result import ProtocolResult
-from labeltree.evaluation.samples import Samples, SearchPlan, held_rows, plan_search
+from labeltree.evaluation.samples import (
+    ClassFrequency,
+    Samples,
+    SearchPlan,
+    class_frequency,
+    held_rows,
+    plan_search,
+)
 from labeltree.evaluation.settings import EvaluationSettings
 from labeltree.evaluation.statistics import Resampling, Statistic
 from labeltree.evaluation.subsampling import stratified_subsample

@@ -257,6 +257,7 @@ def _outcomes(
         predicted={name: column.numpy() for name, column in answers.items()},
         whole=frozenset(key for key, of in parts.items() if of[0].whole),
         smaller_is_better=frozenset(worse),
+        no_share=frozenset(key for key, of in parts.items() if not of[0].share),
         protocols=tuple(name for name, found in further.items() if found.columns or found.statistics),
         search=samples.plan.described(),
         statistics={

@@ -22,7 +22,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
 FORMAT = 3  # 1 has nothing of further protocols, 2 no statistics
-_KEYS = ("whole", "smaller_is_better")
+_KEYS = ("whole", "smaller_is_better", "no_share")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
 Key = tuple[str, str]
@@ -55,6 +55,7 @@ class Outcomes:
             of tables by subtree.
         smaller_is_better: metrics of which that is so, beside those whose names say it (``…_violations``).
         protocols: roles that are further protocols: their metrics are compared where they are asked for.
+        no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
         statistics: protocol → its numbers that are no means; their rows are places in these columns.
         dag: what the nodes of statistics are of, where the evaluation was judged by a DAG.
         elsewhere: protocol → what came of the samples of another table that it measured.
@@ -72,6 +73,7 @@ class Outcomes:
     search: dict[str, str] = field(default_factory=dict)
     smaller_is_better: frozenset[Key] = frozenset()
     protocols: tuple[str, ...] = ()
+    no_share: frozenset[Key] = frozenset()
     statistics: dict[str, list[Statistic]] = field(default_factory=dict)
     dag: TaxonomyDAG | None = None
     elsewhere: dict[str, Outcomes] = field(default_factory=dict)
@@ -284,6 +286,7 @@ def _unpacked(
         protocols=tuple(entry.get("protocols", ())),
         whole=frozenset(map(_key, entry.get("whole", ()))),
         smaller_is_better=smaller,
+        no_share=frozenset(map(_key, entry.get("no_share", ()))),
         statistics=statistics,
         dag=TaxonomyDAG.from_dict(entry["dag"]) if "dag" in entry else None,
         elsewhere={

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import DataError
-from labeltree.evaluation.class_frequency import GROUPS
 from labeltree.evaluation.comparison import Difference, Estimate
 from labeltree.evaluation.outcomes import Key, Outcomes
+from labeltree.evaluation.samples import GROUPS
 from labeltree.evaluation.statistics import (
     Bootstrap,
     GroupSums,
@@ -186,7 +186,9 @@ class PairedEstimates:
             values, sums = _stacked(runs, means)
             bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
             samples = (~np.isnan(values[:, place[self.baseline][0]])).sum(axis=0)
-            found = dict(zip(means, self._found(bootstrap, values, samples, place, runs), strict=True))
+            share = np.array([not any(key in run.no_share for run in runs) for key in means])
+            of_means = self._found(bootstrap, values, samples, place, runs, share)
+            found = dict(zip(means, of_means, strict=True))
         joint = [key for key in keys if key not in found]
         if joint:
             bootstrap_of_joint = self._joint(runs, joint)
@@ -201,10 +203,11 @@ class PairedEstimates:
         samples: NDArray[np.int64],
         place: Mapping[str, list[int]],
         runs: Sequence[Outcomes],
+        share: NDArray[np.bool_] | bool = False,
     ) -> list[Found]:
         base = place[self.baseline]
         grouped = runs[base[0]].units is not None
-        estimates = {name: self._estimates(bootstrap, of) for name, of in place.items()}
+        estimates = {name: self._estimates(bootstrap, of, share) for name, of in place.items()}
         differences = {
             name: self._differences(bootstrap, None if grouped else values, of, base)
             for name, of in place.items()
@@ -241,9 +244,12 @@ class PairedEstimates:
                     value[place, column], draws[:, place, column] = mean_of_parts(parts)
         return JointBootstrap(value, draws, count)
 
-    def _estimates(self, bootstrap: Bootstrap | JointBootstrap, runs: list[int]) -> list[Estimate]:
+    def _estimates(
+        self, bootstrap: Bootstrap | JointBootstrap, runs: list[int], share: NDArray[np.bool_] | bool
+    ) -> list[Estimate]:
         single = bootstrap.ratios[runs]
-        found = bootstrap.interval(_contrast(bootstrap, runs), confidence=self.confidence)
+        contrast = _contrast(bootstrap, runs)
+        found = bootstrap.interval(contrast, confidence=self.confidence, share=share)
         low, high, error = found.low, found.high, found.error
         sd = np.full_like(low, np.nan)
         if len(runs) > 1:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from labeltree.errors import DataError
-from labeltree.evaluation.class_frequency import GROUPS
 from labeltree.evaluation.columns import Column, class_means
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
+from labeltree.evaluation.samples import GROUPS
 
 __all__ = ["FrequencyOptions", "frequency"]
 

@@ -168,6 +168,7 @@ class Bootstrap:
         *,
         confidence: float = 0.95,
         method: Method = "bca",
+        share: bool | NDArray[np.bool_] = True,
     ) -> Interval:
         """Confidence intervals of a weighted sum of the runs, for every metric.
 
@@ -186,6 +187,7 @@ class Bootstrap:
             contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
             confidence: confidence level of the interval.
             method: ``bca`` or ``percentile``.
+            share: ``(m,)`` which metrics lie between 0 and 1; others have no binomial interval.
 
         Raises:
             ValueError: if a contrast is missing or does not fit, or the confidence is not between 0 and 1.
@@ -208,7 +210,7 @@ class Bootstrap:
             self._groups(used),
             confidence=confidence,
             acceleration=acceleration,
-            share=len(used) == 1 and weights[0] == 1,
+            share=share if len(used) == 1 and weights[0] == 1 else False,
         )
 
     def _groups(self, used: NDArray[np.int64]) -> Floats:

@@ -173,8 +173,10 @@ class JointBootstrap:
     def __len__(self) -> int:
         return self._groups
 
-    def interval(self, contrast: Floats, *, confidence: float = 0.95, method: str = "") -> Interval:
-        """Intervals of a weighted sum of the runs, for every number; there is but one ``method``."""
+    def interval(
+        self, contrast: Floats, *, confidence: float = 0.95, method: str = "", share: Any = False
+    ) -> Interval:
+        """Intervals of a weighted sum of the runs, for every number; ``method`` and ``share`` are ignored."""
         used = np.flatnonzero(contrast)
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
