@@ -96,7 +96,7 @@ def opening(result: EvaluationResult, taxonomy: Taxonomy, samples: str, *, train
     classes = plural(result.counts["classes tested"], "class", "classes")
     who = "The model was trained to place" if trained else "Good embeddings place"
     return (
-        f"{who} related {samples} close together, as on {tree}. "
+        f"{who} {samples} close together if they are close on {tree}. "
         f"This page shows how well that works for {classes}."
     )
 
