@@ -1,4 +1,4 @@
-"""Evaluate a run, or anybody's embeddings, and write ``metrics.json`` and ``report.html``."""
+"""Evaluate a run, or a file of any embeddings, and write ``metrics.json`` and ``report.html``."""
 
 from __future__ import annotations
 
