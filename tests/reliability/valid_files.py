@@ -48,10 +48,12 @@ def command(*words: object) -> None:
 def small_vocabulary() -> Iterator[None]:
     """The encoder of texts hashes words into few buckets: its weights are kilobytes."""
     before, small_text.BUCKETS = small_text.BUCKETS, 64
+    small_text._bucket.cache_clear()  # of words that other tests have hashed
     try:
         yield
     finally:
         small_text.BUCKETS = before
+        small_text._bucket.cache_clear()
 
 
 def make_valid_files(root: Path) -> Path:
