@@ -44,8 +44,7 @@ def hwc_table(
     omega = torch.where(positive, 1 + alpha * r, 1 + gamma * (1 - r))
     if omega_max is not None:
         omega = omega.clamp(1.0, omega_max)
-    weight, one = positive[None].double(), torch.ones(1, dtype=torch.float64)
-    return LossTable(weight, weight, members(space, undecided)[None], one, omega)
+    return LossTable.single(positive, members(space, undecided), scale=omega)
 
 
 class HWCLoss(RelationLoss):

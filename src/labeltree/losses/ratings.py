@@ -350,11 +350,10 @@ class JaccardSupConLoss(RelationLoss):
             raise ValueError(f"threshold must be 0 or more and below 1; got {threshold}")
         check_choice("undecided", undecided, Undecided)
         kind = relation_codes(0).relations.kind
-        positive = ((kind == SAME) | (kind == INSTANCE))[None].double()
-        member = (kind != UNKNOWN)[None] if undecided == "ignore" else torch.ones_like(positive).bool()
+        member = (kind != UNKNOWN) | (undecided == "negative")
         super().__init__(
             None,
-            LossTable(positive, positive, member, torch.ones(1, dtype=torch.float64)),
+            LossTable.single((kind == SAME) | (kind == INSTANCE), member),
             temperature=temperature,
             geometry=geometry,
             similarity=similarity,

@@ -106,8 +106,8 @@ class RelationLoss(Loss):
         >>> from labeltree.pairs import relation_codes
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
         >>> space = relation_codes(taxonomy.max_depth)
-        >>> attract = torch.where(same_label(space), 1.0, 0.5 * same_label(space, depth=1))[None]
-        >>> table = LossTable(attract, attract, torch.ones_like(attract, dtype=torch.bool), torch.ones(1))
+        >>> attract = torch.where(same_label(space), 1.0, 0.5 * same_label(space, depth=1))
+        >>> table = LossTable.single(attract, torch.ones(space.size, dtype=torch.bool))
         >>> z = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
         >>> RelationLoss(taxonomy, table, temperature=0.5)(z, taxonomy.encode(["dog", "dog", "cat", "oak"]))
         tensor(0.9741)

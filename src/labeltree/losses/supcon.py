@@ -105,11 +105,9 @@ class SupConLoss(RelationLoss):
                 f"depth must lie between 1 and {taxonomy.max_depth}, the depth of the tree; got {depth}"
             )
         space = relation_codes(taxonomy.max_depth)
-        positive = same_label(space, depth)[None].double()
-        member = members(space, undecided, depth)[None]
         super().__init__(
             taxonomy,
-            LossTable(positive, positive, member, torch.ones(1, dtype=torch.float64)),
+            LossTable.single(same_label(space, depth), members(space, undecided, depth)),
             temperature=temperature,
             geometry=geometry,
             similarity=similarity,
@@ -138,7 +136,7 @@ def outside_table(
         member = members(space, undecided, depth=1)  # related means agreeing at depth 1
     else:
         raise ValueError(f"positives must be 'related' or 'same'; got {positives!r}")
-    return LossTable(positive[None], normaliser[None], member[None], torch.ones(1, dtype=torch.float64))
+    return LossTable.single(positive, member, normaliser=normaliser)
 
 
 class WeightedSupConLoss(RelationLoss):

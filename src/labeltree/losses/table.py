@@ -83,6 +83,20 @@ class LossTable:
         if self.scale is not None and self.scale.shape != shape[1:]:
             raise ValueError(f"scale must have shape ({shape[1]},); got {tuple(self.scale.shape)}")
 
+    @classmethod
+    def single(
+        cls,
+        positive: Tensor,
+        member: Tensor,
+        *,
+        normaliser: Tensor | None = None,
+        scale: Tensor | None = None,
+    ) -> LossTable:
+        """The table of one term, from weights `(R,)`; the mean over positives is weighted unless told."""
+        positive = positive[None].double()
+        divisor = positive if normaliser is None else normaliser[None].double()
+        return cls(positive, divisor, member[None], torch.ones(1, dtype=torch.float64), scale)
+
     def __len__(self) -> int:
         return len(self.term_weight)
 
@@ -117,8 +131,8 @@ class LossTable:
 
 def instance_table(space: RelationCodes) -> LossTable:
     """One term: views of one sample are positives, everything else competes, whatever its label (SimCLR)."""
-    positive = (space.spread(space.relations.kind) == INSTANCE)[None].double()
-    return LossTable(positive, positive, torch.ones_like(positive, dtype=torch.bool), torch.ones(1).double())
+    positive = space.spread(space.relations.kind) == INSTANCE
+    return LossTable.single(positive, torch.ones_like(positive))
 
 
 def same_label(space: RelationCodes, depth: int | None = None) -> Tensor:
