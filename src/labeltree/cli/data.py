@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run(arguments: list[str]) -> None:
-    """List the data sets, bring one into the cache, or look whether one is complete."""
+    """List the data sets, download one into the cache, or check whether one is complete."""
     parser = argparse.ArgumentParser(
         prog="labeltree data",
         description="Data sets are kept in a cache folder: that of the environment variable LABELTREE_DATA, "
@@ -19,7 +19,7 @@ def run(arguments: list[str]) -> None:
         "list", help="the data sets by name", description="List the data sets that have a name."
     )
     get = actions.add_parser(
-        "get", help="bring one into the cache", description="Bring a data set into the cache."
+        "get", help="download one into the cache", description="Download a data set into the cache."
     )
     get.add_argument("name", help="as 'labeltree data list' has it")
     check = actions.add_parser(
@@ -57,8 +57,11 @@ def _list() -> None:
     width = max(len(entry.name) for entry in entries)
     for title, chosen in (
         ("labeltree data get NAME fetches", [entry for entry in fetched if entry.is_data]),
-        ("and what others need", [entry for entry in fetched if not entry.is_data]),
-        ("you bring the files, labeltree data check NAME PATH", [e for e in entries if e.fetch is None]),
+        ("other downloads", [entry for entry in fetched if not entry.is_data]),
+        (
+            "bring the files yourself; labeltree data check NAME PATH checks them",
+            [e for e in entries if e.fetch is None],
+        ),
     ):
         print(f"{title}:")
         for entry in chosen:

@@ -153,7 +153,7 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
         "",
         "Train an encoder on images or texts with taxonomy labels. The same command",
     ]
-    lines += ["continues a run that was interrupted.", "", "the settings that most runs change:"]
+    lines += ["continues a run that was interrupted.", "", "common settings:"]
     for name, what in shown.items():
         text = f"  {name}".ljust(column) + what
         lines += textwrap.wrap(text, width, subsequent_indent=" " * column, break_on_hyphens=False)
@@ -165,8 +165,8 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
         )
     lines += [
         "",
-        "--help-all tells every setting; --list-objectives, --list-encoders and --list-recipes what there is",
-        "to choose from. Names may be written with - or _.",
+        "--help-all lists all settings; --list-objectives, --list-encoders and --list-recipes list",
+        "the choices. Names may be written with - or _.",
     ]
     return "\n".join(lines)
 

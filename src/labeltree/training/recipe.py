@@ -41,7 +41,7 @@ class TableRecipe:
     Attributes:
         image_column: path of each image, relative to the table; several columns are several images a row.
         text_column: text of each sample; beside ``image_column``, or alone.
-        label_columns: one column a depth, coarse to fine, or one column of labels of ``taxonomy``.
+        label_columns: one column per depth, coarse to fine, or one column of labels of ``taxonomy``.
         group_column: samples of one group (patient, item) stay on one side of every split.
         split_column: ``train``, ``val`` or ``test``.
         aspect_columns: labels of further taxonomies over the same samples (MLCL), one column each, flat names
@@ -133,9 +133,9 @@ class Recipe:
 
     Attributes:
         data: a data set by name, a folder of nested folders, or a table (``.csv``, ``.tsv``, ``.parquet``).
-        objective: what to train with; several joined by ``+`` add up (``hwc+lam``).
+        objective: the training objective; several joined by ``+`` add up (``hwc+lam``).
         data_path: folder of a data set that has a name; None = in the cache folder.
-        taxonomy: a taxonomy file, where the data do not bring their own.
+        taxonomy: a taxonomy file, if the data do not have their own.
         table: which columns are what, where the data are a table.
         missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth:
             their samples have the label above, or none.
@@ -181,7 +181,7 @@ class Recipe:
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
         sampler: ``auto`` is what the objective asks for.
-        batch_size: samples a step, over all devices together.
+        batch_size: samples per step, over all devices together.
         encode_chunk: number of views that the encoder sees at once, if a batch does not fit into memory.
             Activations are computed again, chunk by chunk, in the backward pass; None = all.
         epochs: passes over the training samples.
@@ -190,7 +190,7 @@ class Recipe:
         train_limit: train on at most this many samples, drawn likewise; validation keeps all of its own.
         test_limit: test on at most this many, drawn likewise.
         val: share of the training samples that is held out for validation.
-        test: share held out for the test, where the data set has no test split of its own.
+        test: share held out for testing, if the data set has no test split of its own.
         fold: for cross-validation, ``2/5``: test on the second of five folds, which never divide a group. The
             seed determines all folds together; samples that the data set holds for the test are left out.
         seed: seed of weights, splits, batches and views.
