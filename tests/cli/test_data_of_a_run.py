@@ -45,7 +45,7 @@ def test_what_is_said_and_kept(shop: Path, tmp_path: Path, capsys: pytest.Captur
     assert "columns: texts = text; groups = product; labels = department > category > product" in before
     assert "all 8 classes of the test split (24 samples) have no training sample" in before
     assert "accuracy at depth 1, 2 and retrieval can" in before
-    assert "'d0/n/a' (12 samples), 'd1/n/a' (12 samples); if that means that the label is missing" in before
+    assert "'d0/n/a' (12 samples), 'd1/n/a' (12 samples); if this means that the label is missing" in before
     kept = json.loads(RunFolder(run).data.read_text("utf-8"))
     assert kept["columns"]["labels"] == ["department", "category", "product"]
     assert kept["splits"]["test"]["unseen"] == kept["splits"]["test"]["classes"] == 8
