@@ -9,7 +9,7 @@ from labeltree.cli.run_options import add_classifier, add_verify
 
 
 def run(arguments: list[str]) -> None:
-    """Fit the decisions that the arguments ask for, and print what they are worth."""
+    """Fit the decisions that the arguments ask for, and print how good they are."""
     from labeltree.decisions import CALIBRATIONS
 
     parser = argparse.ArgumentParser(

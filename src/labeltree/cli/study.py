@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> None:
     what.add_argument(
         "--dry-run", action="store_true", help="check the file, and list its runs and how much time is left"
     )
-    what.add_argument("--tables", action="store_true", help="write the tables anew from results.json alone")
+    what.add_argument("--tables", action="store_true", help="rewrite the tables from results.json alone")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     options = parser.parse_args(arguments)
 

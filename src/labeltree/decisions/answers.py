@@ -1,4 +1,4 @@
-"""Answers: the path of nodes on which a sample is answered, where it is cut, and what the answer is worth."""
+"""Answers: the path of nodes for a sample, where it is cut, and how good the answer is."""
 
 from __future__ import annotations
 

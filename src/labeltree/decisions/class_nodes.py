@@ -143,7 +143,7 @@ def node_probabilities(probabilities: Tensor, classes: Tensor, taxonomy: AnyTaxo
 
 
 def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """The labels (n,) that have no other of them below, ascending: what a classifier can learn to tell apart.
+    """The labels (n,) that have no other of them below, ascending: what a classifier can learn.
 
     Missing labels and the root are none.
     """

@@ -144,7 +144,7 @@ def calibration_by_depth(
         labels: (n,) nodes, -1 where missing.
         taxonomy: a tree.
         bins: number of bins of the reliability curves.
-        classes: (C,) the nodes that were told apart; None: all leaves.
+        classes: (C,) the nodes that the classifier distinguishes; None: all leaves.
 
     Raises:
         ValueError: for wrong shapes, or labels or classes outside the taxonomy.

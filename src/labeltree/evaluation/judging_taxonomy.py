@@ -73,7 +73,7 @@ def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, w
     Args:
         table: with nodes of ``source``.
         source: the taxonomy of its nodes.
-        target: the taxonomy that they shall belong to.
+        target: the taxonomy that they should belong to.
         where: what to call ``target`` in an error.
 
     Raises:

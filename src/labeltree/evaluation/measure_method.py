@@ -87,7 +87,7 @@ def _classifiers(inputs: Inputs, given: Classifiers | ChosenClassifier | None) -
 def _run(entry: ProtocolEntry, inputs: Inputs) -> ProtocolResult:
     """Run a protocol on one table; where a further one is not defined for it, its result says so."""
     if not entry.standard and inputs.samples.one_class is not None:
-        refusal = f"{NOT_MEASURED}all samples are of one class, so that there is nothing to tell apart."
+        refusal = f"{NOT_MEASURED}all samples are of one class, so there is nothing to distinguish."
         return ProtocolResult(entry.summary, notes=[refusal])
     _say(inputs, entry.name if entry.standard else f"protocol {entry.name}")
     with torch.no_grad():

@@ -313,7 +313,7 @@ class EvaluationResult:
         methods: the evaluated method first, then the baselines.
         counts: how many samples were used for what, and how many left out.
         notes: sentences for people on what was read and what was left out.
-        cautions: those of the notes that must stand beside the numbers: what is not defined, what stands on
+        cautions: the notes that must be shown with the numbers: what is not defined, what is computed from
             very few samples, what was searched.
         search: how retrieval searched: ``searched`` among the other ``queries`` or in the split ``train``;
             ``own_group`` of a query ``left out``, ``counted``, or ``no groups``. Empty in older results.

@@ -56,7 +56,7 @@ class Samples:
         counts: how many samples are used for what, and how many left out.
         notes: sentences that say so.
         cautions: those of the notes that must stand beside the numbers.
-        one_class: the class of all samples, where there is nothing to tell apart: no number means anything.
+        one_class: the class of all samples, if they are of one class only, so that no number is meaningful.
         unlearned: where no class of the test has a training sample, the depths at which no test label has one
             either: what a classifier learned there says nothing of the test. Else None.
         shared: down to which depth all classes share one node: what a classifier that learned from them says
@@ -210,7 +210,7 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
         notes.append(f"Retrieval searched for {len(samples.search)} of {search} samples, thinned evenly.")
     counts |= samples.plan.counts()
     if samples.one_class is not None:
-        cautions = [f"All samples are of one class, '{samples.one_class}': there is nothing to tell apart."]
+        cautions = [f"All samples are of one class, '{samples.one_class}': there is nothing to distinguish."]
         notes.extend(cautions)
         samples.cautions.extend(cautions)
         return
@@ -332,10 +332,8 @@ class SearchPlan:
 
 
 def few_note(count: int, measure: str) -> str:
-    """A sentence that says how few samples a number stands on."""
-    return (
-        f"{measure} stands on {count} {'sample' if count == 1 else 'samples'} only: such numbers say little."
-    )
+    """A sentence that says how few samples a number is computed from."""
+    return f"{measure} is computed from only {count} {'sample' if count == 1 else 'samples'}: it says little."
 
 
 def plan_search(

@@ -39,9 +39,9 @@ class EvaluationSettings:
             ``probe`` or ``prototypes``; ``auto`` takes the best on validation samples, see
             `labeltree.decisions.classifiers.choose_classifier`. Baselines without an own one take the best of
             theirs.
-        protocols: names of protocols to run beside the standard ones; ``all`` stands for every one. See
+        protocols: names of protocols to run beside the standard ones; ``all`` means every one. See
             `labeltree.evaluation.list_protocols`.
-        options: protocol → option → value, where it shall not be the default.
+        options: protocol → option → value, for options that differ from their defaults.
         frequency_bounds: ``(few, many)``: classes with at most ``few`` training samples are the tail, those
             with more than ``many`` the head; () makes each a third of the classes.
         leave_group_out: whether results of the query's own group (its patient's other samples) are left out

@@ -95,7 +95,7 @@ def run_tables(
 
     ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
     from, and ``raw`` that of the samples themselves, without an encoder. ``progress`` is told how far it is.
-    With ``verify`` all files of the samples are read again, and the tables made anew.
+    With ``verify``, all files of the samples are read again and the tables are recomputed.
     """
     folder = RunFolder(path)
     experiment = load_run(path, progress, verify=verify)

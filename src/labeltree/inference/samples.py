@@ -127,7 +127,7 @@ def open_other(
         own_labels: keep the labels that they have, in their own taxonomy, without aspects.
 
     Raises:
-        ValueError: if they shall have no labels and their own.
+        ValueError: if both ``unlabelled`` and ``own_labels`` are given.
         DataError: if there is nothing for the encoder to read in them.
         TaxonomyError: if a label is not in the run's taxonomy.
     """

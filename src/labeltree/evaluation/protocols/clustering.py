@@ -34,7 +34,7 @@ class ClusteringOptions:
 
     Attributes:
         roles: what is read: ``features``, ``embeddings`` or both.
-        starts: how often k-means begins anew, from k-means++; the best result by its own criterion counts.
+        starts: number of k-means++ starts of k-means; the result with the lowest inertia counts.
         within: depth of the coarse classes within which finer ones are clustered.
         max_samples: more samples than this are thinned out evenly over the labels.
     """

@@ -1,4 +1,4 @@
-"""``decisions``: answers that are only as fine as is sure, and what they are worth on test samples."""
+"""``decisions``: answers as fine as the classifier is sure of, and how good they are on test samples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DecisionOptions:
     """What can be chosen.
 
     Attributes:
-        coverages: the shares of answers that shall hold the truth.
+        coverages: the shares of answers that should hold the truth.
         classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` is the
             one that the headline numbers are of.
         calibration: calibration of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
@@ -129,7 +129,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     if inputs.resampling is not None:
         result.notes.append(
             "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
-            "those of samples drawn anew are too large, and bins do not tell by how much."
+            "those of resampled samples are too large, and bins do not tell by how much."
         )
     return result
 
@@ -137,7 +137,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
 def _promises(
     inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor, options: DecisionOptions
 ) -> tuple[list[Column], list[str]]:
-    """What the answers are worth at each coverage that is asked for, and at others for the curves."""
+    """How good the answers are at each coverage that is asked for, and at others for the curves."""
     truth, notes = inputs.nodes[rows], []
     shared = shared_depth(rule.classes.nodes, inputs.judging.tree)
     columns: list[Column] = []
@@ -200,7 +200,7 @@ def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: 
 
 
 def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> list[Column]:
-    """What answers of least expected cost come to, beside always naming the most probable class."""
+    """The costs of the answers with the least expected cost, and of always naming the most probable class."""
     tree = inputs.judging.tree
     leaves = rule.classes.nodes[rule.probabilities(scores).argmax(1)]
     truths, place = torch.unique(inputs.nodes[rows], return_inverse=True)

@@ -33,7 +33,7 @@ class FewSamplesOptions:
         per_class: numbers of training samples of every class; a class with fewer gives all it has.
         shares: shares of every class's training samples, at least one; 1.0 is all of them.
         totals: numbers of training samples drawn from all, whatever their classes.
-        noise: shares r of the labels that are drawn anew from all N classes, so that a label stays with
+        noise: shares r of the labels that are redrawn from all N classes, so that a label stays with
             probability 1 − r(N−1)/N.
         seeds: draws of samples and labels for every figure.
         probe: ``logistic``, as in the standard evaluation, or ``sgd``, as in ``sgd-probe``.
@@ -150,7 +150,7 @@ def _drawn(inputs: Inputs, kind: str, size: float, seed: int) -> Tensor:
 
 
 def noisy_labels(labels: Tensor, rate: float, seed: int) -> Tensor:
-    """Labels of which each is drawn anew, from all that occur, with probability ``rate``.
+    """Labels, each of them redrawn from all that occur with probability ``rate``.
 
     A label stays with probability 1 − r(N−1)/N and becomes each other of the N with r/N (Ghanooni et al.,
     Section 8.1).

@@ -43,7 +43,7 @@ class KFoldOptions:
 
 @register(
     "k-fold",
-    summary="linear probe by cross-validation: mean and sd over folds that part no group",
+    summary="linear probe by cross-validation: mean and sd over folds that split no group",
     source="stratified k-fold, Kohavi 1995; none of the five papers reports it",
     options=KFoldOptions,
 )
@@ -71,17 +71,17 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     where = "the table" if whole else f"split '{inputs.split}'"
     notes = [
         f"The probe learned from {options.folds - 1} of {options.folds} folds of {where} and was tested on "
-        "the other, in turn. The folds share most of what is learned from, so that the sd over them is "
-        "smaller than over samples drawn anew.",
+        "the other, in turn. The folds share most of what is learned from, so the sd over them is "
+        "smaller than over new samples.",
     ]
     if inputs.resampling is not None:
         notes.append(
-            "The intervals draw the samples of all folds anew, with the probes as they are. They do not have "
-            "what other training samples would change: one cross-validation cannot tell that without bias "
-            "(Bengio & Grandvalet 2004)."
+            "The intervals resample the samples of all folds and leave the probes as they are. They do not "
+            "cover what other training samples would change: one cross-validation cannot estimate that "
+            "without bias (Bengio & Grandvalet 2004)."
         )
     if whole:
-        notes.append("Whether the encoder has seen these samples in training, the table does not say.")
+        notes.append("The table does not say whether the encoder has seen these samples in training.")
     sizes = fold.bincount(minlength=options.folds)
     counts = {"samples": len(rows), "folds": options.folds}
     counts |= {"smallest fold": int(sizes.min()), "largest fold": int(sizes.max())}

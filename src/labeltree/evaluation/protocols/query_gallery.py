@@ -99,7 +99,7 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
 
 
 def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor, str]:
-    """Rows of the queries and of the gallery, and a sentence on how they were told apart."""
+    """Rows of the queries and of the gallery, and a sentence on how they were chosen."""
     split, nodes = inputs.table.split, inputs.nodes
     fine = (nodes > 0) & inputs.samples.finest[nodes.clamp_min(0)]
     here = fine.clone()

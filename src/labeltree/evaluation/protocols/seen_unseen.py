@@ -57,12 +57,12 @@ class SeenUnseenOptions:
     options=SeenUnseenOptions,
 )
 def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
-    """Measure seen and unseen classes apart: each has a probe of its own, and is searched by itself.
+    """Measure seen and unseen classes apart: each has its own probe and is searched separately.
 
     The probe of the unseen classes learns from their samples that were kept from training (split ``unseen``),
     or, where the option names them, from those in the training split (the encoder must not have learned from
-    them). If they have none, it learns from one half of each class's samples in the evaluated split, which
-    parts no group, and is tested on the other half.
+    them). If they have none, it learns from one half of each class's samples in the evaluated split and is
+    tested on the other half; no group is split.
     """
     hidden = labelled_rows(inputs.table, UNSEEN)
     unseen = _unseen(inputs, options, hidden)
@@ -101,7 +101,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         searched = inputs.thinned(test, inputs.settings.max_retrieval_samples)
         plan = inputs.plan(searched, train)
         if len(torch.unique(nodes[learn])) < 2:
-            notes.append(f"The {name} samples are of one class: there is nothing for a probe to tell apart.")
+            notes.append(f"The {name} samples are of one class: there is nothing for a probe to distinguish.")
         if inputs.samples.shared < shared_depth(nodes[test], inputs.judging.tree):
             notes += shared_note(nodes[test], inputs.judging.tree, f"{name} ")
         notes += [f"{name.capitalize()} classes: {note}" for note in plan.notes("theirs")]

@@ -1,4 +1,4 @@
-"""``transfer``: what the same encoder is worth on another data set, with classes of its own."""
+"""``transfer``: how good the same encoder is on another data set, with classes of its own."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def interval_ends(
         acceleration: ``(m,)`` of BCa; None gives percentiles.
         share: ``(m,)`` whether the metrics lie between 0 and 1, so that the exact binomial interval stands
             where all draws agree on one of these; or the same for all.
-        agreeing: ``(m,)`` of how many independent groups that interval shall be; None takes ``groups``.
+        agreeing: ``(m,)`` number of independent groups for that interval; None takes ``groups``.
     """
     draws = np.sort(draws, axis=0)  # NaN at the end
     tail = (1 - confidence) / 2
