@@ -136,9 +136,9 @@ class Recipe:
         objective: the training objective; several joined by ``+`` add up (``hwc+lam``).
         data_path: folder of a data set that has a name; None = in the cache folder.
         taxonomy: a taxonomy file, if the data do not have their own.
-        table: which columns are what, where the data are a table.
-        missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth:
-            their samples have the label above, or none.
+        table: the columns of the data, if they are a table.
+        missing_labels: names of classes that stand for missing labels (``[unknown, n/a]``), at any depth;
+            their samples get the label above, or none.
         coarsen: training sees labels down to this depth only; validation and test keep the finest.
         train_taxonomy: a taxonomy file to train on instead of the data's own; labels are matched by name.
             Validation and test keep the data's own.
@@ -149,14 +149,14 @@ class Recipe:
             ``odir`` or of ``yolo9000``.
         inner_share: share of the training samples whose label is replaced by a random ancestor below the
             root, for studies of coarse labels.
-        inner: ``keep`` the samples with such a label, or ``drop`` them.
+        inner: ``keep`` the samples whose label was replaced by ``inner_share``, or ``drop`` them.
         label_noise: r, for studies of wrong labels: with this probability a training sample's label is
-            replaced by one drawn evenly from all that occur, so that at 1 nothing is left of it (Ghanooni et
-            al., section 8.1). Each aspect is replaced independently, together with its rating.
-        unseen_classes: classes that training and validation do not see, for measuring them apart from the
-            seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5): nodes by
-            path or name, each hiding all below it; or how many classes, or which share, the seed draws
-            evenly over their parents, each of which keeps one. Test samples and the taxonomy stay.
+            replaced by one drawn evenly from all that occur; at 1 all labels are random (Ghanooni et al.,
+            section 8.1). Each aspect is replaced independently, together with its rating.
+        unseen_classes: classes that are hidden from training and validation, to evaluate them apart from the
+            seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5). Either
+            nodes by path or name, each hiding all below it; or a number or share of classes, which the seed
+            draws evenly over their parents, each of which keeps one. Test samples and the taxonomy do not change.
         unseen_depth: depth of the classes that are drawn; None = the finest labels.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
@@ -164,8 +164,9 @@ class Recipe:
             sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
         pretrained: start from the encoder's published weights; None = only ``minilm`` and ``text:NAME`` do.
         weights: start from this file of encoder weights.
-        trainable: ``all``, ``last:K`` (the last K stages) or ``head`` (nothing of the encoder). With
-            ``head`` and plain ``views``, features are computed once.
+        trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
+            and the head) or ``head`` (no stage); with ``head`` and plain ``views``, features are computed
+            once.
         adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
             features; None = no such layer.
         image_size: side of the square images in pixels; None = as the data set has them, else 32.
@@ -188,7 +189,7 @@ class Recipe:
         limit: use at most this many samples for training and validation together, drawn evenly over the
             labels.
         train_limit: train on at most this many samples, drawn likewise; validation keeps all of its own.
-        test_limit: test on at most this many, drawn likewise.
+        test_limit: test on at most this many samples, drawn likewise.
         val: share of the training samples that is held out for validation.
         test: share held out for testing, if the data set has no test split of its own.
         fold: for cross-validation, ``2/5``: test on the second of five folds, which never divide a group. The
@@ -199,19 +200,19 @@ class Recipe:
         queue: momentum encoder and queue.
         term_weights: factor of each objective's loss, in the order they are named; empty = each objective's
             own, mostly 1.
-        schedules: settings that change while training: ``weights.NAME`` (the factor of an objective's loss)
-            or ``NAME.temperature``, each a list of [epoch, value], with straight lines between.
+        schedules: settings that change during training: ``weights.NAME`` (the factor of an objective's loss)
+            or ``NAME.temperature``, each a list of [epoch, value], interpolated linearly.
         ema: decay of a moving average of the encoder weights, kept in the checkpoints; 0 = none.
         ema_evaluate: evaluate the moving average instead of the weights themselves.
         classifier: what the run answers with: its ``own`` classifier, a linear ``probe`` on its features, the
             nearest class mean of its embeddings, ``prototypes``; or ``auto``, the best of them on validation
             samples. ``labeltree evaluate``, ``calibrate`` and ``predict`` can ask for another later.
         monitor: validation metric that chooses the best checkpoint.
-        leave_group_out: whether, in validation, results of the query's own group (its patient's other
-            samples) are left out: ``always``, ``never``, or ``auto``: they are, except where every group is a
-            class of its own.
+        leave_group_out: whether validation leaves out results of the query's own group (other samples of its
+            patient): ``always``, ``never``, or ``auto``, which leaves them out unless every group is a class
+            of its own.
         patience: stop after this many epochs without a better ``monitor``; None = never.
-        on_error: what to do with an unreadable image or an empty text.
+        on_error: ``skip`` unreadable images and empty texts, or ``raise`` an error.
         precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
             float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
         accelerator: ``auto``, ``cpu`` or ``gpu``.
@@ -222,7 +223,8 @@ class Recipe:
         logger_folder: folder of its logs; None = ``logs`` in the run folder.
         checkpoint_minutes: save the training state this often within an epoch; always at its end.
         channels_last: memory format of images and weights.
-        compile: compile the encoder when training begins (half a minute and more), which makes steps quicker.
+        compile: compile the encoder when training begins, which takes half a minute and more, and makes steps
+            faster.
         options: settings of each objective, by name.
     """
 
