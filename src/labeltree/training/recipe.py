@@ -156,7 +156,8 @@ class Recipe:
         unseen_classes: classes that are hidden from training and validation, to evaluate them apart from the
             seen ones (``labeltree evaluate --protocols seen-unseen``; Zhang et al., section 4.5). Either
             nodes by path or name, each hiding all below it; or a number or share of classes, which the seed
-            draws evenly over their parents, each of which keeps one. Test samples and the taxonomy do not change.
+            draws evenly over their parents, each of which keeps one. Test samples and the taxonomy
+            do not change.
         unseen_depth: depth of the classes that are drawn; None = the finest labels.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
