@@ -215,14 +215,14 @@ def test_a_class_without_training_samples_counts_as_errors(table: EmbeddingTable
     assert any("without any training" in note for note in result.notes)
 
 
-def test_large_tables_are_thinned_evenly_and_say_so(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
+def test_large_tables_are_subsampled_evenly_and_say_so(table: EmbeddingTable, taxonomy: Taxonomy) -> None:
     settings = EvaluationSettings(max_probe_samples=40, max_retrieval_samples=24)
     result = evaluate(table, taxonomy, settings=settings)
 
     assert result.counts["training samples"] == 40
     assert result.counts["searched samples"] == 24
     assert result.counts["classes learned"] == len(taxonomy.leaves)
-    assert sum("thinned" in note for note in result.notes) == 2
+    assert sum("subsampled" in note for note in result.notes) == 2
 
 
 def test_the_same_input_gives_the_same_result(table: EmbeddingTable, taxonomy: Taxonomy) -> None:

@@ -370,7 +370,7 @@ class Inputs:
             return {"embeddings": self.reading("embeddings")}
         return {role: self.reading(role) for role in ROLES if role in roles}
 
-    def thinned(self, rows: Tensor, limit: int) -> Tensor:
+    def subsample(self, rows: Tensor, limit: int) -> Tensor:
         """At most ``limit`` of the rows, taken evenly from every label."""
         return stratified_subsample(rows, self.nodes[rows], limit, self.settings.seed)
 

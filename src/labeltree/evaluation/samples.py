@@ -204,10 +204,10 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             )
     if len(samples.train) < train:
         notes.append(
-            f"The classifiers learned from {len(samples.train)} of {train} training samples, thinned evenly."
+            f"The classifiers learned from {len(samples.train)} of {train} training samples, subsampled evenly."
         )
     if len(samples.search) < search:
-        notes.append(f"Retrieval searched for {len(samples.search)} of {search} samples, thinned evenly.")
+        notes.append(f"Retrieval searched for {len(samples.search)} of {search} samples, subsampled evenly.")
     counts |= samples.plan.counts()
     if samples.one_class is not None:
         cautions = [f"All samples are of one class, '{samples.one_class}': there is nothing to distinguish."]

@@ -29,7 +29,7 @@ class EvaluationSettings:
         hp_k: HP@k is computed for every k up to this one, or up to the number of candidates if that is less.
         standardize: give every column the mean 0 and the standard deviation 1 of the training samples before
             the linear probe, so that its penalty means the same for every method.
-        max_probe_samples: more training samples than this are thinned out evenly over the labels.
+        max_probe_samples: more training samples than this are subsampled evenly over the labels.
         max_retrieval_samples: the same for the samples that retrieval searches among.
         max_pairs: pair violations are counted over at most about this many pairs.
         confusions: how many of the most frequent wrong pairs are kept.

@@ -36,7 +36,7 @@ class ClusteringOptions:
         roles: what is read: ``features``, ``embeddings`` or both.
         starts: number of k-means++ starts of k-means; the result with the lowest inertia counts.
         within: depth of the coarse classes within which finer ones are clustered.
-        max_samples: more samples than this are thinned out evenly over the labels.
+        max_samples: more samples than this are subsampled evenly over the labels.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -58,7 +58,7 @@ class ClusteringOptions:
 )
 def clustering(inputs: Inputs, options: ClusteringOptions) -> ProtocolResult:
     """Cluster the searched samples (those of the evaluated split with a finest label)."""
-    rows = inputs.thinned(inputs.samples.search, options.max_samples)
+    rows = inputs.subsample(inputs.samples.search, options.max_samples)
     if not len(rows):
         raise DataError(
             "no sample of the evaluated split has a finest label, so that there is nothing to cluster"

@@ -61,7 +61,7 @@ def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     table = inputs.table
     whole = table.split is None
     labelled = (table.nodes > 0).nonzero()[:, 0] if whole else labelled_rows(table, inputs.split)
-    rows = inputs.thinned(labelled, inputs.settings.max_probe_samples)
+    rows = inputs.subsample(labelled, inputs.settings.max_probe_samples)
     fold = table_folds(table, rows, inputs.judging, options.folds, inputs.settings.seed)
     _check_learnable(inputs, rows, fold, options.folds)
     parts = {

@@ -67,7 +67,7 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
     for rows, what in ((queries, "queries"), (gallery, "gallery samples")):
         kept = stratified_subsample(rows, inputs.nodes[rows], limit, seed)
         if len(kept) < len(rows):
-            notes.append(f"{len(kept)} of {len(rows)} {what} were used, thinned evenly.")
+            notes.append(f"{len(kept)} of {len(rows)} {what} were used, subsampled evenly.")
         sides.append(kept)
     queries, gallery = sides
     found = have_partner(

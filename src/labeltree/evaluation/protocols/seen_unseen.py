@@ -86,7 +86,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         train = inputs.learned[of_kind[inputs.learned]]
         if name == "unseen":
             train = torch.cat([train, _finest_of(hidden, test, inputs)])
-        train = inputs.thinned(train, inputs.settings.max_probe_samples)
+        train = inputs.subsample(train, inputs.settings.max_probe_samples)
         learn, judged = train, test
         if not len(train):
             half = half_split(inputs.table, _mask(test, len(nodes)), inputs.settings.seed)
@@ -98,7 +98,7 @@ def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
         counts[f"{name} classes"] = len(torch.unique(nodes[test]))
         counts[f"{name} test samples"] = len(test)
         counts[f"{name} samples that the probe learned from"] = len(learn)
-        searched = inputs.thinned(test, inputs.settings.max_retrieval_samples)
+        searched = inputs.subsample(test, inputs.settings.max_retrieval_samples)
         plan = inputs.plan(searched, train)
         if len(torch.unique(nodes[learn])) < 2:
             notes.append(f"The {name} samples are of one class: there is nothing for a probe to distinguish.")
@@ -131,7 +131,7 @@ def _measure(
     progress = inputs.titled(f"retrieval: {name}")
     found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
     choices = ClusteringOptions(starts=options.starts)
-    clusters = cluster_scores(reading, inputs.thinned(test, choices.max_samples), inputs, choices, name)
+    clusters = cluster_scores(reading, inputs.subsample(test, choices.max_samples), inputs, choices, name)
     parts = [found, clusters]
     if options.depth:
         nodes = nodes_at_depth(nodes, judging.tree, min(options.depth, judging.tree.max_depth))
