@@ -204,7 +204,8 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
             )
     if len(samples.train) < train:
         notes.append(
-            f"The classifiers learned from {len(samples.train)} of {train} training samples, subsampled evenly."
+            f"The classifiers learned from {len(samples.train)} of {train} training samples, "
+            "subsampled evenly."
         )
     if len(samples.search) < search:
         notes.append(f"Retrieval searched for {len(samples.search)} of {search} samples, subsampled evenly.")
