@@ -156,6 +156,31 @@ class Pairs:
         return value
 
 
+def slow_hwc(
+    tree, pairs, rho, alpha, gamma, omega_max=99.0, positives="same", control=None, reduction="pairs"
+):
+    """HWC of similarities: ω from the shared depth, inside the softmax; or one of its controls."""
+    depth, r = tree.max_depth, pairs.rho(rho)
+    member, n = pairs.member(depth), len(pairs.nodes)
+    positive = pairs.positive(depth) if positives == "same" else lambda i, k: float(pairs.views(i, k))
+
+    def omega(i, k):
+        value = 1 + alpha * r(i, k) if positive(i, k) else 1 + gamma * (1 - r(i, k))
+        return min(value, omega_max)
+
+    def loss(s):
+        if control == "outside_softmax":
+            weight = lambda i, k: positive(i, k) * (1 + alpha * r(i, k))  # noqa: E731
+            return SlowSoftmax(s, weight, member, share=positive).reduce(reduction)
+        used = omega
+        if control == "constant_omega":
+            values = [omega(i, k) for i in range(n) for k in range(n) if i != k and member(i, k)]
+            used = lambda i, k: sum(values) / len(values)  # noqa: E731
+        return SlowSoftmax(s, positive, member, omega=used).reduce(reduction)
+
+    return loss
+
+
 def slow_hierarchy(tree, s, pairs, weights, *, positives="nested", constrained=False, detach=False):
     """HiMulCon, or with `constrained` HiMulConE, mean over anchors; the bounds pair by pair."""
     n, depths = len(s), tree.max_depth

@@ -9,6 +9,7 @@ from slow_losses import (
     random_tree,
     similarities,
     slow_hierarchy,
+    slow_hwc,
     slow_published,
 )
 
@@ -76,30 +77,6 @@ def test_ntxent_in_every_geometry_and_reduction(kind, reduction):
         return SlowSoftmax(similarities(x, TAU, kind, -0.7), views, lambda i, k: True).reduce(reduction)
 
     same(loss, slow, z, nodes, instances)
-
-
-def slow_hwc(
-    tree, pairs, rho, alpha, gamma, omega_max=99.0, positives="same", control=None, reduction="pairs"
-):
-    depth, r = tree.max_depth, pairs.rho(rho)
-    member, n = pairs.member(depth), len(pairs.nodes)
-    positive = pairs.positive(depth) if positives == "same" else lambda i, k: float(pairs.views(i, k))
-
-    def omega(i, k):
-        value = 1 + alpha * r(i, k) if positive(i, k) else 1 + gamma * (1 - r(i, k))
-        return min(value, omega_max)
-
-    def loss(s):
-        if control == "outside_softmax":
-            weight = lambda i, k: positive(i, k) * (1 + alpha * r(i, k))  # noqa: E731
-            return SlowSoftmax(s, weight, member, share=positive).reduce(reduction)
-        used = omega
-        if control == "constant_omega":
-            values = [omega(i, k) for i in range(n) for k in range(n) if i != k and member(i, k)]
-            used = lambda i, k: sum(values) / len(values)  # noqa: E731
-        return SlowSoftmax(s, positive, member, omega=used).reduce(reduction)
-
-    return loss
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,7 +5,7 @@ from labeltree.data.adapters import from_dataset
 from labeltree.data.folders import folder_labels, folder_taxonomy
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ArrayStore, MappedStore
-from labeltree.data.listed import ListedImages, open_listed, register_reader
+from labeltree.data.listed_images import ListedImages, open_listed, register_reader
 from labeltree.data.opening import open_source, with_missing_labels
 from labeltree.data.registry import (
     DatasetEntry,

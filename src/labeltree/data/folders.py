@@ -15,7 +15,7 @@ from torch import Tensor
 
 from labeltree.data.images.decode import EXTENSIONS
 from labeltree.data.images.files import ImageSettings
-from labeltree.data.listed import open_listed
+from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source, printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy

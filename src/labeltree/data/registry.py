@@ -1,4 +1,4 @@
-"""Named data sets: register, list, download and check them against what their authors published."""
+"""Named data sets: register them (those of image files by `listed_images`), list, download, check them."""
 
 from __future__ import annotations
 

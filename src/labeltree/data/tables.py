@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data.images.files import ImageSettings, OnError
-from labeltree.data.listed import open_listed
+from labeltree.data.listed_images import open_listed
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import Cells, DataTable
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from labeltree.data.listed import ListedImages, register_reader
+from labeltree.data.listed_images import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids

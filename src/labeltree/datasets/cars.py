@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data.listed import ListedImages, register_reader
+from labeltree.data.listed_images import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.formats.resources import resource_yaml

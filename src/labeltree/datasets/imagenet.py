@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.listed import ListedImages, register_reader
+from labeltree.data.listed_images import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.datasets.formats.matlab import read_matlab
 from labeltree.datasets.imagenet_trees import HIERARCHIES, hierarchy_taxonomy, imagenet_taxonomy

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from labeltree.data.listed import ListedImages, register_reader
+from labeltree.data.listed_images import ListedImages, register_reader
 from labeltree.data.registry import Needed, Published
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy

@@ -8,7 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from labeltree.data.images.decode import EXTENSIONS
-from labeltree.data.listed import ListedImages, archive_root, in_archive, label_taxonomy, register_reader
+from labeltree.data.listed_images import (
+    ListedImages,
+    archive_root,
+    in_archive,
+    label_taxonomy,
+    register_reader,
+)
 from labeltree.data.registry import Needed, Published
 from labeltree.data.source import printable
 from labeltree.data.stratified import group_ids

@@ -13,7 +13,13 @@ import numpy as np
 import torch
 
 from labeltree.data.counter_rng import sample_keys
-from labeltree.data.listed import ListedImages, archive_root, in_archive, label_taxonomy, register_reader
+from labeltree.data.listed_images import (
+    ListedImages,
+    archive_root,
+    in_archive,
+    label_taxonomy,
+    register_reader,
+)
 from labeltree.data.registry import Needed, Published
 from labeltree.data.stratified import group_ids
 from labeltree.datasets.formats.listings import Listing, read_listing

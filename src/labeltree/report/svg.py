@@ -1,4 +1,4 @@
-"""Drawings as inline SVG, coloured by the style sheet so that they follow light and dark mode."""
+"""Drawings as inline SVG, and the palette, light and dark, from which pages take their colours."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy import Taxonomy, load_taxonomy, match_nodes
-from labeltree.taxonomy.perturb import perturb
+from labeltree.taxonomy.wrong_trees import perturb
 from labeltree.training.recipe import Recipe
 from labeltree.training.registry import objective_terms
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data.listed import in_archive
+from labeltree.data.listed_images import in_archive
 from labeltree.data.registry import Needed
 from labeltree.datasets.formats.listings import read_listing
 

@@ -1,4 +1,4 @@
-"""Sources of listed image files, and named data sets whose reader makes such a list."""
+"""Data sets of image files: register a reader that lists the files and labels; open what it lists."""
 
 from __future__ import annotations
 

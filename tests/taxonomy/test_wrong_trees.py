@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from labeltree.taxonomy import Taxonomy, TaxonomyError
-from labeltree.taxonomy.perturb import perturb
+from labeltree.taxonomy.wrong_trees import perturb
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_siblings_never_share_a_name(monkeypatch):
     for seed in range(20):
         wrong, mapping = perturb(tree, 0.5, seed)
         assert len(moved(tree, wrong, mapping)) == 2
-    monkeypatch.setattr("labeltree.taxonomy.perturb._DRAWS", 1)
+    monkeypatch.setattr("labeltree.taxonomy.wrong_trees._DRAWS", 1)
     failed = 0
     for seed in range(20):
         try:
