@@ -1,4 +1,4 @@
-"""A fitted decision rule, from class scores to answers that are as fine as is certain, and its JSON."""
+"""A fitted decision rule: from class scores to answers; thresholds follow the coverage that is asked."""
 
 from __future__ import annotations
 

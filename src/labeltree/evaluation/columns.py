@@ -1,4 +1,4 @@
-"""Outcomes of single samples: the columns that a protocol returns, and the numbers that follow from them."""
+"""Columns: one value per test sample; `estimate` makes their means, intervals and breakdowns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where on the tree a classifier errs."""
+"""Counts of errors at every node: where on the tree a classifier errs."""
 
 from __future__ import annotations
 

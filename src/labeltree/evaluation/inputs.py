@@ -1,4 +1,4 @@
-"""What a protocol reads, and how it turns outcomes of samples into numbers with intervals."""
+"""The inputs of a protocol: a table, its splits, classifiers, and what estimates numbers with intervals."""
 
 from __future__ import annotations
 

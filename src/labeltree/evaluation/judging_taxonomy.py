@@ -1,4 +1,4 @@
-"""What labels are judged by: a tree, or a DAG beside the tree that it is projected to."""
+"""The taxonomy that an evaluation measures against; for a DAG, also the tree that it is projected to."""
 
 from __future__ import annotations
 

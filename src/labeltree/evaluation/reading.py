@@ -1,4 +1,4 @@
-"""What a protocol reads of a table: its features or its embeddings, as vectors and as points."""
+"""Features or embeddings: which of the two a classifier or a search reads, as vectors and as points."""
 
 from __future__ import annotations
 

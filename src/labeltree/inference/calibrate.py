@@ -1,4 +1,4 @@
-"""Calibrating a run: its decision rule, fitted on validation samples and written to its folder."""
+"""`labeltree calibrate`: a decision rule fitted on validation samples, kept in the run, opened to predict."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from labeltree.evaluation.statistics.joint_statistics import (
     mean_of_parts,
 )
 from labeltree.evaluation.statistics.paired_tests import Parts, across_runs, holm, mcnemar, sign_flip_test
-from labeltree.evaluation.statistics.sparse_ratios import RatioColumns
+from labeltree.evaluation.statistics.ratio_intervals import RatioColumns
 
 __all__ = [
     "Bootstrap",

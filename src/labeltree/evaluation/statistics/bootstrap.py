@@ -1,4 +1,4 @@
-"""The bootstrap over groups of samples: metrics as ratios of sums, their draws and confidence intervals."""
+"""The draws of the bootstrap over samples or groups, and intervals of metrics and of paired differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many metrics of the same samples at once, most of which few samples count in: subtrees, classes, folds."""
+"""Bootstrap intervals of all numbers of an evaluation at once; sparse, as few samples count in most."""
 
 from __future__ import annotations
 
