@@ -14,10 +14,10 @@ from labeltree.losses.hxe import HXELoss
 from labeltree.losses.level_aware_margin import LevelAwareMarginLoss
 from labeltree.losses.maskcon import ASCLLoss, CoInsLoss, GrafitLoss, MaskConLoss, NNCLRLoss, SelfConLoss
 from labeltree.losses.mlcl import MLCLLoss
+from labeltree.losses.pairwise import RelationLoss, bounded_relation_loss, relation_loss
 from labeltree.losses.prototypes import NodePrototypes
 from labeltree.losses.queue_loss import QueueLoss, StoredKeys
 from labeltree.losses.ratings import JaccardSupConLoss
-from labeltree.losses.relation import RelationLoss, bounded_relation_loss, relation_loss
 from labeltree.losses.soft_labels import SoftLabelLoss
 from labeltree.losses.supcon import NTXentLoss, SupConLoss, WeightedSupConLoss, outside_table
 from labeltree.losses.table import LossTable, depth_table, depth_weights, instance_table, members, same_label

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from labeltree.geometry import Geometry
 from labeltree.losses.batch import check_choice
+from labeltree.losses.pairwise import RelationLoss, bounded_relation_loss
 from labeltree.losses.reduction import Reduction, propagate_nan
-from labeltree.losses.relation import RelationLoss, bounded_relation_loss
 from labeltree.losses.table import DepthWeights, LossTable, Undecided, depth_table, depth_weights
 from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes
 from labeltree.taxonomy import Taxonomy

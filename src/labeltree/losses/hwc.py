@@ -1,4 +1,4 @@
-"""HWC: the label tree inside the softmax."""
+"""HWC, the hierarchy-weighted contrastive loss: the tree scales each similarity inside the softmax."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labeltree.geometry import Geometry
+from labeltree.losses.pairwise import RelationLoss
 from labeltree.losses.reduction import Reduction
-from labeltree.losses.relation import RelationLoss
 from labeltree.losses.supcon import outside_table
 from labeltree.losses.table import LossTable, Undecided, members, same_label
 from labeltree.pairs import PairRelation, RelationCodes, Rho, Similarity, pair_counts, relation_codes, weigh

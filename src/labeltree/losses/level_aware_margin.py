@@ -1,4 +1,4 @@
-"""LAM: samples lie nearer to the prototypes of their ancestors than to any other of the same depth."""
+"""LAM, the level-aware margin: nearer to the prototypes of one's ancestors than to others, by a margin."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from labeltree.geometry import Geometry
 from labeltree.geometry.precision import widen
 from labeltree.losses.batch import check_batch, check_choice, follow_device
+from labeltree.losses.pairwise import RelationLoss
 from labeltree.losses.reduction import Reduction, propagate_nan, reduce_terms
-from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided
 from labeltree.pairs import LabelRows, PairRelation, Similarity, relation_codes, union_batch, weighted_terms
 from labeltree.taxonomy.relations import APART, INSTANCE, SAME, UNKNOWN

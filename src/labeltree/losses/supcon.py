@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 
 from labeltree.geometry import Geometry
+from labeltree.losses.pairwise import RelationLoss
 from labeltree.losses.reduction import Reduction
-from labeltree.losses.relation import RelationLoss
 from labeltree.losses.table import LossTable, Undecided, instance_table, members, same_label
 from labeltree.pairs import RelationCodes, Rho, Similarity, relation_codes
 from labeltree.taxonomy import Taxonomy

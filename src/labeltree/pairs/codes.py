@@ -1,4 +1,4 @@
-"""The codes that index a loss's tables: the taxonomy's relation codes, or a finer numbering of them."""
+"""Relation codes: how two labels are related, as an integer that indexes the tables of losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients that are written by hand and can be taken once: what autograd functions of this room share."""
+"""What hand-written autograd functions share; their gradients can be taken once, not differentiated again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which implementation computes the primitives: the dense reference, or one that streams over tiles."""
+"""What the user asks for (`implementation`): the dense reference, tiles, or auto by size and device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terms of losses: contrast of some relations with others, bounded or weighted, as a table has it."""
+"""The terms of HWC, SupCon, HiMulCon and their like: contrast, bounded or weighted, by a loss's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted contrast over tiles, where kinds of rows say how they are related, as ratings do."""
+"""Contrast over tiles with a weight per pair, looked up by the kinds of its two rows: SupCon by ratings."""
 
 from __future__ import annotations
 
