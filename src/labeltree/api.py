@@ -1,4 +1,4 @@
-"""What the commands do, from Python: open data, train, load a run, evaluate, compare.
+"""The functions behind the commands and behind `import labeltree`: open data, train, load, evaluate, compare.
 
 The package exports these functions; ``import labeltree as lt`` is all that they need.
 """

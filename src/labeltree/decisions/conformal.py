@@ -1,4 +1,4 @@
-"""Conformal thresholds: how probable a node must be for an answer to keep its promise.
+"""Conformal thresholds, found at each `predict` from the scores of samples that `calibrate` kept.
 
 Thresholds come from samples with known labels and have a finite-sample guarantee, for all samples or
 within every branch (Mondrian). Samples that belong together, such as those of a patient, count as a group.

@@ -1,4 +1,4 @@
-"""Columns: one value per test sample; `estimate` makes their means, intervals and breakdowns."""
+"""Columns: one value per test sample; their means and intervals; whether groups or samples are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs of a protocol: a table, its splits, classifiers, and what estimates numbers with intervals."""
+"""What a protocol reads and calls; columns of answers and rankings; which rows are drawn together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LAM, the level-aware margin: nearer to the prototypes of one's ancestors than to others, by a margin."""
+"""LAM: nearer to the prototypes of one's ancestors than to others, by a margin for each depth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The terms of HWC, SupCon, HiMulCon and their like: contrast, bounded or weighted, by a loss's table."""
+"""The terms of HWC, SupCon, HiMulCon and their like, for a small batch, for tiles, or any pairs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A taxonomy whose nodes may have several parents, and reading a file that has a tree or a DAG."""
+"""A taxonomy whose nodes may have several parents."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Self
@@ -13,15 +12,14 @@ from torch import Tensor
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.class_embeddings import cholesky_of_dag
 from labeltree.taxonomy.description import render, review, review_parents
-from labeltree.taxonomy.entries import Entries, entries_of_dag
-from labeltree.taxonomy.files import read_taxonomy
+from labeltree.taxonomy.entries import entries_of_dag
 from labeltree.taxonomy.graph import Graph
 from labeltree.taxonomy.naming import some
 from labeltree.taxonomy.nodes import NodesLike
 from labeltree.taxonomy.projection import PROJECTIONS, ProjectionRule, keep_parents, nearest_root, yolo9000
 from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["AnyTaxonomy", "TaxonomyDAG", "load_taxonomy"]
+__all__ = ["TaxonomyDAG"]
 
 
 class TaxonomyDAG(Graph):
@@ -160,26 +158,3 @@ class TaxonomyDAG(Graph):
             max_children: how many children of each node are shown (None: all).
         """
         return render(self, max_depth, max_children)
-
-
-AnyTaxonomy = Taxonomy | TaxonomyDAG
-"""A tree or a DAG: what metrics accept."""
-
-
-def load_taxonomy(path: str | os.PathLike[str], root_name: str | None = "root") -> AnyTaxonomy:
-    """Read a taxonomy file: a `Taxonomy` if every node has one parent, else a `TaxonomyDAG`.
-
-    Args:
-        path: as for `Taxonomy.from_file` and `TaxonomyDAG.from_file`.
-        root_name: the name of the root above nested names or paths; None if they begin with the root.
-
-    Raises:
-        TaxonomyError: if the file is missing, unreadable or holds neither.
-    """
-
-    def make(entries: Entries) -> AnyTaxonomy:
-        # so many edges are those of a tree; or there are several roots, which both classes refuse
-        is_tree = len(entries.parents) < len(entries.names)
-        return Taxonomy._of(entries) if is_tree else TaxonomyDAG._of(entries)
-
-    return read_taxonomy(path, root_name, make, several_parents=True)

@@ -1,4 +1,4 @@
-"""The draws of the bootstrap over samples or groups, and intervals of metrics and of paired differences."""
+"""Draws given groups with replacement; intervals of metrics and of paired differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of all numbers of an evaluation at once; sparse, as few samples count in most."""
+"""Bootstrap intervals of all metrics that are means, at once; sparse, as few samples count in most."""
 
 from __future__ import annotations
 
