@@ -1,4 +1,4 @@
-"""Protocols that turn embeddings into honest numbers, and the result that holds them."""
+"""Evaluation protocols for embeddings, and the result that holds their numbers."""
 
 from labeltree.evaluation import protocols as _protocols  # noqa: F401, they register themselves
 from labeltree.evaluation.columns import Column

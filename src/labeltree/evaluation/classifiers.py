@@ -19,12 +19,13 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ClassProbabilities:
-    """Probabilities of some samples.
+    """Class probabilities of a set of samples.
 
     Attributes:
-        classes: ``(c,)`` nodes that the columns stand for.
-        values: ``(m, c)`` float64.
-        gap: how far above its minimum the probe's objective may be, relatively; 0 where the solver got there.
+        classes: ``(c,)`` nodes, one for each column of ``values``.
+        values: ``(m, c)`` probabilities, float64.
+        gap: upper bound on the relative distance of the probe's objective from its minimum; 0 if the solver
+            converged.
     """
 
     classes: Tensor
@@ -33,28 +34,28 @@ class ClassProbabilities:
 
     @property
     def predicted(self) -> Tensor:
-        """``(m,)`` the most probable class, the first of several."""
+        """``(m,)`` the most probable class of each sample; ties go to the first class."""
         return self.classes[self.values.argmax(dim=1)]
 
 
 @dataclass(frozen=True)
 class FittedProbe:
-    """A linear probe, and how it standardises what it reads.
+    """A linear probe and the standardisation of its input.
 
     Attributes:
-        probe: probe of standardised vectors.
-        standardize: what makes them; None = vectors are read as they are.
+        probe: probe fitted to the standardised vectors.
+        standardize: standardisation applied to the vectors; None = no standardisation.
     """
 
     probe: LinearProbe
     standardize: _Standardize | None
 
     def predict(self, vectors: Tensor) -> Tensor:
-        """The most probable class of vectors ``(m, d)``: ``(m,)``."""
+        """The most probable class ``(m,)`` of vectors of shape ``(m, d)``."""
         return self.probe.predict(self._read(vectors))
 
     def probabilities(self, vectors: Tensor) -> ClassProbabilities:
-        """Those of vectors ``(m, d)``; the most probable class is the one that `predict` gives."""
+        """Class probabilities of vectors ``(m, d)``; the most probable class is the answer of `predict`."""
         gap = 0.0 if self.probe.converged else self.probe.gap
         return ClassProbabilities(self.probe.classes, self.probe.predict_proba(self._read(vectors)), gap)
 
@@ -63,7 +64,7 @@ class FittedProbe:
 
 
 def fit_probe(train: Tensor, classes: Tensor, settings: EvaluationSettings) -> FittedProbe:
-    """Learn from vectors ``(n, d)`` and their classes ``(n,)``."""
+    """Fit a linear probe to vectors ``(n, d)`` and their classes ``(n,)``."""
     standardize = _Standardize.of(train) if settings.standardize else None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="LinearProbe stopped")  # results say it in their notes
@@ -74,7 +75,7 @@ def fit_probe(train: Tensor, classes: Tensor, settings: EvaluationSettings) -> F
 
 @dataclass(frozen=True)
 class _Standardize:
-    """Gives every column the mean 0 and the standard deviation 1 that it has in the training vectors."""
+    """Standardisation of every column to mean 0 and standard deviation 1 on the training vectors."""
 
     mean: Tensor
     deviation: Tensor
@@ -92,18 +93,18 @@ class _Standardize:
 
 
 def standardized(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with the mean 0 and the standard deviation 1 that every column has in the training vectors."""
+    """Training and test vectors, standardised by the column means and deviations of the training vectors."""
     standardize = _Standardize.of(train)
     return standardize(train), standardize(test)
 
 
 def nearest_prototype(points: Tensor, prototypes: Tensor, classes: Tensor, geometry: Geometry) -> Tensor:
-    """The class whose prototype lies nearest to each point: ``(m,)``; ties go to the first class.
+    """The class ``(m,)`` of the prototype nearest to each point; ties go to the first class.
 
     Args:
-        points: ``(m, d)``.
-        prototypes: ``(num_nodes, d)``, a row a node.
-        classes: ``(c,)`` nodes that may be answered.
+        points: ``(m, d)`` points.
+        prototypes: ``(num_nodes, d)`` prototypes, one row for each node.
+        classes: ``(c,)`` candidate nodes.
         geometry: geometry of points and prototypes.
     """
     means = prototypes[classes]

@@ -42,15 +42,15 @@ Floats = NDArray[np.float64]
 Kind = Literal["scores", "by_depth", "by_node", "curves"]
 
 FEWEST_GROUPS = 6
-"""With fewer no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few different draws of groups exist."""
+"""With fewer groups no sign-flip test can reach 5 % (2 / 2⁵ = 6.25 %), and few bootstrap draws differ."""
 
 
 class Place(NamedTuple):
-    """Where a number stands in a `ProtocolResult`.
+    """The position of a number in a `ProtocolResult`.
 
     Attributes:
-        kind: the column of the result.
-        name: its key there.
+        kind: the dictionary of the result that holds the number.
+        name: the key in this dictionary.
         at: position in a list by depth or in a curve, or path name of a node; not used for a score.
     """
 
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number with the ends of its confidence interval and its standard error, NaN where there are none."""
+    """A number with the ends of its confidence interval and its standard error (NaN if not available)."""
 
     value: float
     low: float = torch.nan
@@ -70,26 +70,26 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """One value for every sample; a number of the result is the mean over the samples that count.
+    """One value for every sample; the reported number is the mean over the samples that count.
 
-    Columns of one name and place, with different samples, are parts of one number (the folds of a
-    cross-validation): it is the mean of theirs.
+    Columns with the same name and place but different samples are parts of one number (the folds of a
+    cross-validation), which is the mean of the parts' means.
 
     Attributes:
         name: name of the number.
         values: ``(m,)`` float64, NaN where a sample does not count.
         rows: ``(m,)`` the samples' rows in the table; None = the test samples, ``inputs.samples.test``.
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
-        weights: ``(m,)`` at least 0; None = 1 for every sample.
+        weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
         larger_is_better: whether a larger number is better.
-        share: whether the number lies between 0 and 1. Where all samples agree on 0 or 1, such a number has
-            an exact binomial interval, any other one none.
-        kind: where the number stands: ``scores``, ``by_depth`` or ``curves``; None = nowhere: it is kept for
-            comparisons alone.
+        share: whether the number lies between 0 and 1. If so, its interval is the exact binomial one where all
+            samples agree on 0 or 1; otherwise there is no interval where all samples agree.
+        kind: the part of the result that holds the number: ``scores``, ``by_depth`` or ``curves``; None = the
+            number is not reported and serves comparisons only.
         at: depth − 1, or the position in the curve.
         by_node: add the mean of the samples labelled at or below each node.
-        by_frequency: add the means over head, middle and tail classes, ``…_head``, where they are unequal.
-        balanced: name of a further score, the mean over classes of the mean of each; empty = none.
+        by_frequency: add the means over head, middle and tail classes (``…_head``), if each has classes.
+        balanced: name of a further score, the unweighted mean of the class means; empty = none.
         whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -125,18 +125,18 @@ class Column:
         return replace(self, name=name, **(plain | changes))
 
     def undefined(self) -> Column:
-        """The same with NaN for every sample."""
+        """The same column with NaN for every sample."""
         return replace(self, values=torch.full_like(self.values, torch.nan))
 
 
 def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> list[Column]:
-    """A column's means over all classes, and over head, middle and tail, as columns of their own.
+    """A column's means over all classes, and over head, middle and tail classes, as separate columns.
 
-    A mean over classes of the mean of each is a weighted mean over samples: the more samples a class has, the
-    less each of them weighs.
+    The mean of the class means is a weighted mean over samples, in which each sample's weight is divided by
+    the total weight of its class.
 
     Args:
-        column: with ``rows``.
+        column: the column; its ``rows`` must not be None.
         nodes: labels of all rows of the table.
         frequency: frequency of the classes.
     """
@@ -168,15 +168,15 @@ def estimate(
     tree: Taxonomy,
     frequency: ClassFrequency | None = None,
 ) -> dict[Place, Number]:
-    """Every number that follows from some columns, with its interval by the bootstrap over groups.
+    """Every number that follows from the columns, with its interval by the bootstrap over groups.
 
     Args:
-        columns: with ``rows``, each of which is one of the rows below.
-        rows: ``(n,)`` the samples of the table that are drawn from.
+        columns: the columns; the ``rows`` of each must not be None and must be among the argument ``rows``.
+        rows: ``(n,)`` rows of the table that the bootstrap draws from.
         units: resampling units of these rows.
         nodes: labels of all rows of the table.
         tree: tree of the labels.
-        frequency: frequency of the classes; None leaves the means over head, middle and tail out.
+        frequency: frequency of the classes; None omits the means over head, middle and tail classes.
     """
     position = torch.full((len(nodes),), -1, dtype=torch.int64)
     position[rows] = torch.arange(len(rows))
@@ -223,7 +223,7 @@ def estimate(
 def estimate_statistics(
     statistics: Sequence[Statistic], rows: Tensor, units: ResamplingUnits, taxonomy: AnyTaxonomy
 ) -> dict[Place, Number]:
-    """Every score that is no mean, with its interval; the arguments are those of `estimate`."""
+    """Every score that is not a mean over samples, with its interval; arguments as for `estimate`."""
     resampling = units.resampling or Resampling(1)
     found: dict[str, list[tuple[Floats, Floats]]] = {}
     for statistic in statistics:
@@ -243,7 +243,7 @@ def estimate_statistics(
 
 
 class _Ratios:
-    """Collects metrics Σ w·v / Σ w of some samples, sparse: most count in few of them."""
+    """Sparse collection of metrics Σ w·v / Σ w, as most samples count in few metrics."""
 
     def __init__(self, units: ResamplingUnits) -> None:
         self.units = units
@@ -254,7 +254,7 @@ class _Ratios:
     def add(
         self, index: Tensor, samples: Tensor, values: Tensor, weights: Tensor, count: int, share: bool
     ) -> Integers:
-        """Add ``count`` metrics with their entries ``(e,)``; return the metrics' numbers ``(count,)``."""
+        """Add ``count`` metrics with entries of shape ``(e,)``; return the metrics' indices ``(count,)``."""
         first, self.count = self.count, self.count + count
         groups = self.units.groups[samples.numpy()]
         self.entries.append((index.numpy() + first, groups, values.numpy(), weights.numpy()))
@@ -262,7 +262,7 @@ class _Ratios:
         return np.arange(first, self.count)
 
     def numbers(self, places: dict[Place, list[Integers]]) -> dict[Place, Number]:
-        """The number at every place: a metric, or the mean of several parts, each the mean of its metrics."""
+        """The number at every place: one metric, or the mean over parts of the mean metric of each part."""
         if not self.count:
             return {place: Number(np.nan) for place in places}
         single = {place: int(parts[0][0]) for place, parts in places.items() if _alone(parts)}
@@ -293,19 +293,19 @@ def _ordered(places: dict[Place, list[Integers]], found: dict[Place, Number]) ->
 
 
 class ResamplingUnits:
-    """Which of some samples are drawn together, and the draws.
+    """The resampling units of a set of samples, and the bootstrap draws.
 
-    Groups are drawn with replacement, with the same draws for all numbers of as many groups; classifiers,
-    clusters and databases stay as they are.
+    Groups are drawn with replacement; all numbers with the same number of groups share the same draws.
+    Classifiers, clusters and search galleries are held fixed.
 
     Args:
-        resampling: the draws; None leaves all intervals out.
-        units: ``(n,)`` what is drawn as a whole: the group of each sample, −1 for one that stands alone.
+        resampling: the draws; None = no intervals.
+        units: ``(n,)`` resampling unit (group) of each sample; a sample with −1 is a unit of its own.
 
     Attributes:
-        resampling: as given; None also where there are no samples.
-        groups: ``(n,)`` the number of each sample's group.
-        count: G, how many groups there are.
+        resampling: as given, but None if there are no samples.
+        groups: ``(n,)`` index of each sample's group, 0 to G − 1.
+        count: number of groups G.
     """
 
     def __init__(self, resampling: Resampling | None, units: NDArray[np.int64]) -> None:
@@ -315,10 +315,10 @@ class ResamplingUnits:
 
 
 def drawn_groups(table: EmbeddingTable, tested: Tensor) -> Tensor | None:
-    """``(n,)`` the groups of all rows; None without groups, or with fewer than six among the tested rows.
+    """The groups ``(n,)`` of all rows; None without groups, or with fewer than six among the tested rows.
 
     Args:
-        table: whose ``groups`` say which rows are no independent evidence; −1 stands alone.
+        table: table whose ``groups`` mark dependent rows; a row with −1 is a group of its own.
         tested: ``(t,)`` rows of the evaluated split.
     """
     few = 0 < _count(table, tested) < FEWEST_GROUPS
@@ -326,7 +326,7 @@ def drawn_groups(table: EmbeddingTable, tested: Tensor) -> Tensor | None:
 
 
 def few_groups_note(table: EmbeddingTable, tested: Tensor) -> list[str]:
-    """A sentence for where groups are too few to be drawn."""
+    """A note if there are too few groups to resample; else an empty list."""
     count = _count(table, tested)
     if not 0 < count < FEWEST_GROUPS:
         return []

@@ -1,4 +1,4 @@
-"""``compare``: several methods on the same samples: which is better, by how much, how sure, and where."""
+"""``compare``: differences between methods on the same samples, with intervals, tests and strata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["compare", "duplicate_metrics"]
 
 _BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
-_DIGITS = 9  # to which outcomes are the same
+_DIGITS = 9  # decimals to which equal outcomes agree
 
 Compared = TypeVar("Compared", bound=MetricComparison)
 
@@ -48,37 +48,38 @@ def compare(
     permutations: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare methods by what came of the same samples.
+    """Compare methods by their outcomes on the same samples.
 
-    Every metric gets an interval, and every method but the baseline its difference with an interval and a
-    p-value: from the bootstrap and the sign-flip test over groups of samples (`Bootstrap`, `sign_flip_test`);
-    where a method has several runs, from `across_runs`, which adds the variance of the runs. The p-values of
-    all metrics and methods are corrected together by Holm's rule, those of the parts of the samples likewise;
-    metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are no means
-    (`Statistic`) are recomputed in every draw of the bootstrap; their p-values come from the difference over
-    its standard error, since samples of two clusterings cannot be exchanged.
+    Every metric has a confidence interval; its difference from the baseline has an interval and a p-value.
+    Between single runs they come from the bootstrap and the sign-flip test over groups of samples
+    (`Bootstrap`, `sign_flip_test`); if a method has several runs, from `across_runs`, which adds the variance
+    between runs. Holm's rule corrects the p-values of all metrics and methods jointly, and likewise those of
+    all strata; metrics that are the same on these samples (`duplicate_metrics`) count once. Metrics that are
+    not means over samples (`Statistic`) are recomputed in every bootstrap draw; their p-values come from the
+    ratio of the difference to its standard error, since samples of two clusterings cannot be exchanged.
 
-    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are of the classifier
-    that each run answers with, which need not be the same in all runs: they compare runs as they are used.
+    The metrics ``answer_top1``, ``answer_hierarchical_f1`` … of the role ``answers`` are those of the
+    classifier that gives each run's answers. It may differ between runs: runs are compared as they are used.
 
     Args:
         methods: method → the outcomes of its run, or of each of its runs (seeds).
-        run_names: method → what its runs are called; default ``1`` … .
-        classifiers: method → the classifier that each of its runs answers with, None where that is not known;
-            None: answers are not compared.
+        run_names: method → names of its runs; default ``1`` … .
+        classifiers: method → the classifier that gives the answers of each run, None if it is not known;
+            None = answers are not compared.
         baseline: method that the others are compared with; default the first.
-        metrics: names, all roles; fewer need less correction. Those of further protocols begin with the
-            protocol, ``knn.features.top1``; ``knn.*`` is all of them. None = all of the standard evaluation.
-        strata_metrics: metrics that are compared on subtrees, depths and class frequencies as well.
-        min_samples: a subtree, depth or frequency band with fewer samples is left out.
+        metrics: names of metrics, in all roles; fewer metrics need less correction. Names from further
+            protocols begin with the protocol (``knn.features.top1``); ``knn.*`` selects all metrics of one.
+            None = all metrics of the standard evaluation.
+        strata_metrics: metrics that are also compared by subtree, depth and class frequency.
+        min_samples: subtrees, depths and frequency bands with fewer samples are omitted.
         confidence: confidence level of the intervals.
-        resamples: number of draws of the bootstrap.
-        permutations: number of exchanges of the sign-flip test, whose least p-value is 1/(permutations + 1).
-        seed: random seed of both.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test; its smallest p-value is 1/(permutations + 1).
+        seed: random seed of the bootstrap and the test.
 
     Raises:
         ValueError: if there is no method, or no such baseline or metric.
-        DataError: if the runs have no sample in common, or are of different taxonomies or labels.
+        DataError: if the runs have no sample in common, or differ in taxonomy or labels.
 
     Example:
         >>> import numpy as np
@@ -163,7 +164,7 @@ def compare(
 
 
 def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
-    """The outcomes with those of the classifier that the run answers with once more, first, as answers."""
+    """The outcomes, preceded by a copy of the given classifier's metrics under the role ``answers``."""
     if classifier is None:
         return run
     prefix = PREFIX[classifier]
@@ -197,14 +198,14 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
 
 
 def _all(run: Outcomes) -> list[Outcomes]:
-    """The outcomes, and those of other tables that its protocols measured."""
+    """The outcomes of a run, and of the other tables that its protocols measured."""
     return [run, *run.elsewhere.values()]
 
 
 def _tables(
     methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
 ) -> list[tuple[dict[str, list[Outcomes]], list[Key]]]:
-    """The outcomes of the evaluated samples, and of those of each other table, with the metrics of each."""
+    """The outcomes and metrics of the evaluated table, then of each further table that protocols measured."""
     runs = [run for of_method in methods.values() for run in of_method]
     here = [key for key in keys if any(key in run.keys for run in runs)]
     found = [(_without_unused(methods, here) if here else methods, here)]
@@ -219,13 +220,13 @@ def _tables(
 
 
 def _named(key: Key, names: Sequence[str]) -> bool:
-    """Whether some names, or patterns with ``*``, mean a metric, by itself or with its role before it."""
+    """Whether any of the names, or patterns with ``*``, matches a metric (``METRIC`` or ``ROLE.METRIC``)."""
     role, metric = key
     return metric in names or any(fnmatch.fnmatchcase(f"{role}.{metric}", name) for name in names)
 
 
 def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> dict[str, list[Outcomes]]:
-    """The same without samples that count only in protocols which are not compared."""
+    """The outcomes without samples that count only in protocols that are not compared."""
 
     def counted(of_compared: bool) -> NDArray[np.bool_]:
         columns = [
@@ -247,7 +248,7 @@ def _without_unused(methods: dict[str, list[Outcomes]], keys: Sequence[Key]) -> 
 def _searched_alike(
     methods: Mapping[str, Sequence[Outcomes]], keys: list[Key]
 ) -> tuple[list[Key], list[str]]:
-    """The metrics, without those of retrieval where runs searched in different ways, and a sentence on it."""
+    """The metrics that can be compared (no retrieval if runs searched in different ways), and notes."""
     ways = {name: {run.search_words for run in runs} for name, runs in methods.items()}
     kept = [key for key in keys if not of_retrieval(key[1])]
     if len(set().union(*ways.values())) == 1 or len(kept) == len(keys):
@@ -260,10 +261,10 @@ def _searched_alike(
 
 
 def _corrected(entries: list[Compared], same: Mapping[Key, Key]) -> list[Compared]:
-    """The same with p-values corrected over all entries and methods, metrics that are the same once."""
+    """The entries with p-values corrected over all entries and methods; identical metrics count once."""
     tests = {
         (_place(entry), same[_key(entry)], name): part.p
-        for entry in reversed(entries)  # the first of those that are the same stays
+        for entry in reversed(entries)  # of identical metrics the first one stays
         for name, part in entry.differences.items()
     }
     corrected = dict(zip(tests, holm(list(tests.values())).tolist(), strict=True))
@@ -284,7 +285,7 @@ def _key(entry: MetricComparison) -> Key:
 
 
 def _place(entry: MetricComparison) -> tuple[str, str]:
-    """Which samples an entry is about."""
+    """Kind and name of the stratum of an entry; empty for all samples."""
     return (entry.kind, entry.name) if isinstance(entry, StratumComparison) else ("", "")
 
 
@@ -293,14 +294,14 @@ def _numbers(count: int) -> list[str]:
 
 
 def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Key]:
-    """The first metric that is the same as each, sample by sample and in all runs, or its complement.
+    """Map each metric to the first one that equals it or its complement for every sample of every run.
 
-    Where all leaves lie at one depth, hierarchical F1 is the tree accuracy, and the accuracy at the finest
-    depth is always top-1.
+    If all leaves lie at one depth, for example, hierarchical F1 equals the tree accuracy, and the accuracy at
+    the finest depth equals top-1.
 
     Args:
         methods: method → outcomes of its runs, on the same samples.
-        keys: the metrics.
+        keys: metrics to group.
     """
     first: dict[frozenset[bytes], Key] = {}
     same = {}
@@ -310,7 +311,7 @@ def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[
             same[key] = key
             continue
         columns = [_column(run, key) for run in runs]
-        # + 0.0 makes one number of 0 and −0
+        # + 0.0 turns −0 into 0
         straight = b"".join((np.round(values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
         turned = b"".join((np.round(1 - values, _DIGITS) + 0.0).tobytes() + rest for values, rest in columns)
         same[key] = first.setdefault(frozenset((straight, turned)), key)
@@ -318,7 +319,7 @@ def duplicate_metrics(methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[
 
 
 def _column(run: Outcomes, key: Key) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], bytes]:
-    """Values of a metric, and its weights where they differ."""
+    """Values of a metric, and its weights as bytes if they are not all equal."""
     values = run.values.get(key)
     if values is None:
         return np.full(len(run), np.nan), b""

@@ -1,4 +1,4 @@
-"""From run folders, or anybody's embeddings, to comparison.json and comparison.md."""
+"""Comparison of run folders or embeddings tables, written to comparison.json and comparison.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again"
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison, where it was written, and of each method the evaluations of its runs that are at hand."""
+    """A comparison, its files, and for each method the evaluation results of its runs that could be read."""
 
     result: Comparison
     text: str
@@ -53,19 +53,20 @@ def compare_paths(
 
     Args:
         methods: method → folders or tables of its runs.
-        out: the folder that ``comparison.json`` and ``comparison.md`` go to.
-        taxonomy: file with that of embeddings tables.
-        split: on which embeddings tables are evaluated.
-        baseline: this and the arguments up to ``seed`` are those of `compare`.
+        out: folder for ``comparison.json`` and ``comparison.md``.
+        taxonomy: taxonomy file of the embeddings tables.
+        split: split on which embeddings tables are evaluated.
+        baseline: method that the others are compared with; this and the arguments up to ``seed`` are as in
+            `compare`.
         metrics: metrics to compare.
         confidence: confidence level of the intervals.
-        resamples: number of draws of the bootstrap.
-        permutations: number of exchanges of the sign-flip test.
-        seed: random seed of both.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test.
+        seed: random seed of the bootstrap and the test.
         progress: called as ``progress(message, done, total)``.
 
     Raises:
-        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version.
+        RunError: if a folder has no outcomes: the run was not evaluated, or by an older version only.
         DataError: if a table cannot be read, runs have different samples under the same ids, or `compare`
             cannot compare.
     """
@@ -96,10 +97,10 @@ def compare_paths(
 
 
 def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
-    """Make sure that a sample id stands for the same content in all runs that have recorded theirs.
+    """Check that a sample id stands for the same content in all runs that recorded sample contents.
 
     Raises:
-        DataError: if not: what is paired would be of different samples.
+        DataError: if it does not: the comparison would pair different samples.
     """
     first: tuple[str | Path, SampleRecord] | None = None
     for path, outcomes in runs:
@@ -122,7 +123,7 @@ def _check_same_samples(runs: Sequence[tuple[str | Path, Outcomes]]) -> None:
 
 
 def write_comparison(result: Comparison, out: str | Path) -> Compared:
-    """Write a comparison into a folder, for programs and for people."""
+    """Write a comparison into a folder, as JSON and as Markdown."""
     folder, text = RunFolder(out), comparison_text(result)
     with folder.locked():
         folder.write_json(folder.comparison, result.to_dict())
@@ -131,12 +132,12 @@ def write_comparison(result: Comparison, out: str | Path) -> Compared:
 
 
 def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: str = "test") -> Outcomes:
-    """The outcomes of the evaluated method of a folder; or those of an embeddings table, which is evaluated.
+    """The outcomes of the evaluated method in a folder, or of an embeddings table, which is evaluated here.
 
     Args:
         path: folder that ``labeltree evaluate`` wrote to, or an ``.npz`` or ``.parquet`` table.
         taxonomy: taxonomy of the labels of a table.
-        split: on which a table is evaluated.
+        split: split on which a table is evaluated.
 
     Raises:
         RunError: if a folder has no outcomes.
@@ -175,7 +176,7 @@ def _read(
 
 
 def _result(file: Path) -> EvaluationResult | None:
-    """The result beside the outcomes; None where another version wrote it: nothing is compared by it."""
+    """The result beside the outcomes; None if another version wrote it. The comparison does not need it."""
     try:
         return EvaluationResult.from_dict(read_json(file, _RESULT))
     except DataError:

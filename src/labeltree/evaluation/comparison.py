@@ -20,9 +20,9 @@ class Estimate:
     """A metric of one method.
 
     Attributes:
-        value: the metric; of several runs, their mean.
-        low: lower end of its confidence interval; NaN where there is none.
-        high: upper end.
+        value: the metric; the mean over runs if there are several.
+        low: lower end of the confidence interval; NaN if there is none.
+        high: upper end of the confidence interval.
         error: standard error.
         runs: the metric of each run.
         sd: standard deviation over the runs; NaN with one run.
@@ -38,18 +38,18 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of one method less that of the baseline, on the same samples.
+    """A metric of one method minus that of the baseline, on the same samples.
 
     Attributes:
         value: the difference.
-        low: lower end of its confidence interval.
-        high: upper end.
+        low: lower end of the confidence interval.
+        high: upper end of the confidence interval.
         p: p-value of the hypothesis that there is no difference.
-        corrected: the same after Holm's correction over all metrics, or subtrees, and methods.
+        corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere.
-        test: behind ``p``: ``sign flips`` between two runs (`sign_flip_test`), ``runs and samples`` where one
-            of the methods has several (`across_runs`).
+        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), ``bootstrap`` for
+            metrics that are not means, ``runs and samples`` if either method has several runs (`across_runs`).
     """
 
     value: float
@@ -66,12 +66,12 @@ class MetricComparison:
     """One metric of all methods.
 
     Attributes:
-        role: what was read, as in `MethodResult.scores`.
-        metric: its name.
-        larger_is_better: which direction is good.
-        samples: how many samples count in it, in the first run of the baseline.
-        estimates: method → the metric.
-        differences: method → its difference to the baseline, for every other method.
+        role: representation or classifier measured, as in `MethodResult.scores`.
+        metric: name of the metric.
+        larger_is_better: whether a larger value is better.
+        samples: number of samples that count in the metric, in the first run of the baseline.
+        estimates: method → the estimate of the metric.
+        differences: method → its difference from the baseline, for every other method.
     """
 
     role: str
@@ -90,7 +90,7 @@ class StratumComparison(MetricComparison):
         kind: ``subtree`` (samples labelled at or below a node), ``depth`` (samples whose label lies at a
             depth) or ``frequency`` (samples of classes with many or few training samples).
         name: the node's path name, ``depth 2``, ``head``.
-        node: node of the taxonomy; −1 where the stratum is no subtree.
+        node: node of the taxonomy; −1 if the stratum is not a subtree.
     """
 
     kind: str
@@ -100,22 +100,22 @@ class StratumComparison(MetricComparison):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `labeltree.evaluation.compare` found: this is ``comparison.json``.
+    """The result of `labeltree.evaluation.compare`, saved as ``comparison.json``.
 
     Attributes:
-        methods: method → what its runs are called, in the order given.
+        methods: method → names of its runs, in the order given.
         baseline: the method that the others are compared with.
-        samples: how many samples all runs have in common, which are those compared.
-        groups: how many groups, or samples, resampling drew from.
+        samples: number of samples that all runs have in common; the comparison uses only these.
+        groups: number of resampling units: groups, or samples if there are none.
         grouped: whether the samples form groups.
-        left_out: method → how many of its samples another run does not have.
+        left_out: method → number of its samples that are missing from another run.
         confidence: confidence level of all intervals.
-        tests: how many tests the corrected p-values of ``metrics`` are corrected for.
-        metrics: one entry a metric.
-        strata: metrics on parts of the samples.
-        notes: sentences for people on what was compared, and on what the tests assume.
-        classifiers: method → the classifier that each of its runs answers with, ``own``, ``probe`` or
-            ``prototypes``; empty text where it is not known.
+        tests: number of tests that the p-values of ``metrics`` are corrected for.
+        metrics: one entry for each metric.
+        strata: metrics on subsets of the samples.
+        notes: sentences on the samples compared and the assumptions of the tests.
+        classifiers: method → the classifier that gives each run's answers: ``own``, ``probe`` or
+            ``prototypes``; an empty string if it is not known.
     """
 
     methods: dict[str, list[str]]
@@ -132,10 +132,10 @@ class Comparison:
     classifiers: dict[str, list[str]] = field(default_factory=dict)
 
     def metric(self, metric: str, role: str | None = None) -> MetricComparison:
-        """The comparison of one metric, of the first role that has it if none is named.
+        """The comparison of one metric; if ``role`` is None, of the first role that has this metric.
 
         Raises:
-            KeyError: if it was not compared.
+            KeyError: if the metric was not compared.
         """
         for entry in self.metrics:
             if entry.metric == metric and role in (None, entry.role):
@@ -143,7 +143,7 @@ class Comparison:
         raise KeyError(f"{role or 'any role'}/{metric}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
+        """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
         content: dict[str, Any] = without_nan(asdict(self))
         return {"format": FORMAT, **content}
 
@@ -152,7 +152,7 @@ class Comparison:
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if ``content`` is not a comparison, or that of a newer version.
+            DataError: if ``content`` is not a comparison, or was written by a newer version.
         """
         if content.get("format") != FORMAT:
             raise DataError(

@@ -1,4 +1,4 @@
-"""Counts of errors at every node: where on the tree a classifier errs."""
+"""Counts of a classifier's errors at every node of the tree."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Confusion", "NodeErrors", "TreeErrors", "tree_errors"]
 
 @dataclass(frozen=True)
 class NodeErrors:
-    """How the samples labelled at or below one node were classified.
+    """Classification errors among the samples labelled at or below one node.
 
     Attributes:
         node: node of the taxonomy.
-        path: its path name; ``/`` for the root.
+        path: path name of the node; ``/`` for the root.
         depth: depth of the node.
-        samples: evaluated samples labelled at or below it.
-        wrong: those of them that got a wrong class.
-        errors_here: errors whose LCA (of true and predicted class) is this node: it is here that the
-            classifier took a wrong turn.
-        parted: ``parted[d]`` of its samples were predicted outside this node and have their LCA at depth d,
-            for d from 0 to one above this node's depth; the last were predicted into a sibling.
+        samples: number of evaluated samples labelled at or below the node.
+        wrong: number of these samples that were misclassified.
+        errors_here: number of errors for which the LCA of true and predicted class is this node.
+        parted: ``parted[d]`` is the number of these samples that were predicted outside this node, with the
+            LCA of true and predicted class at depth d, for d from 0 to the depth of this node's parent; the
+            last entry counts predictions at or below a sibling.
     """
 
     node: int
@@ -38,20 +38,20 @@ class NodeErrors:
 
     @property
     def stayed(self) -> int:
-        """How many of its samples were predicted at or below this node."""
+        """Number of the node's samples that were predicted at or below it."""
         return self.samples - sum(self.parted)
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A wrong pair: samples of one class that were taken for another.
+    """A confused pair: samples of one class that were predicted as another.
 
     Attributes:
         true: path name of the true class; ``true_node`` is its node.
         predicted: path name of the predicted class; ``predicted_node`` is its node.
-        lca: path name of the LCA of the two, ``/`` for the root; ``lca_node`` is its node.
-        count: how many samples.
-        share: share of the true class's samples.
+        lca: path name of the LCA of both classes, ``/`` for the root; ``lca_node`` is its node.
+        count: number of samples with this confusion.
+        share: ``count`` as a fraction of the true class's samples.
         severity: height of the LCA.
     """
 
@@ -68,14 +68,15 @@ class Confusion:
 
 @dataclass(frozen=True)
 class TreeErrors:
-    """Where on the tree a classifier errs.
+    """A classifier's errors by their position on the tree.
 
     Attributes:
-        samples: how many were classified.
-        errors: how many of them wrongly.
-        by_depth: ``by_depth[d]`` errors have their LCA at depth d; entry 0 (the root) holds the worst ones.
+        samples: number of samples classified.
+        errors: number of samples misclassified.
+        by_depth: ``by_depth[d]`` is the number of errors with their LCA at depth d; those at depth 0 (the
+            root) are the most severe.
         nodes: one entry for every node with samples, in node order.
-        confusions: the most frequent wrong pairs, most frequent first.
+        confusions: the most frequent confused pairs, in descending order.
     """
 
     samples: int
@@ -86,13 +87,13 @@ class TreeErrors:
 
 
 def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confusions: int = 50) -> TreeErrors:
-    """Sort the errors of a classifier by where on the tree its path left the true one.
+    """Count the errors of a classifier by the node where the predicted path leaves the true one.
 
     Args:
         predicted: ``(n,)`` predicted nodes.
         target: ``(n,)`` true nodes, none missing.
         taxonomy: taxonomy of the nodes.
-        confusions: how many of the most frequent wrong pairs to keep.
+        confusions: number of the most frequent confused pairs to keep.
     """
     wrong = predicted != target
     true, taken = target[wrong], predicted[wrong]
@@ -103,7 +104,7 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
     errors = _below(taxonomy.ancestors[true], num_nodes)
     parted = torch.stack(
         [
-            # below their LCA, the nodes on the true path have lost the sample
+            # nodes on the true path below the LCA do not contain the prediction
             _below(taxonomy.ancestors[true[lca_depth == depth]][:, depth + 1 :], num_nodes)
             for depth in range(taxonomy.max_depth + 1)
         ],
@@ -132,7 +133,7 @@ def tree_errors(predicted: Tensor, target: Tensor, taxonomy: Taxonomy, *, confus
 
 
 def _below(paths: Tensor, num_nodes: int) -> Tensor:
-    """How often each node stands in the paths: ``(num_nodes,)``."""
+    """The number of occurrences of each node in the paths: ``(num_nodes,)``."""
     return torch.bincount(paths[paths >= 0], minlength=num_nodes)
 
 

@@ -1,4 +1,4 @@
-"""``evaluate``: embeddings tables and a taxonomy in, one result out."""
+"""``evaluate``: evaluation of embeddings tables against a taxonomy."""
 
 from __future__ import annotations
 
@@ -38,40 +38,41 @@ def evaluate(
     classifiers: Mapping[str, Classifiers | ChosenClassifier] | None = None,
     progress: Progress | None = None,
 ) -> EvaluationResult:
-    """Measure how well embeddings respect a taxonomy, by every protocol, beside baselines.
+    """Measure how well embeddings respect a taxonomy, with the standard protocols, beside baselines.
 
     - linear probe on the features: learned on the training split, tested on ``split``;
     - nearest prototype, parent violations and pair violations on the embeddings, in their geometry;
-    - where the table has ``predictions``, the model's own answers within ``split``;
-    - retrieval within ``split``, each sample left out of its own results, on features and on embeddings. With
-      groups, a sample's own group is left out too (`EvaluationSettings.leave_group_out`). Where fewer than
-      half of the samples have another of their class to find, they are searched for in the training split;
-    - where the table has ``aspects``, probe, own answers and retrieval by each of them, and their means as a
-      role of their own; see `evaluate_aspects`.
+    - if the table has ``predictions``, the model's own answers within ``split``;
+    - retrieval within ``split`` on features and on embeddings, without the query itself. If the table has
+      groups, the query's own group is left out too (`EvaluationSettings.leave_group_out`). If fewer than half
+      of the samples have another sample of their class within ``split``, the training split is searched;
+    - if the table has ``aspects``, probe, own answers and retrieval for each aspect, and their means as the
+      role ``aspects``; see `evaluate_aspects`.
 
-    A table without features gives its embeddings to all of them. A table without splits is halved for the
-    classifiers and searched as a whole. What was read, counted and left out is in the result's notes.
+    If the table has no features, all protocols read its embeddings. If it has no splits, the classifiers
+    learn from one half and are tested on the other, and retrieval searches the whole table. The notes of the
+    result say which samples and representations were used and what was left out.
 
     Args:
         table: the embeddings to evaluate.
-        taxonomy: taxonomy of their labels, not necessarily the one they were trained with. With a DAG,
-            everything that is defined on one is judged by it. What needs a tree is judged by its projection
-            (the ODIR rule), whose nodes the result names; `JudgingTaxonomy` has it for the report.
+        taxonomy: taxonomy of the table's labels, not necessarily the one used in training. If it is a DAG,
+            metrics that are defined on a DAG use it; the others use its projection to a tree (the ODIR rule),
+            whose nodes the result names. See `JudgingTaxonomy`.
         name: name of the evaluated method in the result.
-        baselines: other tables by name, of the same samples where possible: raw pixels, untrained encoder.
-        split: the split to evaluate on, where the table has splits.
+        baselines: name → further tables, preferably of the same samples: raw pixels, an untrained encoder.
+        split: the split to evaluate on, if the table has splits.
         settings: default `EvaluationSettings()`.
-        protocols: names of further protocols to run, beside those that the settings name; ``all`` is every
-            one that is defined for the table. See `list_protocols`.
+        protocols: names of further protocols to run, in addition to those in the settings; ``all`` runs every
+            protocol that is defined for the table. See `list_protocols`.
         second: another table of the same encoder, for protocols that need one.
-        classifiers: by name of the method, those that are known already with the one that answers, or which
-            one answers; the others are learned and chosen here.
+        classifiers: method name → fitted classifiers, or the choice of the classifier that gives the answers;
+            whatever is not given is fitted and chosen here.
         progress: called as ``progress(message, done, total)`` while samples are searched.
 
     Raises:
-        DataError: if nothing has a label, or the split is missing, or a label is outside the taxonomy, or a
-            protocol is asked for that is not defined for the table.
-        ValueError: if there is no protocol of a name, or it has no such option.
+        DataError: if no sample has a label, the split is missing, a label is outside the taxonomy, or a
+            requested protocol is not defined for the table.
+        ValueError: if a protocol does not exist, or does not have a given option.
 
     Example:
         >>> import torch
@@ -88,7 +89,7 @@ def evaluate(
     settings = replace(settings, protocols=tuple(dict.fromkeys((*settings.protocols, *protocols))))
     entries = wanted_protocols(settings.protocols)
     for entry in entries:
-        entry.choose(settings.options.get(entry.name, {}))  # a wrong option is said before hours of work
+        entry.choose(settings.options.get(entry.name, {}))  # report a wrong option before hours of work
     if baselines and name in baselines:
         raise ValueError(
             f"name is '{name}', which is also the name of a baseline; give one of them another name"
@@ -164,14 +165,14 @@ def _choose(
 
 
 def _prefixed(progress: Progress | None, name: str) -> Progress | None:
-    """Tell the same news with the name of the method before it."""
+    """A progress callback whose messages begin with the name of the method."""
     if progress is None:
         return None
     return lambda message, done, total: progress(f"{name}: {message}", done, total)
 
 
 def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: tuple[str, ...]) -> list[str]:
-    """What each protocol reads, and which methods have one representation only."""
+    """Notes on what each protocol reads, and on methods with only one representation."""
     main = methods[name].representations
     if len(roles) == 1:
         notes = [f"Every number reads {main['embeddings']}: the table holds no other representation."]
@@ -195,7 +196,7 @@ def _reading_notes(methods: Mapping[str, MethodResult], name: str, roles: tuple[
 def _different_samples(
     tables: Mapping[str, EmbeddingTable], chosen: Mapping[str, Samples], name: str
 ) -> list[str]:
-    """A note for every baseline that was tested on other samples than the evaluated method."""
+    """A note for every baseline whose test samples differ from those of the evaluated method."""
     own = _tested(tables[name], chosen[name])
     return [
         f"'{key}' was not tested on the same samples as '{name}': compare the two with care."

@@ -57,12 +57,12 @@ __all__ = ["Inputs", "Second", "answer_columns", "micro_f1_column"]
 
 @dataclass(frozen=True)
 class Second:
-    """Another table given beside the first: of the same encoder, with a taxonomy of its own.
+    """A second table from the same encoder, with a taxonomy of its own.
 
     Attributes:
-        table: its embeddings.
+        table: embeddings of the second table.
         taxonomy: taxonomy of its labels.
-        name: what to call it.
+        name: name of the second table in results.
     """
 
     table: EmbeddingTable
@@ -72,20 +72,20 @@ class Second:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a protocol may read; it changes none of it.
+    """The read-only inputs of a protocol.
 
     Attributes:
         table: embeddings with labels that are nodes of ``judging.tree``.
         judging: the taxonomy of the labels.
         samples: rows to learn from, to test on and to search among.
         settings: settings of the evaluation; ``settings.seed`` seeds every random choice.
-        split: name of the evaluated split, as asked for.
-        second: another table, for protocols that need one.
+        split: name of the evaluated split, as requested.
+        second: second table, for protocols that need one.
         progress: called as ``progress(message, done, total)``.
         name: name of the method.
-        evaluated: whether that is the evaluated method, and no baseline.
+        evaluated: whether the method is the evaluated one rather than a baseline.
         roles: the representations that the standard evaluation reads; the linear probe reads the first.
-        given: classifiers that were learned already, with the one that answers.
+        given: classifiers fitted beforehand, with the choice of the one that gives the answers.
     """
 
     table: EmbeddingTable
@@ -102,7 +102,7 @@ class Inputs:
 
     @property
     def nodes(self) -> Tensor:
-        """``(n,)`` labels of all rows, −1 where missing."""
+        """Labels ``(n,)`` of all rows, −1 if missing."""
         return self.table.nodes
 
     @property
@@ -117,21 +117,21 @@ class Inputs:
 
     @property
     def own_answers(self) -> Tensor | None:
-        """``(t,)`` the model's own answers to the test rows, −1 where there is none; None without any."""
+        """The model's own answers ``(t,)`` to the test rows, −1 if missing; None if there are none at all."""
         answers = self.table.predictions
         found = None if answers is None else answers[self.samples.test]
         return found if found is not None and bool((found >= 0).any()) else None
 
     @cached_property
     def classifiers(self) -> Classifiers:
-        """The classifiers of the table, learned once for all protocols, with the one that answers."""
+        """The classifiers of the table, fitted once for all protocols, and which of them answers."""
         return self.given or self.fit_classifiers()
 
     def fit_classifiers(self, asked: ClassifierChoice | None = None) -> Classifiers:
-        """Learn the probe and the prototypes from the training samples, and choose which classifier answers.
+        """Fit the probe and the prototypes to the training samples, and choose which classifier answers.
 
         Args:
-            asked: for a classifier; None takes that of the settings, and ``auto`` where it is not there.
+            asked: the requested classifier; None = that of the settings, or ``auto`` if the table lacks it.
         """
         asked = asked or self.settings.classifier
         with torch.no_grad():
@@ -147,7 +147,7 @@ class Inputs:
 
     @cached_property
     def predicted(self) -> dict[ClassifierKind, Tensor]:
-        """What each classifier answers for the test samples: ``(t,)`` nodes, −1 where it has no answer."""
+        """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
         test = self._standard_table.rows(self.samples.test)
         found: dict[ClassifierKind, Tensor] = {
             "probe": classify(self.classifiers.probe, test),
@@ -161,7 +161,7 @@ class Inputs:
         return self.table if "features" in self.roles else replace(self.table, features=None)
 
     def probe(self, reading: Reading) -> FittedProbe:
-        """The linear probe of a representation on all training samples, fitted once for all protocols."""
+        """The linear probe on a representation of all training samples, fitted once for all protocols."""
         name = reading.representation.source
         if name not in self._probes:
             rows = self.learned
@@ -179,13 +179,13 @@ class Inputs:
 
     @cached_property
     def frequency(self) -> ClassFrequency:
-        """How frequent the classes are in the training split."""
+        """Frequency of the classes in the training split."""
         bounds = self.settings.frequency_bounds
         return class_frequency(self.table, self.samples, self.judging.tree.num_nodes, bounds)
 
     @cached_property
     def resampling(self) -> Resampling | None:
-        """The draws of confidence intervals; None where the settings ask for none."""
+        """The bootstrap draws for confidence intervals; None if the settings ask for no resamples."""
         settings = self.settings
         if not settings.resamples:
             return None
@@ -195,12 +195,12 @@ class Inputs:
 
     @cached_property
     def units(self) -> Tensor | None:
-        """``(n,)`` which rows are drawn together: of one group, else of one sample; None = each by itself."""
+        """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
         groups = drawn_groups(self.table, self.samples.test)
         return self.table.instances if groups is None else groups
 
     def units_of(self, rows: Tensor) -> ResamplingUnits:
-        """How some rows ``(m,)`` are drawn: those of a group, or of a sample, together."""
+        """Resampling units of the rows ``(m,)``: rows of one group, or of one instance, are drawn together."""
         return ResamplingUnits(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
 
     def summarise(
@@ -212,13 +212,13 @@ class Inputs:
         rows: Tensor | None = None,
         units: ResamplingUnits | None = None,
     ) -> ProtocolResult:
-        """All numbers that follow from outcomes of samples, with their intervals; see `Column`, `Statistic`.
+        """All numbers computed from outcomes of samples, with their intervals; see `Column`, `Statistic`.
 
         Args:
-            columns: one or several, whose samples are drawn together.
+            columns: one or several columns or statistics, which share the bootstrap draws.
             title: title of the result.
             by_frequency: whether columns may be broken down by the frequency of the classes.
-            rows: ``(n,)`` what is drawn from; None = all rows of the columns.
+            rows: ``(n,)`` rows that the bootstrap draws from; None = all rows of the columns.
             units: resampling units of these rows; None = the groups of the table.
         """
         given = [columns] if isinstance(columns, Column | Statistic) else columns
@@ -249,9 +249,12 @@ class Inputs:
         return next(iter(found.values()))
 
     def judge(self, predicted: Tensor, title: str = "", classes: Tensor | None = None) -> ProtocolResult:
-        """All scores of a classifier, from the node that it gives to each test sample.
+        """All scores of a classifier.
 
-        ``classes`` are the nodes that can be answered, where they are others than those of the table.
+        Args:
+            predicted: ``(t,)`` predicted node of each test sample.
+            title: title of the result.
+            classes: ``(c,)`` nodes that the classifier can predict, if they differ from the table's classes.
         """
         return self.summarise(self.answers(predicted, classes), title)
 
@@ -263,14 +266,14 @@ class Inputs:
         rows: Tensor | None = None,
         target: Tensor | None = None,
     ) -> list[Column]:
-        """The columns behind `judge`, of other rows ``(m,)`` or with other labels ``(m,)`` if need be."""
+        """The columns of `judge`; ``rows`` and ``target`` ``(m,)`` replace the test rows and their labels."""
         rows = self.samples.test if rows is None else rows
         target = self.nodes[rows] if target is None else target
         decided = self.samples.finest[target]
         return answer_columns(predicted, target, decided, self.judging, rows, self.shared(classes))
 
     def shared(self, classes: Tensor | None = None) -> int:
-        """Down to which depth the table's classes, and these ``(c,)``, share one node."""
+        """The greatest depth at which the table's classes, and the given ones ``(c,)``, share one node."""
         tree, own = self.judging.tree, self.samples.shared
         return own if classes is None else min(own, shared_depth(classes, tree))
 
@@ -284,7 +287,7 @@ class Inputs:
         by_frequency: bool = True,
         progress: Progress | None = None,
     ) -> ProtocolResult:
-        """All scores of the rankings of a gallery, or of all other queries, for each of the queries' rows."""
+        """All retrieval scores of the rows ``queries``, searched in ``gallery``; None = among each other."""
         columns, _ = self.rankings(reading, queries, gallery, ks=ks, progress=progress)
         return self.summarise(columns, by_frequency=by_frequency)
 
@@ -298,10 +301,10 @@ class Inputs:
         by_depth: bool = True,
         progress: Progress | None = None,
     ) -> tuple[list[Column], list[float]]:
-        """The columns behind `judge_retrieval`, with flat relevance, and the means of HP@1 … HP@K.
+        """The columns of `judge_retrieval`, and the means of HP@1 … HP@K.
 
-        They are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision``, with ``by_depth`` at each
-        depth too, ``ahp``, and ``hp_at_1`` … for comparisons.
+        The columns are ``recall_at_1`` …, ``map_at_r`` and ``mean_average_precision`` with flat relevance
+        (``by_depth`` adds them for every depth), ``ahp``, and ``hp_at_1`` …, which serve comparisons only.
         """
         tree, judge, in_judge = self.judging.tree, self.judging.judge, self.judging.in_judge
         ks, hp_k = ks or self.settings.recall_ks, self.settings.hp_k
@@ -322,7 +325,7 @@ class Inputs:
             of_judge = (points, own, judge, keys, other)
             values[f"ahp@{hp_k}"] = average_hierarchical_precision(*of_judge, k=hp_k, **among)
         searched = nodes if key_nodes is None else torch.cat([nodes, key_nodes])
-        if len(torch.unique(searched)) < 2:  # of one class, whatever is found is right
+        if len(torch.unique(searched)) < 2:  # with a single class every result is correct
             values = {
                 name: torch.full_like(v, torch.nan) for name, v in values.items() if v.is_floating_point()
             }
@@ -336,7 +339,7 @@ class Inputs:
         ]
         columns += [column(f"hp_at_{k}", values[f"hp@{k}"], kind=None) for k in ks]
         for depth in depths:
-            # where all share one node, whatever is found is right
+            # if all samples share one node at this depth, every result is correct
             known = depth > shared_depth(searched, tree)
             for key, name in names.items():
                 if name != "ahp":
@@ -346,12 +349,12 @@ class Inputs:
         return columns, values["hp_curve"].tolist()
 
     def plan(self, queries: Tensor, gallery: Tensor) -> SearchPlan:
-        """How some rows are searched for, among themselves or in a gallery; see `plan_search`."""
+        """The search plan of the rows ``queries``, among each other or in ``gallery``; see `plan_search`."""
         choice = self.settings.leave_group_out
         return plan_search(self.table, self.samples.finest, queries, gallery, choice)
 
     def left_out(self, rows: Tensor) -> Tensor | None:
-        """``(m,)`` groups of some rows, whose samples are no results of each other; None where all count."""
+        """Groups ``(m,)`` of the rows, if retrieval ignores results of the query's own group; else None."""
         groups = self.samples.plan.groups
         return None if groups is None else groups[rows]
 
@@ -360,10 +363,10 @@ class Inputs:
         return read(self.table, role, self.settings.feature_geometry)
 
     def chosen(self, roles: Sequence[str]) -> dict[str, Reading]:
-        """The representations of some roles; of a table without features, its embeddings stand for both.
+        """The representations by role; for a table without features, its embeddings only.
 
         Raises:
-            ValueError: for another role than ``features`` and ``embeddings``, or none.
+            ValueError: if ``roles`` is empty or has a role other than ``features`` and ``embeddings``.
         """
         check_roles(roles)
         if self.table.features is None:
@@ -371,15 +374,15 @@ class Inputs:
         return {role: self.reading(role) for role in ROLES if role in roles}
 
     def subsample(self, rows: Tensor, limit: int) -> Tensor:
-        """At most ``limit`` of the rows, taken evenly from every label."""
+        """At most ``limit`` of the rows, sampled evenly over the labels."""
         return stratified_subsample(rows, self.nodes[rows], limit, self.settings.seed)
 
     def standard_readings(self) -> dict[str, Reading]:
-        """What the standard evaluation reads, by role; the embeddings in the place of missing features."""
+        """The representations of the standard evaluation, by role; embeddings replace missing features."""
         return {role: self.reading(role) for role in self.roles}
 
     def readings(self) -> dict[str, Reading]:
-        """Every representation of the table by its role: ``features``, if it has some, and ``embeddings``."""
+        """Every representation of the table by role: ``features``, if present, and ``embeddings``."""
         return self.chosen(ROLES)
 
 
@@ -391,19 +394,19 @@ def answer_columns(
     rows: Tensor,
     shared: int | None = None,
 ) -> list[Column]:
-    """The outcomes of a classifier, by name and depth.
+    """The per-sample outcomes of a classifier, as columns.
 
-    They are ``top1`` with ``balanced_top1`` (the mean over classes), ``hierarchical_f1``, ``tree_accuracy``,
-    ``mistake_severity``, and ``accuracy`` by depth.
+    The columns are ``top1`` with ``balanced_top1`` (the mean over classes), ``hierarchical_f1``,
+    ``tree_accuracy``, ``mistake_severity``, and ``accuracy`` by depth.
 
     Args:
-        predicted: ``(n,)`` nodes, none missing.
+        predicted: ``(n,)`` predicted nodes, none missing.
         target: ``(n,)`` labels, none missing.
-        decided: ``(n,)`` bool, which labels are finest; the others count in the accuracy by depth alone.
+        decided: ``(n,)`` bool, whether a label is finest; the others count only in the accuracy by depth.
         judging: taxonomy of the nodes.
-        rows: ``(n,)`` of the table.
-        shared: down to which depth all that can be answered share one node, so that the accuracy is not
-            defined; None takes all leaves of the tree for what can be answered.
+        rows: ``(n,)`` rows of the samples in the table.
+        shared: greatest depth at which all possible answers share one node; the accuracy is not defined down
+            to this depth. None = all leaves of the tree are possible answers.
     """
     tree, pair = judging.tree, (judging.in_judge(predicted), judging.in_judge(target))
 
@@ -428,7 +431,7 @@ def answer_columns(
 
 
 def micro_f1_column(f1: Column, predicted: Tensor, judging: JudgingTaxonomy) -> Column:
-    """The hierarchical F1 over all samples at once, in which samples with longer paths count for more.
+    """The micro-averaged hierarchical F1, in which samples with longer paths have more weight.
 
     ``hierarchical_f1_micro`` = 2 Σ |A_y ∩ A_ŷ| / Σ (|A_y| + |A_ŷ|) (Silla and Freitas 2011, Section 5).
     """

@@ -1,4 +1,4 @@
-"""Results to and from JSON, which knows no NaN: None stands in its place."""
+"""Conversion of results to and from JSON, in which None replaces NaN."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 __all__ = ["Bounds", "from_json", "without_nan"]
 
 Bounds = tuple[float, float]
-"""Lower and upper end of a confidence interval, NaN where there is none."""
+"""Lower and upper end of a confidence interval; NaN if there is none."""
 
 _hints = cache(get_type_hints)
 
 
 def without_nan(value: Any) -> Any:
-    """The same structure with None for every number that is not finite."""
+    """A copy of the structure with None for every number that is not finite."""
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -27,14 +27,15 @@ def without_nan(value: Any) -> Any:
 
 
 def from_json(kind: Any, value: Any) -> Any:
-    """A value as its annotation says, from what `without_nan` made of `dataclasses.asdict`.
+    """Restore a value of the annotated type from the output of `without_nan` on `dataclasses.asdict`.
 
-    Where a number is expected, None becomes NaN. What a dataclass does not know, as a newer version wrote it,
-    is left out; what it misses has its default.
+    None becomes NaN if a number is expected. Unknown fields of a dataclass, written by a newer version, are
+    ignored; missing fields get their defaults.
 
     Raises:
         KeyError: if a field without a default is missing.
-        AttributeError: if something else stands in the place of a structure; or TypeError.
+        AttributeError: if the value does not have the structure of the type.
+        TypeError: likewise.
 
     Example:
         >>> from_json(dict[str, list[float]], {"a": [1.0, None]})
@@ -57,7 +58,7 @@ def from_json(kind: Any, value: Any) -> Any:
 
 
 def from_fields(kind: Any, content: Any, **given: Any) -> Any:
-    """An instance of a dataclass from its fields by name; ``given`` are read already."""
+    """An instance of a dataclass from a mapping of its fields; the fields in ``given`` are used as they are."""
     known = dict(given)
     for field in dataclasses.fields(kind):
         if field.name in known:

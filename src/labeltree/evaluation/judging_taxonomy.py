@@ -1,4 +1,4 @@
-"""The taxonomy that an evaluation measures against; for a DAG, also the tree that it is projected to."""
+"""The taxonomy that an evaluation measures against and, for a DAG, its projection to a tree."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["JudgingTaxonomy", "translate"]
 
 @dataclass(frozen=True)
 class JudgingTaxonomy:
-    """The taxonomy of an evaluation.
+    """The taxonomy of an evaluation and, if it is a DAG, its projection to a tree.
 
-    What is defined on a DAG (hierarchical F1, tree accuracy, severity, HP and AHP, pair violations) is judged
-    by it; what needs a tree (accuracy by depth, prototypes, the error tree, the report) by its projection by
-    the ODIR rule, in which every node stays.
+    Metrics that are defined on a DAG (hierarchical F1, tree accuracy, severity, HP and AHP, pair violations)
+    use the given taxonomy; whatever needs a tree (accuracy by depth, prototypes, the error tree, the report)
+    uses its projection by the ODIR rule, which keeps every node.
 
     Attributes:
-        tree: tree of the labels as protocols hold them.
+        tree: the tree whose nodes are the labels in protocols.
         judge: the taxonomy that was given.
-        judged: ``(num_nodes,)`` the judge's node of each node of the tree.
-        placed: ``(num_nodes,)`` the tree's node of each node of the judge.
+        judged: ``(num_nodes,)`` node of ``judge`` for each node of ``tree``.
+        placed: ``(num_nodes,)`` node of ``tree`` for each node of ``judge``.
     """
 
     tree: Taxonomy
@@ -37,7 +37,7 @@ class JudgingTaxonomy:
 
     @classmethod
     def of(cls, taxonomy: AnyTaxonomy) -> JudgingTaxonomy:
-        """What a taxonomy is judged by; a tree is its own judge."""
+        """From a tree, which is its own projection, or a DAG, which is projected to a tree."""
         if isinstance(taxonomy, Taxonomy):
             same = torch.arange(taxonomy.num_nodes)
             return cls(taxonomy, taxonomy, same, same)
@@ -45,17 +45,17 @@ class JudgingTaxonomy:
         return cls(tree, taxonomy, torch.argsort(placed), placed)
 
     def in_judge(self, nodes: Tensor) -> Tensor:
-        """Nodes of the tree, none missing, as nodes of the judge."""
+        """Nodes of ``tree``, none missing, as nodes of ``judge``."""
         return self.judged[nodes]
 
     def table(self, table: EmbeddingTable) -> EmbeddingTable:
-        """A table with labels and answers of the judge as one with those of the tree."""
+        """A table whose labels and answers are nodes of ``judge``, with nodes of ``tree`` instead."""
         if self.tree is self.judge:
             return table
         return _with_nodes(table, self.placed)
 
     def notes(self) -> list[str]:
-        """Sentences that say which of the two is read for what."""
+        """Sentences on which measures use the DAG and which its projection; empty for a tree."""
         if self.tree is self.judge:
             return []
         return [
@@ -66,18 +66,18 @@ class JudgingTaxonomy:
 
 
 def translate(table: EmbeddingTable, source: AnyTaxonomy, target: AnyTaxonomy, where: str) -> EmbeddingTable:
-    """A table whose labels and answers are nodes of one taxonomy as one of another.
+    """Translate the labels and answers of a table from one taxonomy to another.
 
-    Nodes are matched by path, else by name. An answer that is not there is no answer (-1).
+    Nodes are matched by path, else by name. An answer that ``target`` does not have becomes −1 (no answer).
 
     Args:
-        table: with nodes of ``source``.
-        source: the taxonomy of its nodes.
-        target: the taxonomy that they should belong to.
-        where: what to call ``target`` in an error.
+        table: table with nodes of ``source``.
+        source: taxonomy of the table's nodes.
+        target: taxonomy to translate to.
+        where: name of ``target`` in error messages.
 
     Raises:
-        DataError: if a label of the table is not in ``target``, or not certainly.
+        DataError: if a label of the table has no match in ``target``, or more than one.
     """
     matching = match_nodes(source, target)
     used = torch.unique(table.nodes[table.nodes >= 0])

@@ -1,4 +1,4 @@
-"""Measures one table: every protocol in turn, its aspects, and the outcomes of its samples."""
+"""Measurement of one table: protocols, aspects, and outcomes of its samples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_INTERVAL = math.nan, math.nan
 
 
 class Measured(NamedTuple):
-    """The result of one method, the outcomes of its samples, and what an evaluation says about both."""
+    """The result of one method, the outcomes of its samples, and counts and notes for the evaluation."""
 
     method: MethodResult
     outcomes: Outcomes
@@ -46,13 +46,13 @@ class Measured(NamedTuple):
 def measure(
     inputs: Inputs, entries: Sequence[ProtocolEntry], given: Classifiers | ChosenClassifier | None = None
 ) -> Measured:
-    """Measure one table by the standard protocols, those asked for, and its aspects.
+    """Measure one table by the given protocols and by its aspects.
 
     Args:
         inputs: inputs of the table.
-        entries: the protocols, the standard ones among them.
-        given: the classifiers, or which one answers. Others are learned from the training samples, and one is
-            chosen by the validation samples.
+        entries: the protocols to run, including the standard ones.
+        given: fitted classifiers, or the choice of the one that answers. By default the classifiers are
+            fitted to the training samples, and one is chosen on the validation samples.
     """
     inputs = replace(inputs, given=_classifiers(inputs, given))
     standard, further = dict[str, ProtocolResult](), dict[str, ProtocolResult]()
@@ -85,7 +85,7 @@ def _classifiers(inputs: Inputs, given: Classifiers | ChosenClassifier | None) -
 
 
 def _run(entry: ProtocolEntry, inputs: Inputs) -> ProtocolResult:
-    """Run a protocol on one table; where a further one is not defined for it, its result says so."""
+    """Run a protocol on one table; if a non-standard one is not defined for it, its result says so."""
     if not entry.standard and inputs.samples.one_class is not None:
         refusal = f"{NOT_MEASURED}all samples are of one class, so there is nothing to distinguish."
         return ProtocolResult(entry.summary, notes=[refusal])
@@ -101,12 +101,12 @@ def _say(inputs: Inputs, what: str) -> None:
 
 
 def _method_result(inputs: Inputs, standard: Mapping[str, ProtocolResult]) -> MethodResult:
-    """The numbers of the standard protocols, by role and classifier; and where the chosen one errs."""
+    """The numbers of the standard protocols, by role and classifier, and the chosen classifier's errors."""
     chosen = inputs.classifiers.chosen
     chosen = chosen if chosen.name in inputs.predicted else ChosenClassifier("probe")
     target = inputs.nodes[inputs.samples.test]
     decided = inputs.samples.finest[target]
-    answered = inputs.predicted[chosen.name].clamp(min=0)[decided]  # no answer is as wrong as the root
+    answered = inputs.predicted[chosen.name].clamp(min=0)[decided]  # a missing answer counts as the root
     tree, most = inputs.judging.tree, inputs.settings.confusions
     method = MethodResult(
         name=inputs.name,
@@ -142,17 +142,17 @@ def evaluate_aspects(
 ) -> tuple[dict[str, AspectResult], list[str]]:
     """Measure a table by each of its aspects: linear probe, own answers, retrieval.
 
-    All read the features, or the embeddings of a table without features: an aspect has no embedding that
-    training shaped for it alone and that a table could hold. The cost is one probe and one ranking an aspect.
+    All three read the features, or the embeddings of a table without features, since a table holds no
+    embeddings for single aspects. The cost per aspect is one probe and one ranking.
 
     Args:
-        table: with or without aspects; its labels do not matter.
+        table: table with or without aspects; its labels are not used.
         split: as in `evaluate`.
         settings: as in `evaluate`.
         progress: as in `evaluate`.
 
     Returns:
-        the results by the aspects' names, and sentences on aspects that could not be measured.
+        the results by name of the aspect, and notes on aspects that could not be measured.
 
     Raises:
         DataError: if the split is missing or empty.
@@ -175,7 +175,7 @@ def evaluate_aspects(
     results: dict[str, AspectResult] = {}
     notes = []
     if table.split is not None and len(table.aspect_names):
-        table.select(split)  # a missing split is an error, an aspect without labels in it is not
+        table.select(split)  # raises if the split is missing; an aspect without labels in it is no error
     for number, (name, taxonomy) in enumerate(zip(table.aspect_names, table.aspect_taxonomies, strict=True)):
         _log.info("aspect %s", name)
         try:
@@ -275,7 +275,7 @@ def _outcomes(
 def _columns(
     inputs: Inputs, standard: Mapping[str, ProtocolResult], further: Mapping[str, ProtocolResult]
 ) -> dict[Key, list[Column]]:
-    """What can be compared, by role and metric; the role of a further protocol's columns is its name."""
+    """The columns to compare, by role and metric; the role of a non-standard protocol is its name."""
     parts: dict[Key, list[Column]] = {}
     for result in standard.values():
         for column in result.columns:
@@ -291,13 +291,13 @@ def _columns(
 
 
 def _weights(column: Column, parts: int) -> Tensor:
-    """Of the samples; those of several parts of one number make every part count alike."""
+    """Sample weights of a column; if a number has several parts, scaled so that all parts weigh the same."""
     weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
     return weights if parts == 1 else weights / weights[~column.values.isnan()].sum().clamp_min(1e-300)
 
 
 def _placed(values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int) -> Floats:
-    """``(count,)`` the values of some columns where their rows go, NaN elsewhere."""
+    """Values of the columns at the places of their rows, NaN elsewhere: ``(count,)``."""
     found = torch.full((count,), torch.nan, dtype=torch.float64)
     for part, column in zip(values, columns, strict=True):
         assert column.rows is not None

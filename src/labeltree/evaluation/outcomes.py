@@ -1,4 +1,4 @@
-"""The outcomes of every sample of a method, as a file: what comparisons and the report are computed from."""
+"""The per-sample outcomes of a method, as a file that comparisons and the report are computed from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
-FORMAT = 3  # 1 has nothing of further protocols, 2 no statistics
+FORMAT = 3  # format 1 lacks further protocols, format 2 lacks statistics
 _KEYS = ("whole", "smaller_is_better", "no_share")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
@@ -33,32 +33,31 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What one method did with every sample that was tested or searched.
+    """The outcomes of one method for every sample that was tested or searched.
 
-    A metric is the mean of a column over the samples that count in it, weighted where ``weights`` has the
-    column.
+    A metric is the mean of a column over the samples that count in it, weighted by ``weights`` if given.
 
     Attributes:
         instances: ``(n,)`` sample ids.
         nodes: ``(n,)`` true nodes of the taxonomy.
         taxonomy: the tree of the nodes.
         values: metric → ``(n,)`` float64, NaN where a sample does not count.
-        weights: metric → ``(n,)``; 1 for the metrics that are not in it.
-        groups: ``(n,)`` which samples are no independent evidence (a patient's, an item's), −1 for one that
-            stands alone; None where every sample does.
-        bands: ``(n,)`` how frequent each one's class is in training: 0 head, 1 middle, 2 tail, −1 not there;
-            None where all classes are alike.
+        weights: metric → ``(n,)`` sample weights; metrics that are not in it have weight 1.
+        groups: ``(n,)`` group of dependent samples (of one patient, of one item), −1 for a sample of its own
+            group; None = all samples are independent.
+        bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
+            the training split; None if the classes do not fill all three bands.
         predicted: classifier (``probe``, ``prototypes``, ``own``) → ``(n,)`` predicted nodes, −1 where there
             is no answer.
-        search: how retrieval searched, as `EvaluationResult.search` has it; empty in older files.
-        whole: metrics whose columns mean nothing sample by sample, but only on the whole: they are left out
-            of tables by subtree.
-        smaller_is_better: metrics of which that is so, beside those whose names say it (``…_violations``).
-        protocols: roles that are further protocols: their metrics are compared where they are asked for.
+        search: the retrieval search, as in `EvaluationResult.search`; empty in older files.
+        whole: metrics that are meaningful only over all samples; they are omitted from tables by subtree.
+        smaller_is_better: metrics that are better when smaller, in addition to those recognised by name
+            (``…_violations``).
+        protocols: roles that are further protocols; their metrics are compared only on request.
         no_share: metrics that do not lie between 0 and 1 (costs, depths), see `Column`.
-        statistics: protocol → its numbers that are no means; their rows are places in these columns.
-        dag: what the nodes of statistics are of, where the evaluation was judged by a DAG.
-        elsewhere: protocol → what came of the samples of another table that it measured.
+        statistics: protocol → its numbers that are not means over samples; their rows index these columns.
+        dag: taxonomy of the nodes in ``statistics``, if the evaluation used a DAG.
+        elsewhere: protocol → outcomes of the samples of another table that it measured.
     """
 
     instances: Integers
@@ -103,23 +102,23 @@ class Outcomes:
 
     @property
     def units(self) -> Integers | None:
-        """``(n,)`` what resampling draws: groups, else samples with all their rows; None = every row."""
+        """Resampling unit ``(n,)`` of each row: its group, else its instance; None = every row is a unit."""
         if self.groups is not None:
             return self.groups
         return self.instances if len(np.unique(self.instances)) < len(self) else None
 
     @property
     def keys(self) -> list[Key]:
-        """All metrics of these samples."""
+        """Role and name of every metric."""
         joint = [(role, name) for role, of in self.statistics.items() for each in of for name in each.names]
         return list(dict.fromkeys([*self.values, *joint]))
 
     def joint(self, key: Key) -> list[Statistic]:
-        """The parts of a metric that is no mean."""
+        """The statistics that are parts of a metric; empty if the metric is a mean over samples."""
         return [each for each in self.statistics.get(key[0], ()) if key[1] in each.names]
 
     def counted(self, key: Key) -> NDArray[np.bool_]:
-        """``(n,)`` which samples count in a metric."""
+        """Mask ``(n,)`` of the samples that count in a metric."""
         if key in self.values:
             return ~np.isnan(self.values[key])
         found = np.zeros(len(self), dtype=bool)
@@ -128,7 +127,7 @@ class Outcomes:
         return found
 
     def rows(self, index: NDArray[Any]) -> Outcomes:
-        """The outcomes of some samples: ``(m,)`` positions or ``(n,)`` bool."""
+        """The outcomes of the samples at ``index``: ``(m,)`` positions or ``(n,)`` bool."""
 
         def of(columns: dict[Any, Any]) -> dict[Any, Any]:
             return {key: column[index] for key, column in columns.items()}
@@ -150,17 +149,17 @@ class Outcomes:
 
     @property
     def search_words(self) -> str:
-        """How retrieval searched; two methods can be compared by it where this is the same."""
+        """The retrieval search in words; retrieval metrics are comparable if it is the same."""
         where = "in the training split" if self.search.get("searched") == "train" else "among each other"
         own = self.search.get("own_group") == "left out"
         return f"{where}, {'without' if own else 'with'} the query's own group"
 
     def larger_is_better(self, key: Key) -> bool:
-        """Which direction of a metric is good."""
+        """Whether a larger value of the metric is better."""
         return key not in self.smaller_is_better and not key[1].endswith(("severity", "violations"))
 
     def scores(self) -> dict[Key, float]:
-        """All metrics."""
+        """The value of every metric in ``values``, averaged over the samples; NaN if no sample counts."""
         weights = {key: self.weights.get(key, np.ones(len(self))) for key in self.values}
         found = {}
         for key, values in self.values.items():
@@ -171,14 +170,18 @@ class Outcomes:
 
 
 def of_retrieval(metric: str) -> bool:
-    """Whether a metric depends on what was searched."""
+    """Whether a metric is a retrieval metric, which depends on the search gallery."""
     return metric.rpartition(".")[2].startswith(
         ("recall_at_", "map_at_r", "mean_average_precision", "ahp", "hp_at_")
     )
 
 
 def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
-    """Write the outcomes of some methods, as ``.npz`` without objects, atomically."""
+    """Write the outcomes of the methods atomically, as ``.npz`` without pickled objects.
+
+    Raises:
+        ValueError: if the outcomes have different taxonomies.
+    """
     columns: dict[str, Any] = {}
     taxonomies = [outcomes.taxonomy for outcomes in methods.values()]
     if any(taxonomy != taxonomies[0] for taxonomy in taxonomies):
@@ -194,7 +197,7 @@ def save_outcomes(path: str | Path, methods: Mapping[str, Outcomes]) -> None:
 
 
 def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[str, Any]:
-    """Put all columns among the others, with a prefix; return what else there is to know."""
+    """Add all arrays to ``columns``, with a prefix; return the rest as a JSON-compatible dictionary."""
     kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
     kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
     kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
@@ -232,7 +235,7 @@ def load_outcomes(path: str | Path) -> dict[str, Outcomes]:
     """Read what `save_outcomes` wrote.
 
     Raises:
-        DataError: if it is no such file, or that of a newer version.
+        DataError: if the file holds no outcomes, or was written by a newer version.
     """
     columns = read_arrays(path, _OUTCOMES)
     with _OUTCOMES.reading(path, "parts of it are missing, or of another kind"):
@@ -297,7 +300,7 @@ def _unpacked(
 
 
 def _below(prefix: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Those whose names begin with a prefix, by the rest of their names."""
+    """The columns whose names begin with a prefix, by name without the prefix."""
     return {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
 
 
