@@ -82,8 +82,8 @@ class Column:
         labels: ``(m,)`` nodes of the tree, for means by node and class; None = the labels of the table.
         weights: ``(m,)`` non-negative sample weights; None = 1 for every sample.
         larger_is_better: whether a larger number is better.
-        share: whether the number lies between 0 and 1. If so, its interval is the exact binomial one where all
-            samples agree on 0 or 1; otherwise there is no interval where all samples agree.
+        share: whether the number lies between 0 and 1. If so, its interval is the exact binomial one where
+            all samples agree on 0 or 1; otherwise there is no interval where all samples agree.
         kind: the part of the result that holds the number: ``scores``, ``by_depth`` or ``curves``; None = the
             number is not reported and serves comparisons only.
         at: depth − 1, or the position in the curve.

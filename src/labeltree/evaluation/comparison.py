@@ -48,8 +48,9 @@ class Difference:
         corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere.
-        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), ``bootstrap`` for
-            metrics that are not means, ``runs and samples`` if either method has several runs (`across_runs`).
+        test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), or ``bootstrap``
+            for metrics that are not means; ``runs and samples`` if either method has several runs
+            (`across_runs`).
     """
 
     value: float

@@ -200,7 +200,7 @@ class Inputs:
         return self.table.instances if groups is None else groups
 
     def units_of(self, rows: Tensor) -> ResamplingUnits:
-        """Resampling units of the rows ``(m,)``: rows of one group, or of one instance, are drawn together."""
+        """Resampling units of the rows ``(m,)``: rows of one group or one instance are drawn together."""
         return ResamplingUnits(self.resampling, (rows if self.units is None else self.units[rows]).numpy())
 
     def summarise(

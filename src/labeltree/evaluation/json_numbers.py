@@ -58,7 +58,7 @@ def from_json(kind: Any, value: Any) -> Any:
 
 
 def from_fields(kind: Any, content: Any, **given: Any) -> Any:
-    """An instance of a dataclass from a mapping of its fields; the fields in ``given`` are used as they are."""
+    """An instance of a dataclass from a mapping of its fields; fields in ``given`` are used as they are."""
     known = dict(given)
     for field in dataclasses.fields(kind):
         if field.name in known:
