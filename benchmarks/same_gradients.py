@@ -103,7 +103,7 @@ def first_gradients(arguments: list[str], dense: bool) -> np.ndarray[Any, Any]:
     raise RuntimeError(f"{' '.join(arguments)} took no step:\n{output.getvalue()[-2000:]}")
 
 
-def measure(out: Path, work: Path, objectives: list[str], dense: bool) -> None:
+def write_gradients(out: Path, work: Path, objectives: list[str], dense: bool) -> None:
     """Write the gradients of every objective, tree and size of batch."""
     from labeltree.training.registry import list_objectives
 
@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--dense", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        measure(options.measure, options.work, options.objectives, options.dense)
+        write_gradients(options.measure, options.work, options.objectives, options.dense)
         return 0
     if options.before is None:
         parser.error("--before FOLDER is needed")
