@@ -36,22 +36,22 @@ def train(
     verify: bool = False,
     **settings: Any,
 ) -> RunFolder:
-    """Train a run, or continue the one in the folder; as ``labeltree train``.
+    """Train a run, or continue the one in the folder, as ``labeltree train`` does.
 
     Args:
         data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
-        objective: such as ``hwc+lam``; None = the recipe's, or labeltree's default.
+        objective: the training objective, such as ``hwc+lam``; None = the recipe's, or labeltree's default.
         out: the run folder; None = ``runs/`` and the name of the data.
-        config: a recipe to start from: a YAML file, or the name of one that comes with labeltree.
-        progress_bar: show one.
-        on_data: called with a summary of the data and of what cannot be measured on them; None = warnings are
-            logged.
+        config: a recipe to start from: a YAML file, or the name of a recipe that comes with labeltree.
+        progress_bar: show a progress bar.
+        on_data: called with a summary of the data, which also lists what cannot be measured on them;
+            None = warnings are logged.
         verify: when a run is continued, read all files of its samples again.
-        **settings: of the recipe, such as ``epochs=20``; those of a group as ``optimizer={"lr": 0.1}`` or
-            ``**{"optimizer.lr": 0.1}``.
+        **settings: settings of the recipe, such as ``epochs=20``; settings of a group are given as
+            ``optimizer={"lr": 0.1}`` or ``**{"optimizer.lr": 0.1}``.
 
     Raises:
-        RecipeError: if a setting is unknown (the nearest is named) or cannot have its value.
+        RecipeError: if a setting is unknown (the message names the nearest one) or its value is not allowed.
         LabeltreeError: if the data cannot be read, or the folder holds another run.
     """
     given = {"data": data if data is None else str(data), "objective": objective}
@@ -63,15 +63,15 @@ def train(
 
 
 def load(run: str | Path | RunFolder, *, classifier: ClassifierChoice | None = None) -> Model:
-    """A finished run as a model that embeds samples and answers for them.
+    """Load a finished run as a model that embeds samples and predicts their labels.
 
     Args:
         run: the run folder.
-        classifier: to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the one that was
-            decided on.
+        classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
+            one chosen before.
 
     Raises:
-        RunError: if it is no finished run.
+        RunError: if the folder is not a finished run.
     """
     return Model(run, classifier=classifier)
 
@@ -95,19 +95,21 @@ def evaluate(
 
     Args:
         what: a run folder, or a file of embeddings (``.npz`` or ``.parquet``).
-        taxonomy: a taxonomy file: that of the embeddings' labels; for a run, another one than its own.
-        beside: folders of other runs on the same samples, for a run.
-        split: split that is measured.
-        out: where the files go; None = the run folder, or a folder named as the embeddings' file.
+        taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
+            instead of its own.
+        beside: folders of other runs on the same samples, to be shown beside the run (runs only).
+        split: the split to measure.
+        out: the folder that the files are written to; None = the run folder, or a folder named after the
+            embeddings file.
         title: title of the report.
-        classifier: classifier that the run answers with from now on; None: the one that was decided on.
+        classifier: the classifier that the run answers with from now on; None: the one chosen before.
         progress: called as ``progress(message, done, total)``.
         verify: read all files of the run's samples again.
-        **settings: of `EvaluationSettings`, such as ``protocols=["knn"]`` or ``resamples=0``.
+        **settings: fields of `EvaluationSettings`, such as ``protocols=["knn"]`` or ``resamples=0``.
 
     Raises:
-        LabeltreeError: if the run, the table or the taxonomy are not what they should be.
-        ValueError: if a setting cannot have its value, or does not go with what is measured.
+        LabeltreeError: if the run, the table or the taxonomy is missing, unreadable or invalid.
+        ValueError: if the value of a setting is not allowed, or a setting does not apply to the input.
     """
     path = what.path if isinstance(what, RunFolder) else Path(what)
     for name, value in settings.items():
@@ -158,11 +160,12 @@ def compare(
     Writes ``comparison.json``, ``comparison.md`` and the page ``comparison.html``.
 
     Args:
-        methods: name → its run, or its runs with different seeds; the first is the baseline.
-        out: the folder that the files go to.
-        report: file that the page goes to instead of ``comparison.html`` in that folder.
+        methods: maps the name of each method to its run, or to its runs with different seeds; the first
+            method is the baseline.
+        out: the folder that the files are written to.
+        report: file that the page is written to, instead of ``comparison.html`` in ``out``.
         title: title of the page.
-        **options: those of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
+        **options: options of `labeltree.evaluation.compare_runs.compare_paths`, such as ``metrics=["top1"]``,
             ``baseline="SupCon"`` or, for embeddings tables, ``taxonomy="tree.json"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Decisions from class scores: calibrated probabilities, answers as fine as is certain, expected costs."""
+"""Decisions from class scores: calibrated probabilities, selective hierarchical answers, expected costs."""
 
 from labeltree.decisions.answers import Answers, Paths, find_paths, holds_truth, information
 from labeltree.decisions.calibrators import CALIBRATIONS, Calibration, Calibrator, fit_calibrator

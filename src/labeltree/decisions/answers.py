@@ -1,4 +1,4 @@
-"""Answers: the path of nodes for a sample, where it is cut, and how good the answer is."""
+"""Answers: the path of nodes of each sample, the node at which it is cut, and scores of the answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Descent = Literal["child", "leaf"]
 
 @dataclass(frozen=True)
 class Paths:
-    """For each sample a chain of nodes from the root down; an answer is one of them.
+    """A chain of nodes from the root down for each sample; the answer is a node of the chain.
 
     Attributes:
-        nodes: (n, D) int64, the root first, -1 after the end.
-        probabilities: (n, D) float64, never rising along a row, 0 after the end.
+        nodes: (n, D) int64 nodes, the root first, -1 after the end of the path.
+        probabilities: (n, D) float64 node probabilities, non-increasing along a row, 0 after the end.
     """
 
     nodes: Tensor
@@ -35,17 +35,17 @@ class Paths:
 
     @property
     def ends(self) -> Tensor:
-        """(n,) the last node of each path."""
+        """The last node of each path, (n,)."""
         return self.nodes.gather(1, (self.nodes >= 0).sum(1, keepdim=True) - 1)[:, 0]
 
     def cut(self, bars: Tensor) -> tuple[Tensor, Tensor]:
         """Go down each path as long as the next node is more probable than its bar.
 
         Args:
-            bars: (N,) float64, of each node.
+            bars: (N,) float64 threshold of each node.
 
         Returns:
-            (n,) the nodes where it ends, and their probabilities.
+            the nodes at which the paths are cut, and their probabilities, both (n,).
         """
         step = self.nodes[:, 1:]
         goes = (step >= 0) & (self.probabilities[:, 1:] > bars[step.clamp(min=0)])
@@ -54,23 +54,23 @@ class Paths:
 
 
 def find_paths(probabilities: Tensor, classes: ClassNodes, descent: Descent = "child") -> Paths:
-    """The path of each sample.
+    """Find the path of each sample.
 
-    - `child`: from the root on to the most probable child, until a class is reached that is more probable
-      by itself than any child. Every node on it that holds more than half of its parent is the best answer
-      of its depth, so it is the path on which answers that may be coarse lose least.
-    - `leaf`: to the most probable class, whose parents are followed up as Climbing does (Section 3 of Goren
-      et al., Hierarchical Selective Classification, 2024). The end of it is the usual answer.
+    - `child`: from the root to the most probable child at each step, until a class is reached that is more
+      probable by itself than any of its children. Every node on the path with more than half of its parent's
+      probability is the best answer at its depth, so coarse answers on this path lose least.
+    - `leaf`: the path to the most probable class, followed from the class up to the root as in Climbing
+      (Section 3 of Goren et al., Hierarchical Selective Classification, 2024). Its end is the usual answer.
 
-    Of equals the first. On a DAG, `leaf` follows the parent nearest the root.
+    Ties go to the first node. On a DAG, `leaf` follows the parent nearest the root.
 
     Args:
-        probabilities: (n, C) of the classes.
-        classes: on a tree or a DAG.
-        descent: which path.
+        probabilities: class probabilities of shape (n, C).
+        classes: the classes, on a tree or a DAG.
+        descent: kind of path, `child` or `leaf`.
 
     Raises:
-        ValueError: for an unknown descent, or probabilities that are none.
+        ValueError: if the descent is unknown, or the probabilities are not valid.
     """
     if descent not in get_args(Descent):
         raise ValueError(f"descent is {descent!r}; expected {' or '.join(map(repr, get_args(Descent)))}")
@@ -133,7 +133,7 @@ def _up(probabilities: Tensor, classes: ClassNodes) -> Tensor:
 
 
 def _path_to(node: int, classes: ClassNodes) -> list[int]:
-    """The nodes from the root to a node, on a DAG those that its path name goes through."""
+    """The nodes from the root to a node; on a DAG, the nodes on the path that names it."""
     path, names = [0], classes.taxonomy.path(node)
     for end in range(1, len(names) + 1):
         at = classes.taxonomy.follow(names[:end])
@@ -144,15 +144,15 @@ def _path_to(node: int, classes: ClassNodes) -> list[int]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What is answered for n samples.
+    """Answers for n samples.
 
     Attributes:
-        nodes: (n,) the answers; the root says nothing.
-        probabilities: (n,) float64 calibrated, of the answers.
-        cut: (n,) bool, whether a finer answer was there but not sure enough.
-        guesses: (n, K) the most probable classes, as if something had to be guessed.
-        guess_probabilities: (n, K) float64.
-        costs: (n,) expected cost of each answer, where answers were chosen by cost.
+        nodes: (n,) answered nodes; the root is the answer that says nothing.
+        probabilities: (n,) float64 calibrated probabilities of the answers.
+        cut: (n,) bool, True where the path had a finer node that was not certain enough.
+        guesses: (n, K) the K most probable classes, regardless of certainty.
+        guess_probabilities: (n, K) float64 probabilities of ``guesses``.
+        costs: (n,) expected cost of each answer; None unless answers were chosen by cost.
     """
 
     nodes: Tensor
@@ -167,16 +167,16 @@ class Answers:
 
 
 def holds_truth(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """(n,) bool, whether each answer (n,) is its label (n,) or an ancestor of it; none is missing."""
+    """Which answers (n,) equal their label (n,) or an ancestor of it: (n,) bool; no label may be missing."""
     return taxonomy.lca(answers, labels) == answers
 
 
 def information(answers: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """How much answers say: 0 for the root, 1 for a leaf, (n,) float64.
+    """Information of each answer: 0 for the root, 1 for a leaf, (n,) float64.
 
-    1 − log(leaves at or below the answer) / log(all leaves): the share of the uncertainty about a leaf, all
-    being equally likely, that the answer removes (the hierarchical coverage of Section 2 of Goren et al.
-    2024).
+    1 − log(leaves at or below the answer) / log(all leaves): the share of the uncertainty about the leaf that
+    the answer removes if all leaves are equally likely (the hierarchical coverage of Section 2 of Goren et
+    al. 2024).
     """
     if taxonomy.num_leaves == 1:
         return (answers > 0).double()
@@ -186,7 +186,7 @@ def information(answers: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
 
 
 def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dict[str, float]:
-    """Scores of answers whose labels decide about them (`ClassNodes.judges`).
+    """Scores of answers, for samples whose label decides whether an answer is right (`ClassNodes.judges`).
 
     Args:
         answers: (n,) nodes.
@@ -194,10 +194,10 @@ def answer_scores(answers: Tensor, labels: Tensor, taxonomy: AnyTaxonomy) -> dic
         taxonomy: taxonomy of the nodes.
 
     Returns:
-        `coverage`, the share that holds the truth; `depth`, the mean depth of the answers, and
-        `true_depth`, that of the labels; `information`, see `information`; `right_leaf`, the share that is
-        the label itself; `root`, the share that says nothing; `accuracy_below_root`, the coverage of the
-        others.
+        `coverage`, the share of answers that hold the truth; `depth`, the mean depth of the answers;
+        `true_depth`, the mean depth of the labels; `information`, the mean of `information`; `right_leaf`,
+        the share of answers equal to the label; `root`, the share of answers at the root;
+        `accuracy_below_root`, the coverage of the answers below the root.
     """
     if not len(answers):
         return dict.fromkeys(

@@ -24,7 +24,7 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
     """Mean of −log p(label) over samples, with p the softmax of the scores (n, C) summed below the label.
 
     Args:
-        scores: (n, C), may carry a gradient.
+        scores: class scores of shape (n, C); may carry a gradient.
         labels: (n,) nodes, each with a class at or below it.
         classes: classes of the scores.
     """
@@ -39,7 +39,7 @@ def _mean_label_loss(scores: Tensor, labels: Tensor, classes: ClassNodes) -> Ten
 
 
 def _best_temperature(loss: Callable[[float], float]) -> float:
-    """The temperature between 1/1000 and 1000 of least loss."""
+    """The temperature between 1/1000 and 1000 with the least loss."""
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
@@ -52,12 +52,12 @@ def _best_temperature(loss: Callable[[float], float]) -> float:
 
 
 class _StepSoftmax:
-    """Factors class probabilities into those of steps from a node to a child, and changes their temperature.
+    """Factors class probabilities into probabilities of steps from node to child, and tempers the steps.
 
-    A class that has other classes below it is a step of its own from itself: the sample stays there.
+    A class with other classes below it has one more step, to itself, for samples that stay there.
 
     Args:
-        classes: on a tree.
+        classes: the classes, on a tree.
     """
 
     def __init__(self, classes: ClassNodes) -> None:
@@ -81,14 +81,14 @@ class _StepSoftmax:
         self.path = torch.cat([path, stay[classes.nodes][:, None]], 1)  # (C, L+2) steps to each class
 
     def logs(self, z: Tensor) -> Tensor:
-        """(n, S) log-probabilities of the steps, from those of the classes (n, C)."""
+        """Log-probabilities (n, S) of the steps from log-probabilities (n, C) of the classes."""
         of_classes = z.exp()
         of_nodes = self.classes.node_probabilities(of_classes / of_classes.sum(1, keepdim=True))
         mass = torch.cat([of_nodes[:, self._nodes], of_classes[:, self.classes.place[self._stays]]], 1)
         return mass.clamp(min=1e-300).log() - of_nodes[:, self.parent].clamp(min=1e-300).log()
 
     def normalised(self, steps: Tensor) -> Tensor:
-        """Steps (n, S) less the log of their sum over all steps from the same node."""
+        """Steps (n, S) minus the log-sum-exp over all steps from the same node."""
         group = self.parent.expand(len(steps), -1)
         largest = steps.new_full((len(steps), self.tree.num_nodes), -torch.inf)
         largest = largest.scatter_reduce(1, group, steps, "amax")
@@ -96,7 +96,7 @@ class _StepSoftmax:
         return steps - (sums.log() + largest).gather(1, group)
 
     def tempered(self, z: Tensor, temperatures: Tensor) -> Tensor:
-        """(n, C) log-probabilities after every step from depth l − 1 to l was divided by T_l, (L+1,)."""
+        """Class log-probabilities (n, C) with each step from depth l − 1 to l divided by T_l, T of (L+1,)."""
         steps = self.normalised(self.logs(z) / temperatures[self.depth - 1])
         padded = torch.cat([steps, steps.new_zeros(len(steps), 1)], 1)
         found = padded.new_zeros(len(steps), len(self.classes))
@@ -105,11 +105,11 @@ class _StepSoftmax:
         return torch.log_softmax(found, 1)
 
     def fit(self, z: Tensor, labels: Tensor) -> list[float]:
-        """The temperature of each depth (L+1,): the best for the steps on the paths of the labels.
+        """Fit the temperature of each depth (L+1,) to the steps on the paths of the labels.
 
         Args:
-            z: (n, C).
-            labels: (n,) nodes with a class at or below each.
+            z: class log-probabilities of shape (n, C).
+            labels: (n,) nodes, each with a class at or below it.
         """
         steps = self.logs(z)
         place = torch.full((self.tree.num_nodes,), -1)
@@ -150,15 +150,15 @@ _PRIOR = 1.0
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A map of class scores to calibrated log-probabilities.
+    """A map from class scores to calibrated log-probabilities.
 
     Attributes:
-        kind: `none`; `temperature`, log softmax(z/T) (Guo et al. 2017); `vector`, log softmax(w·z + b), a
-            slope and an offset a class (same source); `depth`, a temperature a depth: the probabilities of
-            the children of every node at depth l − 1, given that node, are raised to 1/T_l and normalised
-            again, which keeps those of a node the sum of its children's.
-        temperatures: one for `temperature`, one a depth, coarse to fine, for `depth`.
-        slopes, offsets: (C,) for `vector`.
+        kind: `none`; `temperature`, log softmax(z/T) (Guo et al. 2017); `vector`, log softmax(w·z + b) with a
+            slope and an offset per class (same source); `depth`, one temperature per depth: the conditional
+            probabilities of the children of every node at depth l − 1 are raised to 1/T_l and renormalised,
+            so that the probability of a node remains the sum over its children.
+        temperatures: one value for `temperature`; one per depth, coarse to fine, for `depth`.
+        slopes, offsets: (C,) each, for `vector`.
     """
 
     kind: Calibration = "none"
@@ -167,7 +167,7 @@ class Calibrator:
     offsets: tuple[float, ...] = ()
 
     def __call__(self, scores: Tensor, classes: ClassNodes) -> Tensor:
-        """Log-probabilities (n, C) float64 from scores (n, C), which count up to a constant a row."""
+        """Log-probabilities (n, C) float64 from scores (n, C); a constant added to a row changes nothing."""
         z = torch.log_softmax(scores.detach().double(), 1)
         if self.kind == "temperature":
             return torch.log_softmax(z / self.temperatures[0], 1)
@@ -180,16 +180,16 @@ class Calibrator:
 
 
 def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Calibration) -> Calibrator:
-    """Fit a calibrator to samples with known labels, by their likelihood; the same input, the same result.
+    """Fit a calibrator by maximum likelihood to samples with known labels; deterministic.
 
-    A label with classes below it counts by the sum of their probabilities; samples without a class at or
-    below their label are left out. Where there are none left, nothing is changed.
+    The likelihood of an inner label is the sum of the probabilities of the classes below it; samples without
+    a class at or below their label are left out. If no sample is left, the calibrator changes nothing.
 
     Args:
-        scores: (n, C) of the classifier, of samples that it was not trained on.
+        scores: class scores of shape (n, C), of samples that the classifier was not trained on.
         labels: (n,) nodes, -1 where missing.
         classes: classes of the scores.
-        kind: what to fit; `depth` needs a tree.
+        kind: kind of calibrator; `depth` needs a tree.
 
     Raises:
         ValueError: for an unknown kind.
@@ -210,7 +210,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
 
 
 def _vector(z: Tensor, nodes: Tensor, classes: ClassNodes) -> Calibrator:
-    """The most likely slopes and offsets, with a prior that keeps those of rare classes where they are."""
+    """The most likely slopes and offsets, with a prior that keeps rare classes near slope 1 and offset 0."""
     from scipy.optimize import minimize
 
     count = len(classes)

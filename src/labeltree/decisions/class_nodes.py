@@ -1,4 +1,4 @@
-"""The classes of a classifier on their taxonomy, and from their probabilities to those of all nodes."""
+"""The classes of a classifier as nodes of a taxonomy, and node probabilities from class probabilities."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["ClassNodes", "finest_classes", "node_probabilities"]
 
 IntArray = NDArray[np.int64]
 
-_AT_ONCE = 2**23  # probabilities of nodes
+_AT_ONCE = 2**23  # node probabilities held in memory at once
 
 
 class ClassNodes:
-    """The nodes that a classifier tells apart, and what lies above them.
+    """The nodes that a classifier tells apart, and their ancestors.
 
     Args:
         nodes: (C,) distinct nodes, leaves or inner ones: a class may be an ancestor of another.
         taxonomy: a tree or a DAG.
 
     Raises:
-        ValueError: if there is no class, one is missing, given twice or not of the taxonomy.
+        ValueError: if there is no class, or a class is missing (-1), given twice or outside the taxonomy.
 
     Example:
         >>> import torch
@@ -57,14 +57,14 @@ class ClassNodes:
         return len(self.nodes)
 
     def parts(self, probabilities: Tensor) -> tuple[Tensor, ...]:
-        """The rows of (n, C) in parts for which a number a node takes no more than 64 MiB."""
+        """Split the rows of (n, C) so that the float64 node probabilities of a part take at most 64 MiB."""
         rows = max(1, _AT_ONCE // self.taxonomy.num_nodes)
         parts: tuple[Tensor, ...] = torch.split(probabilities, rows)
         return parts
 
     @cached_property
     def above(self) -> csr_array:
-        """(N, C) float64, 1 where the class is the node or lies below it, along one path or several."""
+        """Ancestor matrix (N, C) float64: 1 where the class is the node or lies below it, on any path."""
         from scipy.sparse import csr_array
 
         if isinstance(self.taxonomy, Taxonomy):
@@ -80,12 +80,12 @@ class ClassNodes:
 
     @cached_property
     def counts(self) -> Tensor:
-        """(N,) int64, how many classes lie at or below each node."""
+        """Number of classes at or below each node, (N,) int64."""
         return torch.from_numpy(np.diff(self.above.indptr).astype(np.int64))
 
     @cached_property
     def place(self) -> Tensor:
-        """(N,) int64, the column of each node that is a class, -1 for the others."""
+        """Column of each node that is a class, -1 for other nodes, (N,) int64."""
         place = torch.full((self.taxonomy.num_nodes,), -1)
         place[self.nodes] = torch.arange(len(self))
         return place
@@ -103,13 +103,13 @@ class ClassNodes:
         return {}
 
     def below(self, labels: Tensor) -> Tensor:
-        """(n, C) bool, the classes at or below each label (n,), none missing."""
+        """Which classes lie at or below each label: (n, C) bool from labels (n,), none missing."""
         return torch.from_numpy(self.above[labels.numpy()].toarray() > 0)
 
     def judges(self, labels: Tensor) -> Tensor:
-        """(n,) bool, the labels that decide about every answer: those with no class strictly below them.
+        """Which labels decide whether any answer is right: those with no class strictly below, (n,) bool.
 
-        A label too coarse for that leaves open whether a finer answer is right; -1 decides nothing.
+        A coarser label leaves open whether a finer answer is right; a missing label (-1) decides nothing.
         """
         finer = self.counts - (self.place >= 0).long()
         return (labels >= 0) & (finer[labels.clamp(min=0)] == 0)
@@ -118,7 +118,7 @@ class ClassNodes:
         """The probability of every node: the sum over the distinct classes at or below it.
 
         Args:
-            probabilities: (n, C), not negative, one row a sample.
+            probabilities: class probabilities of shape (n, C), not negative.
 
         Returns:
             (n, N) float64.
@@ -138,14 +138,14 @@ class ClassNodes:
 
 
 def node_probabilities(probabilities: Tensor, classes: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """From probabilities (n, C) of classes (C,) to those of all nodes (n, N); see `ClassNodes`."""
+    """Probabilities (n, N) of all nodes from probabilities (n, C) of classes (C,); see `ClassNodes`."""
     return ClassNodes(classes, taxonomy).node_probabilities(probabilities)
 
 
 def finest_classes(labels: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """The labels (n,) that have no other of them below, ascending: what a classifier can learn.
+    """The distinct labels with no other label below them, ascending: the classes a classifier can learn.
 
-    Missing labels and the root are none.
+    Missing labels and the root are left out.
     """
     used = torch.unique(labels[labels > 0])  # in preorder the first label below a node comes right after it
     following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])

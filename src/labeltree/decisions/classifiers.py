@@ -1,7 +1,7 @@
-"""Classifiers of an embeddings table, and the rule that chooses which of them answers.
+"""Classifiers of an embeddings table, and the rule that chooses the one that answers.
 
-Every encoder has a linear probe on its features and the class means of its embeddings; some have a
-classifier that was trained with them. One rule chooses for every number and every answer.
+Every encoder has a linear probe on its features and the class means of its embeddings; some encoders also
+have a classifier that was trained with them. The same choice holds for all metrics and all answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LinearScores:
     """Scores x·W + b of the features of a table, or of its embeddings where it has no features.
 
     Attributes:
-        classes: (C,) nodes.
+        classes: (C,) nodes of the classes.
         weight: (d, C) float64.
         bias: (C,) float64.
     """
@@ -70,19 +70,19 @@ class LinearScores:
         return torch.cat(parts)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What `classifier_from` makes it of again."""
+        """The tensors that `classifier_from` rebuilds the classifier from."""
         return {"classes": self.classes, "weight": self.weight, "bias": self.bias}
 
 
 @dataclass(frozen=True)
 class PrototypeScores:
-    """Scores −d(x, π)² of the embeddings of a table and the mean π of each class, in their geometry.
+    """Scores −d(x, π)² of the embeddings x of a table for the class means π, in the table's geometry.
 
     Attributes:
-        classes: (C,) nodes.
-        prototypes: (C, d) float64.
+        classes: (C,) nodes of the classes.
+        prototypes: (C, d) float64 class means.
         geometry: `sphere`, `euclidean` or `poincare`.
-        curvature: curvature of the ball.
+        curvature: curvature of the Poincaré ball.
     """
 
     classes: Tensor
@@ -105,7 +105,7 @@ class PrototypeScores:
         return torch.cat(parts)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What `classifier_from` makes it of again, with the geometry."""
+        """The tensors that `classifier_from` rebuilds the classifier from, together with the geometry."""
         return {"classes": self.classes, "prototypes": self.prototypes}
 
 
@@ -117,11 +117,11 @@ def fit_linear(
     Args:
         table: table of the encoder.
         labels: (n,) class of each row, -1 for rows that are not learned from.
-        standardize: give every column mean 0 and deviation 1 first; the scores then take them as they are.
+        standardize: standardise every column before the fit; the returned classifier takes raw columns.
 
     Returns:
-        the classifier, and how far above its minimum the objective may be, relatively; 0 where the solver got
-        there.
+        the classifier, and an upper bound of the relative gap between the objective and its minimum; 0 if the
+        solver converged.
 
     Raises:
         DataError: if no row has a class.
@@ -163,10 +163,10 @@ def fit_prototypes(table: EmbeddingTable, labels: Tensor, taxonomy: Taxonomy) ->
 def classifier_from(
     tensors: Mapping[str, Tensor], geometry: str, curvature: float
 ) -> LinearScores | PrototypeScores:
-    """The classifier that these tensors are of.
+    """Rebuild a classifier from its ``tensors``.
 
     Raises:
-        DataError: if they are no classifier's: one is missing, or of another shape or kind.
+        DataError: if a tensor is missing, or has the wrong shape or dtype.
     """
     classes = tensors.get("classes")
     linear = "weight" in tensors
@@ -192,7 +192,7 @@ def classifier_from(
 
 
 def _vectors(table: EmbeddingTable) -> Tensor:
-    """What a linear classifier reads: features, or embeddings; of the ball their image at its centre."""
+    """Input of a linear classifier: features, else embeddings (of the ball: in the tangent space at 0)."""
     if table.features is not None:
         return table.features.float()
     points = table.embeddings.float()
@@ -212,27 +212,27 @@ CLASSIFIER_WORDS: dict[ClassifierKind, str] = {
 
 
 class ClassScores(Protocol):
-    """Gives the classes their scores."""
+    """Computes class scores of embeddings tables."""
 
     @property
     def classes(self) -> Tensor:
-        """``(C,)`` nodes."""
+        """``(C,)`` nodes of the classes."""
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
-        """``(n, C)`` float64 scores of a table of the same encoder."""
+        """Class scores ``(n, C)`` float64 of a table of the same encoder."""
 
 
 @dataclass(frozen=True)
 class ChosenClassifier:
-    """Which classifier answers, and why.
+    """The classifier that answers, and the reason for the choice.
 
     Attributes:
         name: ``own``, ``probe`` or ``prototypes``.
-        asked: what was asked for; ``auto`` leaves it to the validation samples.
-        accuracies: classifier → share of the validation samples whose class it names; empty without any.
-        samples: how many validation samples that are.
+        asked: the requested classifier; ``auto`` chooses by validation accuracy.
+        accuracies: validation accuracy of each classifier; empty without validation samples.
+        samples: number of validation samples.
         offered: the classifiers to choose from.
-        one_class: whether the validation samples are of one class, which tells no classifier from another.
+        one_class: True if all validation samples are of one class, so that accuracy cannot rank classifiers.
     """
 
     name: ClassifierKind
@@ -244,7 +244,7 @@ class ChosenClassifier:
 
     @property
     def sentence(self) -> str:
-        """One sentence for people."""
+        """The choice in one sentence."""
         what = CLASSIFIER_WORDS[self.name]
         others = [
             f"{CLASSIFIER_WORDS[name]} {self.accuracies[name]:.1%}"
@@ -273,15 +273,15 @@ class ChosenClassifier:
         return f"Answers come from {what}, {best}: right for {right}{beside}."
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold, with the sentence."""
+        """The choice as a JSON-serialisable dictionary, including the sentence."""
         return {**asdict(self), "offered": list(self.offered), "sentence": self.sentence}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ChosenClassifier:
-        """Read what `to_dict` gave.
+        """Read a dictionary written by `to_dict`.
 
         Raises:
-            ValueError: if it is none.
+            ValueError: if the dictionary is not valid.
         """
         name, asked = content.get("name"), content.get("asked")
         accuracies, samples = content.get("accuracies"), content.get("samples")
@@ -303,19 +303,19 @@ class ChosenClassifier:
 def choose_classifier(
     answers: Mapping[ClassifierKind, Tensor], truth: Tensor, asked: ClassifierChoice = "auto"
 ) -> ChosenClassifier:
-    """The classifier that answers: what was asked for, else the one that names most validation classes.
+    """Choose the classifier that answers: the requested one, else the one with the best validation accuracy.
 
-    Of equally good ones it is the first of ``own``, ``probe``, ``prototypes``. Without validation samples it
-    is the linear probe, which every encoder offers alike, so that methods remain comparable.
+    Ties go to the first of ``own``, ``probe``, ``prototypes``. Without validation samples the linear probe is
+    chosen, because every encoder has one and methods then remain comparable.
 
     Args:
-        answers: classifier → its answers ``(m,)`` to the validation samples, nodes.
-        truth: ``(m,)`` their labels, finest ones.
-        asked: for one of them, or ``auto``.
+        answers: the nodes ``(m,)`` that each classifier predicts for the validation samples.
+        truth: ``(m,)`` finest labels of the validation samples.
+        asked: the requested classifier, or ``auto``.
 
     Raises:
-        ValueError: for an unknown choice.
-        DataError: if the one that is asked for is not there.
+        ValueError: if ``asked`` is unknown.
+        DataError: if the requested classifier is not available.
 
     Example:
         >>> truth = torch.tensor([1, 2, 3, 4])
@@ -337,7 +337,7 @@ def choose_by_accuracy(
     samples: int,
     asked: ClassifierChoice = "auto",
 ) -> ChosenClassifier:
-    """The rule of `choose_classifier`, from the accuracies on validation samples."""
+    """Apply the rule of `choose_classifier` to given validation accuracies."""
     if asked not in CLASSIFIERS:
         raise ValueError(f"classifier is {asked!r}; expected one of {', '.join(CLASSIFIERS)}")
     if asked != "auto" and asked not in offered:
@@ -356,14 +356,15 @@ def choose_by_accuracy(
 
 @dataclass(frozen=True)
 class Classifiers:
-    """The classifiers of an encoder, and which of them answers.
+    """The classifiers of an encoder, and the choice of the one that answers.
 
     Attributes:
-        probe: linear, on the features.
-        prototypes: the class means of the embeddings.
-        chosen: the one that answers.
-        own: the one that was trained with the encoder, where it gives classes scores.
-        gap: how far above its minimum the probe's objective may be, relatively; 0 where the solver got there.
+        probe: linear classifier on the features.
+        prototypes: nearest-mean classifier on the embeddings.
+        chosen: the classifier that answers.
+        own: the classifier that was trained with the encoder; None if there is none or it has no scores.
+        gap: upper bound of the relative gap between the probe's objective and its minimum; 0 if the solver
+            converged.
     """
 
     probe: LinearScores
@@ -373,10 +374,10 @@ class Classifiers:
     gap: float = 0.0
 
     def scores(self, name: ClassifierKind | None = None) -> ClassScores:
-        """What gives the classes their scores; by default that of the chosen classifier.
+        """The function that computes class scores; by default that of the chosen classifier.
 
         Raises:
-            DataError: if that is the own classifier, and only its answers are known.
+            DataError: if the encoder's own classifier is meant, and only its answers are known.
         """
         name = name or self.chosen.name
         found: dict[ClassifierKind, ClassScores | None] = {
@@ -401,20 +402,20 @@ def fit_classifiers(
     own_answers: Tensor | None = None,
     standardize: bool = True,
 ) -> Classifiers:
-    """Learn the classifiers of a table, and choose one by its validation samples.
+    """Learn the classifiers of a table, and choose one by validation accuracy.
 
     Args:
         table: table of the encoder.
         taxonomy: taxonomy of the labels.
         learned: rows to learn from, with finest labels.
-        held: rows of validation samples with finest labels, none of them learned from; may be empty.
-        asked: for one classifier, or ``auto``.
-        own: the classifier that was trained with the encoder, if it gives classes scores.
-        own_answers: ``(n,)`` nodes that it answers, −1 for none, where only those are known.
-        standardize: standardisation of the probe, see `fit_linear`.
+        held: validation rows, with finest labels and not in ``learned``; may be empty.
+        asked: the requested classifier, or ``auto``.
+        own: the classifier that was trained with the encoder, if it computes class scores.
+        own_answers: ``(n,)`` nodes that the own classifier answers, −1 for none, if it has no scores.
+        standardize: standardise the features for the probe, see `fit_linear`.
 
     Raises:
-        DataError: if there is nothing to learn from, or the classifier that is asked for is not there.
+        DataError: if there is nothing to learn from, or the requested classifier is not available.
     """
     labels = torch.full_like(table.nodes, -1)
     labels[learned] = table.nodes[learned]
@@ -436,7 +437,7 @@ def fit_classifiers(
 
 
 def classify(scores: ClassScores, table: EmbeddingTable) -> Tensor:
-    """``(n,)`` the class of the largest score, the first of equals."""
+    """The class of the largest score, ``(n,)``; ties go to the first class."""
     if not len(table):
         return scores.classes[:0]
     return scores.classes[scores(table).argmax(1)]

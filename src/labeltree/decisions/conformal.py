@@ -1,7 +1,7 @@
-"""Conformal thresholds, found at each `predict` from the scores of samples that `calibrate` kept.
+"""Conformal thresholds, computed at each `predict` from the calibration scores that `calibrate` stored.
 
 Thresholds come from samples with known labels and have a finite-sample guarantee, for all samples or
-within every branch (Mondrian). Samples that belong together, such as those of a patient, count as a group.
+within every branch (Mondrian). Samples that belong together, such as those of a patient, form a group.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = [
 
 
 def group_codes(groups: Tensor | None, count: int) -> Tensor:
-    """Numbers 0, 1, … of the groups of samples: (n,) int64.
+    """Number the groups of samples 0, 1, …: (n,) int64.
 
     Args:
-        groups: (n,) int64, -1 for a sample that is a group of its own; None: each is.
-        count: n.
+        groups: (n,) int64 group ids, -1 for a sample that is a group of its own; None: every sample is.
+        count: number of samples, n.
     """
     if groups is None:
         return torch.arange(count)
@@ -53,18 +53,18 @@ def group_codes(groups: Tensor | None, count: int) -> Tensor:
 
 
 def count_groups(groups: Tensor | None, count: int) -> int:
-    """How many groups n samples are of; see `group_codes`."""
+    """Number of groups among n samples; see `group_codes`."""
     return len(torch.unique(group_codes(groups, count)))
 
 
 def share_of_groups(rows: Tensor, groups: Tensor | None, share: float, seed: int) -> Tensor:
-    """(n,) bool, the samples of a share of the groups that have one of the rows, rounded down, drawn by seed.
+    """Draw a share of the groups, rounded down, among those with a selected row: (n,) bool, their samples.
 
     Args:
-        rows: (n,) bool.
+        rows: (n,) bool, the selected rows.
         groups: see `group_codes`.
-        share: from 0 to 1.
-        seed: random seed of the choice.
+        share: share of the groups to draw, from 0 to 1.
+        seed: random seed of the draw.
     """
     codes = group_codes(groups, len(rows))
     present = torch.unique(codes[rows])
@@ -78,21 +78,21 @@ Method = Literal["conformal", "threshold"]
 
 @dataclass(frozen=True)
 class Promise:
-    """What is asked of the answers: how many of them must hold the truth.
+    """The required coverage: the share of answers that must hold the truth.
 
     An answer holds the truth if it is the true node or an ancestor of it.
 
     Attributes:
-        coverage: the share, above 0 and below 1.
-        method: `conformal`: the answer of a new sample holds the truth with at least this probability, over
-            the draw of the calibration samples and the new one, whatever the classifier (split conformal
-            prediction). `threshold`: the share is reached on the calibration samples themselves, without a
-            guarantee for others.
-        confidence: with it, the coverage of new samples is at least the one asked for in this share of all
+        coverage: required share of answers that hold the truth, above 0 and below 1.
+        method: `conformal`: the answer for a new sample holds the truth with probability at least
+            ``coverage``, over the draw of the calibration samples and the new sample, whatever the classifier
+            (split conformal prediction). `threshold`: the coverage is reached on the calibration samples
+            themselves, without a guarantee for other samples.
+        confidence: if given, the coverage of new samples is at least ``coverage`` with this probability over
             draws of calibration samples, not only on average over them (Vovk 2012; the target accuracy of
             Section 4 of Goren et al. 2024).
-        counted: with groups (the slides of a patient), what is promised: `sample`, of one sample drawn from a
-            new group; or `group`, that *all* answers of a new group hold the truth.
+        counted: unit of the guarantee with groups (such as the slides of a patient): `sample`, for one sample
+            drawn from a new group; or `group`, that *all* answers for a new group hold the truth.
     """
 
     coverage: float = 0.9
@@ -116,16 +116,17 @@ class Promise:
 
 
 def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """How improbable a node must at least be called for the answer to hold the truth: (n,) float64.
+    """Conformal scores (n,) float64: the smallest threshold at which each answer holds the truth.
 
-    The score of a sample is the probability of the first node on its path that is no ancestor of the label:
-    the answer holds the truth exactly if the path is cut before it. 0 where the whole path holds the truth.
-    Answers at rising thresholds are nested sets of leaves, so this is the score of nested conformal
-    prediction (Gupta et al. 2022) for the node-valued sets of Mortier et al. (2025, Section 3).
+    The score of a sample is the probability of the first node on its path that is neither the label nor an
+    ancestor of it: the answer holds the truth exactly if the path is cut before that node. It is 0 where the
+    whole path holds the truth. Answers at rising thresholds are nested sets of leaves, so this is the score
+    of nested conformal prediction (Gupta et al. 2022) for the node-valued sets of Mortier et al. (2025,
+    Section 3).
 
     Args:
         paths: paths of n samples.
-        labels: (n,) nodes, none missing, that decide about every answer (`ClassNodes.judges`).
+        labels: (n,) nodes, none missing, each deciding whether any answer is right (`ClassNodes.judges`).
         taxonomy: taxonomy of the nodes, a tree or a DAG.
     """
     check_nodes("labels", labels, taxonomy)
@@ -141,24 +142,24 @@ def conformal_scores(paths: Paths, labels: Tensor, taxonomy: AnyTaxonomy) -> Ten
 
 
 def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) -> float:
-    """The smallest threshold t that keeps the promise if nodes are answered whose probability exceeds t.
+    """The smallest threshold t that keeps the promise when nodes with probability above t are answered.
 
     Without groups it is the ⌈(n+1)·coverage⌉-th smallest score: the scores of n calibration samples and of a
-    new one are exchangeable, so the new one is at most that large with at least this probability. With groups
-    that are exchangeable as wholes, a sample counts 1/(size of its group), which promises the same of a
-    random sample of a new group (Lee, Barber & Willett 2023, Section 3); or a group counts by its largest
-    score, which promises it of all of them at once.
+    new sample are exchangeable, so the new score is at most t with probability at least ``coverage``. With
+    exchangeable groups, either each sample has weight 1/(size of its group), which gives the same guarantee
+    for a random sample of a new group (Lee, Barber & Willett 2023, Section 3), or each group is represented
+    by its largest score, which gives it for all samples of a new group at once.
 
     Args:
         scores: (n,) `conformal_scores`.
-        promise: what is asked.
-        groups: (n,) int64, -1 for a sample that is a group by itself.
+        promise: the required coverage.
+        groups: (n,) int64 group ids, -1 for a sample that is a group of its own.
 
     Returns:
-        t, infinite if there are too few samples (see `samples_needed`): nothing but the root is sure then.
+        t, infinite if there are too few samples (see `samples_needed`): then only the root is answered.
 
     Raises:
-        ValueError: if `confidence` is asked for of single samples of larger groups: there is no such bound.
+        ValueError: if `confidence` is requested for single samples of larger groups; there is no such bound.
     """
     if not len(scores):
         return math.inf
@@ -178,7 +179,7 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
 
 
 def samples_needed(promise: Promise) -> int:
-    """How many calibration samples (with groups: groups) the promise needs to allow more than the root."""
+    """Number of calibration samples (or groups) that the promise needs to allow answers below the root."""
     share = Fraction(str(promise.coverage))
     if promise.confidence is not None:
         risk = 1 - promise.confidence
@@ -187,7 +188,7 @@ def samples_needed(promise: Promise) -> int:
 
 
 def check_enough(count: int, promise: Promise, what: str = "calibration samples") -> None:
-    """Raise a `DataError` that says how many are needed, if there are fewer."""
+    """Raise a `DataError` that names the required number if ``count`` is smaller."""
     needed = samples_needed(promise)
     if count < needed:
         within = math.floor(1e4 * count / (count + 1)) / 1e4 if count else 0.0
@@ -205,7 +206,7 @@ def check_enough(count: int, promise: Promise, what: str = "calibration samples"
 def _by_group(
     scores: Tensor, promise: Promise, groups: Tensor | None
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]], int]:
-    """Scores, ascending, what each counts, and the number of groups."""
+    """Scores in ascending order, the weight of each, and the number of groups."""
     values = scores.detach().double().numpy()
     codes = group_codes(groups, len(values)).numpy()
     count = int(codes.max()) + 1
@@ -218,7 +219,7 @@ def _by_group(
 
 
 def _rank(count: int, share: Fraction, promise: Promise) -> int:
-    """Which of `count` ordered scores is the threshold, from 1."""
+    """Rank of the threshold among `count` ascending scores, counted from 1."""
     if promise.method == "threshold":
         return max(1, math.ceil(share * count))
     if promise.confidence is None:
@@ -232,7 +233,7 @@ def _rank(count: int, share: Fraction, promise: Promise) -> int:
 
 
 def categories_of(labels: Tensor, depth: int, taxonomy: AnyTaxonomy) -> Tensor:
-    """The category of each label (n,): its ancestor at a depth, or itself where it lies above that."""
+    """The category of each label (n,): its ancestor at the given depth, or the label itself if coarser."""
     tree = check_tree("categories at a depth", taxonomy)
     return tree.ancestors[labels, tree.depth[labels].clamp(max=depth)]
 
@@ -240,19 +241,20 @@ def categories_of(labels: Tensor, depth: int, taxonomy: AnyTaxonomy) -> Tensor:
 def thresholds_by_category(
     scores: Tensor, categories: Tensor, promise: Promise, groups: Tensor | None = None
 ) -> tuple[dict[int, float], float, list[int]]:
-    """A threshold for each category of labels, so that the promise holds within each (Mondrian).
+    """A threshold for each category of labels, so that the promise holds within every category (Mondrian).
 
-    Categories with fewer samples than the promise needs are pooled, and with them, while that is not enough,
-    the smallest of the others: the promise then holds for the pool.
+    Categories with fewer samples than the promise needs are pooled. As long as the pool is too small, the
+    smallest of the other categories joins it. The promise then holds for the pool.
 
     Args:
-        scores: (n,).
+        scores: (n,) `conformal_scores`.
         categories: (n,) node of each sample's category.
-        promise: what is asked.
-        groups: (n,) or None.
+        promise: the required coverage.
+        groups: (n,) group ids or None, see `threshold`.
 
     Returns:
-        threshold by category, the threshold of all categories without samples, and which were pooled.
+        the threshold of each category, the threshold of all categories without samples, and the pooled
+        categories.
     """
 
     def held_by(rows: Tensor) -> int:
@@ -277,15 +279,15 @@ def thresholds_by_category(
 
 
 def bars_of(thresholds: Mapping[int, float], rest: float, depth: int, taxonomy: AnyTaxonomy) -> Tensor:
-    """The bar of every node for `Paths.cut` if every category has a threshold of its own: (N,) float64.
+    """The bar of every node for `Paths.cut` with one threshold per category: (N,) float64.
 
-    The step to a node loses the labels at or below its parent that are not at or below it. It is taken only
-    if the node is more probable than the thresholds of all of those: then, within every category, the labels
-    whose score is at most the threshold are never lost.
+    A step from a parent to a node excludes the labels at or below the parent that are not at or below the
+    node. The step is taken only if the node's probability exceeds the thresholds of all excluded labels: then
+    no category loses a label whose score is at most the category's threshold.
 
     Args:
-        thresholds: thresholds of categories: nodes at `depth`, and labels above it.
-        rest: threshold of categories that are not named.
+        thresholds: threshold of each category: nodes at `depth`, and labels above it.
+        rest: threshold of all other categories.
         depth: depth of the categories.
         taxonomy: a tree.
     """

@@ -1,4 +1,4 @@
-"""The answer of least expected cost, by the tree or by a table of costs from a CSV file."""
+"""Answers of least expected cost, with costs from the tree or from a CSV file."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ Distance = Literal["height", "edges"]
 
 @dataclass(frozen=True)
 class TreeCost:
-    """What an answer costs, by the tree.
+    """Cost of an answer, from distances in the tree.
 
-    A wrong answer costs its distance from the truth: `height`, that of the LCA relative to the root's, in
-    [0, 1] (Barz & Denzler 2019, Eq. 1), or `edges`, the length of the path between them. An answer that is
-    right but coarse, an ancestor of the truth, costs `coarse` times as much. At 0 the root is always
-    answered; for `height` at 1, always a leaf.
+    A wrong answer costs its distance from the truth: `height`, the height of the LCA relative to the root's,
+    in [0, 1] (Barz & Denzler 2019, Eq. 1), or `edges`, the length of the path between them. An answer that is
+    right but coarse (an ancestor of the truth) costs `coarse` times its distance. With `coarse` 0 the root is
+    always answered; with `height` and `coarse` 1, always a leaf.
 
     Attributes:
         distance: `height` or `edges`.
-        coarse: in [0, 1]; None: 0.5 for `height`, and 1 for `edges`, whose own measure already spares coarse
-            answers: with it a step down is worth its risk if it is right more often than not.
+        coarse: factor for right but coarse answers, in [0, 1]; None: 0.5 for `height`, and 1 for `edges`,
+            which already charges coarse answers less: with 1, a step down pays off if it is right with
+            probability above 1/2.
     """
 
     distance: Distance = "height"
@@ -50,14 +51,14 @@ class TreeCost:
 
     @property
     def share(self) -> float:
-        """What a right but coarse answer costs, relative to a wrong one as far away."""
+        """Cost of a right but coarse answer, relative to a wrong answer at the same distance."""
         if self.coarse is not None:
             return self.coarse
         return 0.5 if self.distance == "height" else 1.0
 
 
 def cost_matrix(classes: ClassNodes, cost: TreeCost) -> Tensor:
-    """(N, C) float64, what answering each node costs if each class is the truth."""
+    """Cost matrix (N, C) float64: the cost of answering each node if each class is the truth."""
     taxonomy = classes.taxonomy
     answers, truths = torch.arange(taxonomy.num_nodes)[:, None], classes.nodes
     if cost.distance == "height":
@@ -69,19 +70,18 @@ def cost_matrix(classes: ClassNodes, cost: TreeCost) -> Tensor:
 
 
 def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> Tensor:
-    """What answering each node would cost on average, (n, N) float64.
+    """Expected cost of answering each node, (n, N) float64.
 
-    By a `TreeCost` on a tree it takes O(N) a sample, from the root down: with P the probabilities of nodes
-    and h their heights, a step from v to its child c changes what is lost to wrong answers by
-    `h(v)·(P(v) − P(c))`; the classes at or below the answer a add `coarse·h(a)·P(a)`. For `edges` each step
-    is one edge nearer to P(c) and one farther from the rest. On a DAG, and by a matrix, it is the product
-    with the matrix, O(N·C).
+    With a `TreeCost` on a tree this takes O(N) per sample, from the root down: with P the probabilities of
+    nodes and h their heights, a step from v to its child c changes the expected cost of wrong answers by
+    `h(v)·(P(v) − P(c))`; the classes at or below the answer a add `coarse·h(a)·P(a)`. For `edges`, each step
+    is one edge nearer to the truth with probability P(c), and one farther otherwise. On a DAG, or with a
+    given matrix, it is the product with the matrix, O(N·C).
 
     Args:
-        probabilities: (n, C) of the classes.
-        classes: on a tree or a DAG.
-        cost: a `TreeCost`, or (N, C) what each answer costs if each class is the truth; infinite = never
-            answered.
+        probabilities: class probabilities of shape (n, C).
+        classes: the classes, on a tree or a DAG.
+        cost: a `TreeCost`, or a cost matrix (N, C) of answers by true classes; infinite = never answered.
     """
     of_nodes = classes.node_probabilities(probabilities)
     if isinstance(cost, Tensor):
@@ -94,7 +94,7 @@ def expected_costs(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | 
 
 
 def cheapest(probabilities: Tensor, classes: ClassNodes, cost: TreeCost | Tensor) -> tuple[Tensor, Tensor]:
-    """The node of least expected cost of each sample, of equals the first and so the coarsest, and its cost.
+    """The node of least expected cost for each sample, and its cost; ties go to the first, coarsest node.
 
     Nodes with no class at or below them are never answered, unless a matrix gives them a finite cost.
 
@@ -159,14 +159,14 @@ _COSTS = Reader(
 
 
 def read_costs(path: str | Path, classes: ClassNodes) -> Tensor:
-    """Read what answers cost from a CSV file: (N, C) float64, infinite where a node is no answer.
+    """Read a cost matrix (N, C) float64 from a CSV file; infinite where a node is never answered.
 
-    The first row names the truths, the first column the answers, by name or by path (`/` is the root); an
-    answer without a row is never given.
+    The first row names the true classes, the first column the answers, by name or by path (`/` is the root);
+    a node without a row is never answered.
 
     Raises:
-        DataError: if the file cannot be read, a number is missing, negative or none, or a class has no
-            column.
+        DataError: if the file cannot be read, a number is missing, negative or not a number, or a class has
+            no column.
         TaxonomyError: if a name is not in the taxonomy.
     """
     path, taxonomy = Path(path), classes.taxonomy

@@ -1,4 +1,4 @@
-"""Calibration error at every depth, and whether a calibrator lowers it on held-out samples."""
+"""Calibration error at every depth, and a held-out check that a calibrator lowers it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Reliability:
-    """A reliability curve: what was claimed and what came true, in bins of about equally many samples.
+    """A reliability curve: confidence and accuracy in bins of about equally many samples.
 
     Attributes:
-        confidence: (B,) mean probability of the answers in each bin, rising.
-        accuracy: (B,) share of them that are right.
-        count: (B,) samples.
+        confidence: (B,) mean probability of the answers in each bin, ascending.
+        accuracy: (B,) share of right answers in each bin.
+        count: (B,) number of samples in each bin.
     """
 
     confidence: Tensor
@@ -51,20 +51,20 @@ class Reliability:
 
 @dataclass(frozen=True)
 class DepthCalibration:
-    """Calibration at one depth, of samples whose label decides it.
+    """Calibration at one depth, over the samples whose label is fine enough for this depth.
 
-    All but the number of samples is NaN, and the curve empty, where there is none of them, and where all
-    classes share one node: its probability is 1, and nothing can be wrong.
+    If there are no such samples, or all classes share one node (which then has probability 1), all values
+    except the number of samples are NaN, and the curve is empty.
 
     Attributes:
-        samples: how many.
+        samples: number of samples.
         accuracy: accuracy of the most probable node.
-        confidence: mean probability of it.
+        confidence: mean probability of the most probable node.
         error: expected calibration error, see `Reliability`.
         brier: mean over samples of Σ_v (p_v − [v is the truth])², in [0, 2], over the nodes of the depth.
         nll: mean of −log p(truth).
-        curve: the bins.
-        of_samples: what all this is computed from; None where it is not defined.
+        curve: the reliability curve.
+        of_samples: the values of each sample; None where calibration is not defined.
     """
 
     samples: int
@@ -78,12 +78,12 @@ class DepthCalibration:
 
 
 class SampleCalibration(NamedTuple):
-    """Of each sample whose label decides a depth: its answer there, and how probable the truth was.
+    """Answer and log-likelihood at one depth for each sample whose label is fine enough for this depth.
 
     Attributes:
-        rows: (m,) which samples they are.
+        rows: (m,) indices of the samples.
         confidence: (m,) probability of the answer.
-        right: (m,) bool.
+        right: (m,) bool, True where the answer is right.
         nll: (m,) −log p(truth).
     """
 
@@ -96,14 +96,14 @@ class SampleCalibration(NamedTuple):
 def expected_calibration_error(confidence: Tensor, correct: Tensor, bins: int = 15) -> Reliability:
     """Sort answers into bins by confidence, equally many in each (Nguyen & O'Connor 2015).
 
-    Bins of equal width leave most of them nearly empty where a classifier is sure (Nixon et al. 2019).
+    With bins of equal width, most bins of a confident classifier would be nearly empty (Nixon et al. 2019).
     Answers of equal confidence share the bin in which the first of them falls, so their order does not
     matter.
 
     Args:
-        confidence: (n,) probabilities.
-        correct: (n,) bool.
-        bins: at most this many.
+        confidence: (n,) probabilities of the answers.
+        correct: (n,) bool, True where the answer is right.
+        bins: maximum number of bins.
 
     Example:
         >>> import torch
@@ -136,15 +136,15 @@ def calibration_by_depth(
 ) -> list[DepthCalibration]:
     """Calibration at depth 1 … L.
 
-    The answer at a depth is the most probable node there, of equals the first; a leaf above that depth stands
-    for itself. Labels too coarse for a depth are left out of it.
+    The answer at a depth is the most probable node there (ties go to the first); a leaf above that depth
+    counts as its own node at the depth. Samples whose label is too coarse for a depth are left out there.
 
     Args:
         node_probabilities: (n, N), see `ClassNodes.node_probabilities`.
         labels: (n,) nodes, -1 where missing.
         taxonomy: a tree.
         bins: number of bins of the reliability curves.
-        classes: (C,) the nodes that the classifier distinguishes; None: all leaves.
+        classes: (C,) nodes that the classifier distinguishes; None: all leaves.
 
     Raises:
         ValueError: for wrong shapes, or labels or classes outside the taxonomy.
@@ -181,7 +181,7 @@ def _undefined(samples: int) -> DepthCalibration:
 
 
 def _calibration_of(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = None) -> DepthCalibration:
-    """Calibration of probabilities (m, U) of nodes that exclude each other, with the truth's column (m,)."""
+    """Calibration of probabilities (m, U) of mutually exclusive nodes; truth (m,) is the true column."""
     confidence, answer = p.max(1)
     correct = answer == truth
     of_truth = p.gather(1, truth[:, None])[:, 0]
@@ -219,15 +219,14 @@ _WORDS: dict[Calibration, str] = {
 
 @dataclass(frozen=True)
 class CalibrationCheck:
-    """What came of trying a calibration on held-out calibration samples.
+    """The result of a cross-validated check of a calibration.
 
     Attributes:
-        asked: the calibration that was asked for.
-        applied: whether the probabilities are calibrated by it.
-        samples: how many it was tried on.
-        before: calibration at each depth of the probabilities as the classifier gives them; empty where it
-            was not tried.
-        after: the same with the calibration, each sample's by one that was fitted to other folds.
+        asked: the requested calibration.
+        applied: True if the calibration is used.
+        samples: number of samples in the check.
+        before: calibration at each depth without the calibration; empty if there was no check.
+        after: calibration at each depth with it, each sample calibrated by a fit to the other folds.
     """
 
     asked: Calibration
@@ -238,12 +237,12 @@ class CalibrationCheck:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The calibration error before and after, a mean over depths; NaN where it was not tried."""
+        """Calibration error before and after, mean over depths; NaN if there was no check."""
         return _mean_error(self.before), _mean_error(self.after)
 
     @property
     def sentence(self) -> str:
-        """One sentence for people: applied or not, and why."""
+        """One sentence: whether the calibration is applied, and why."""
         if self.asked == "none":
             return "Probabilities are those of the classifier as they are: no calibration was asked for."
         what = f"calibration by {_WORDS[self.asked]}"
@@ -264,7 +263,7 @@ class CalibrationCheck:
         return f"The {what} is not applied: {where} it would raise {moved}."
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The check as a JSON-serialisable dictionary."""
         before, after = self.errors
         return {
             "asked": self.asked,
@@ -285,17 +284,17 @@ def check_calibration(
     groups: Tensor | None = None,
     seed: int = 0,
 ) -> CalibrationCheck:
-    """Fit a calibration to four fifths of the samples and try it on the rest, in turn.
+    """Check a calibration by cross-validation, with five folds if there are enough groups.
 
-    It is applied unless the expected calibration error on the held-out samples, a mean over the depths of the
-    tree, is larger with it than without. On a DAG, which has no depths, it is that of the likeliest class.
+    The calibration is applied unless it makes the expected calibration error on held-out samples larger. The
+    error is the mean over the depths of the tree; on a DAG, the error of the most probable class.
 
     Args:
-        scores: ``(n, C)`` of the classifier, of samples that it was not trained on.
+        scores: class scores ``(n, C)``, of samples that the classifier was not trained on.
         labels: ``(n,)`` nodes, −1 where missing.
         classes: classes of the scores.
         kind: kind of the calibration.
-        groups: ``(n,)`` samples that folds do not part, see `group_codes`.
+        groups: ``(n,)`` group ids; folds do not split groups, see `group_codes`.
         seed: random seed of the folds.
     """
     decides = (labels >= 0) & (classes.counts[labels.clamp(min=0)] > 0)

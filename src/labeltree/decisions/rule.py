@@ -1,4 +1,4 @@
-"""A fitted decision rule: from class scores to answers; thresholds follow the coverage that is asked."""
+"""A fitted decision rule from class scores to answers, with thresholds for any requested coverage."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Fitted:
-    """Samples by which answers are promised: none of them was used to fit anything else.
+    """The calibration samples that thresholds are computed from; nothing else was fitted to them.
 
     Attributes:
         scores: (m,) float64, see `conformal_scores`.
-        labels: (m,) their labels.
-        groups: (m,) or None.
+        labels: (m,) labels of the samples.
+        groups: (m,) group ids, or None.
     """
 
     scores: Tensor
@@ -60,21 +60,21 @@ class Fitted:
 
     @property
     def num_groups(self) -> int:
-        """How many groups there are, a sample without one being its own."""
+        """Number of groups; a sample without a group is a group of its own."""
         return count_groups(self.groups, len(self))
 
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """Calibrated probabilities and the scores of calibration samples, from which any promise can be kept.
+    """A calibrator and stored calibration scores, from which thresholds for any promise can be computed.
 
     Attributes:
-        classes: classes of the scores that answers are made of.
-        calibrator: fitted.
-        descent: which path answers lie on.
-        fitted: by which samples thresholds are found.
-        counts: how many samples were used for what, and how many left out.
-        check: what came of trying the calibration on samples held out; None where it is not known.
+        classes: classes of the input scores.
+        calibrator: the fitted calibrator.
+        descent: kind of path that answers lie on, see `find_paths`.
+        fitted: the samples that thresholds are computed from.
+        counts: number of samples by use, and of those left out.
+        check: result of the held-out check of the calibration; None if unknown.
     """
 
     classes: ClassNodes
@@ -85,18 +85,18 @@ class DecisionRule:
     check: CalibrationCheck | None = None
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """Calibrated (n, C) float64 from scores (n, C) of the classifier."""
+        """Calibrated class probabilities (n, C) float64 from class scores (n, C)."""
         return self.calibrator(scores, self.classes).exp()
 
     def bars(self, promise: Promise, by_depth: int | None = None) -> Tensor:
-        """How probable each node must be at least to be answered, (N,) float64; see `Paths.cut`.
+        """Threshold of each node that its probability must exceed, (N,) float64; see `Paths.cut`.
 
         Args:
-            promise: what is asked of the answers.
-            by_depth: keep it within every category of labels: the nodes at this depth (on a tree).
+            promise: the required coverage.
+            by_depth: keep the promise within every category of labels: the nodes at this depth (on a tree).
 
         Raises:
-            DataError: if there are too few calibration samples; it says how many are needed.
+            DataError: if there are too few calibration samples; the message says how many are needed.
         """
         what = "calibration samples" if self.fitted.groups is None else "groups of calibration samples"
         check_enough(self.fitted.num_groups, promise, what)
@@ -118,10 +118,10 @@ class DecisionRule:
         """Answer each sample at the depth where the promise holds.
 
         Args:
-            scores: (n, C) of the classifier.
-            promise: by default that 90 % of the answers hold the truth.
+            scores: class scores of shape (n, C).
+            promise: the required coverage; by default 90 % of the answers hold the truth.
             by_depth: see `bars`.
-            top: how many classes to name beside.
+            top: number of most probable classes to list beside each answer.
         """
         probabilities = self.probabilities(scores)
         paths = find_paths(probabilities, self.classes, self.descent)
@@ -129,7 +129,7 @@ class DecisionRule:
         return self._answers(probabilities, nodes, certain, nodes != paths.ends, top)
 
     def cheapest(self, scores: Tensor, cost: TreeCost | Tensor, top: int = 3) -> Answers:
-        """Answer each sample at least expected cost; see `labeltree.decisions.costs`."""
+        """Answer each sample with the node of least expected cost; see `labeltree.decisions.costs`."""
         probabilities = self.probabilities(scores)
         nodes, costs = cheapest(probabilities, self.classes, cost)
         parts = zip(self.classes.parts(probabilities), self.classes.parts(nodes[:, None]), strict=True)
@@ -164,24 +164,25 @@ def fit_rule(
 ) -> DecisionRule:
     """Fit a decision rule to samples that the classifier was not trained on.
 
-    A part of them, whole groups, fits the calibrator; the promises rest on the others alone, so that they
-    and new samples are exchangeable. A calibrator that makes the calibration error worse on samples of that
-    part that it was not fitted to is not applied, nor is one for which there are too few, see
-    `check_calibration`; then all samples go to the promises. The same input gives the same rule.
+    The calibrator is fitted to a part of the samples (whole groups); thresholds are computed from the others
+    alone, so that these and new samples are exchangeable. The calibrator is not applied if cross-validation
+    on its part shows a larger calibration error (`check_calibration`). If that part has too few samples for
+    the check, nothing is calibrated and all samples serve for thresholds. The same input gives the same rule.
 
     Args:
-        scores: (n, C) of the classifier.
+        scores: class scores of shape (n, C).
         labels: (n,) nodes, -1 where missing.
         classes: classes of the scores.
-        groups: (n,) samples with equal group belong together, such as those of a patient; -1 is a group of
-            its own. None: each sample is.
+        groups: (n,) group ids of samples that belong together, such as those of a patient; -1 for a sample
+            that is a group of its own. None: every sample is.
         calibration: calibration of the probabilities.
-        descent: which path answers lie on.
-        share: share of the groups that fit the calibrator, 0 to below 1; not used for the calibration `none`.
-        seed: random seed of the choice of that part.
+        descent: kind of path that answers lie on, see `find_paths`.
+        share: share of the groups that the calibrator is fitted to, from 0 to below 1; not used for the
+            calibration `none`.
+        seed: random seed of the choice of these groups.
 
     Raises:
-        DataError: if no label decides about answers.
+        DataError: if no label is fine enough to decide whether an answer is right.
     """
     if not 0 <= share < 1:
         raise ValueError(f"share is {share!r}; expected a number from 0 to below 1")
@@ -240,7 +241,7 @@ def taxonomy_digest(taxonomy: AnyTaxonomy) -> str:
 
 
 def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
-    """The rule as what JSON can hold; every number is read back as it was."""
+    """The rule as a JSON-serialisable dictionary; every number is restored exactly."""
     fitted = rule.fitted
     return {
         "version": VERSION,
@@ -263,10 +264,10 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
 
 
 def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> DecisionRule:
-    """Read what `rule_to_dict` gave.
+    """Restore a rule from the output of `rule_to_dict`.
 
     Raises:
-        RunError: if it is of another version or taxonomy, or something is missing.
+        RunError: if the content is of another version or taxonomy, or is incomplete.
     """
     version = content.get("version")
     if version != VERSION:
@@ -304,7 +305,7 @@ def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> Decisio
 
 
 def _is_whole(rule: DecisionRule) -> bool:
-    """Whether the parts of a rule that was read can be one that was fitted."""
+    """Check that the parts of a restored rule are consistent."""
     classes, calibrator, fitted = rule.classes, rule.calibrator, rule.fitted
     numbers = torch.tensor(
         [*calibrator.temperatures, *calibrator.slopes, *calibrator.offsets], dtype=torch.float64

@@ -1,4 +1,4 @@
-"""`labeltree calibrate`: a decision rule fitted on validation samples, kept in the run, opened to predict."""
+"""`labeltree calibrate`: fit a decision rule to validation samples, store it in the run, and load it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _VALIDATION = "validation samples"
 
 @dataclass(frozen=True)
 class Decider:
-    """A run that answers.
+    """A run with its classifier and decision rule.
 
     Attributes:
         experiment: the run.
-        scores: from an embeddings table to the scores of the classes.
-        rule: from those to answers.
-        record: what the run folder says about them.
-        chosen: which classifier the scores are of, and why.
+        scores: computes class scores from an embeddings table.
+        rule: decision rule from class scores to answers.
+        record: content of the decisions file in the run folder.
+        chosen: the classifier that computes the scores, and the reason for the choice.
     """
 
     experiment: Experiment
@@ -53,7 +53,7 @@ class Decider:
     chosen: ChosenClassifier
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
-        """The embeddings of samples, and the scores of the classes (n, C)."""
+        """The embeddings and the class scores (n, C) of samples."""
         table = embed_source(self.experiment.module, source)
         return table, self.scores(table)
 
@@ -65,19 +65,20 @@ def open_decider(
     own_data: bool = False,
     verify: bool = False,
 ) -> Decider:
-    """The run with the decisions in its folder; fitted first where none fit its weights and classifier.
+    """Open a run with its stored decision rule; fit one first if none matches the weights and classifier.
 
     Args:
         path: the run folder.
-        classifier: to answer with from now on; None: the one that was decided on, see `run_classifiers`.
-        own_data: open the run's own samples, to answer for them. Otherwise they need not be there, unless
-            the classifiers or the decisions have to be fitted on them first.
-        verify: read all files of the run's own samples again, whatever the cache holds of them.
+        classifier: the classifier to answer with from now on; None: the one chosen before, see
+            `run_classifiers`.
+        own_data: open the run's own samples, to answer for them. Otherwise they may be absent, unless the
+            classifiers or the decision rule must be fitted to them first.
+        verify: read all files of the run's own samples again instead of trusting the cache.
 
     Raises:
-        RunError: if it is no finished run, or the decisions cannot be read, or were calibrated on samples of
-            somebody's and do not fit any more.
-        DataError: if decisions have to be fitted, and cannot be.
+        RunError: if the folder is not a finished run, the decision rule cannot be read, or it was calibrated
+            on samples from outside the run and no longer matches the run.
+        DataError: if a decision rule must be fitted and cannot be.
     """
     folder = RunFolder(path).require()
     experiment = load_run(path, own_data=own_data, verify=verify)
@@ -102,7 +103,7 @@ def open_decider(
 
 
 def _choices(record: dict[str, Any]) -> dict[str, Any]:
-    """The choices of an earlier calibration, where they are ones."""
+    """The options of an earlier calibration, as far as they are valid."""
     found = record.get("choices")
     if not isinstance(found, dict):
         return {}
@@ -121,26 +122,26 @@ def calibrate_run(
     seed: int = 0,
     verify: bool = False,
 ) -> Decider:
-    """Fit how a run answers, and write it to its folder. The same run and choices give the same file.
+    """Fit the decision rule of a run and write it to the run folder; deterministic for the same arguments.
 
     Args:
         path: the run folder.
-        classifier: `own`, the one that was trained with the encoder; `probe`, a linear one learned on the
-            features of the training samples; `prototypes`, the nearest class mean of the embeddings. `auto`:
-            the one that names most validation samples' classes. None: what was decided before, or what the
-            recipe says; see `run_classifiers`.
-        calibration: kind of calibration; it is applied unless it makes them worse, see `fit_rule`.
-        descent: which path answers lie on.
+        classifier: `own`, the classifier trained with the encoder; `probe`, a linear probe on the features of
+            the training samples; `prototypes`, the nearest class mean of the embeddings; `auto`, the one with
+            the best validation accuracy. None: the one chosen before, or set in the recipe; see
+            `run_classifiers`.
+        calibration: kind of calibration; not applied if it makes the probabilities worse, see `fit_rule`.
+        descent: kind of path that answers lie on, see `find_paths`.
         source: labelled samples to calibrate on, in the shape that the run takes; None: the run's validation
             samples.
-        share: share of the samples that fit the probabilities; see `fit_rule`.
-        seed: random seed of the choice of those.
-        verify: without `source`, read all files of the run's samples again, whatever the cache holds of them.
+        share: share of the samples that the calibrator is fitted to; see `fit_rule`.
+        seed: random seed of the choice of these samples.
+        verify: without `source`, read all files of the run's samples again instead of trusting the cache.
 
     Raises:
-        RunError: if it is no finished run.
-        DataError: if there are no samples to learn or to calibrate on.
-        FolderInUseError: if another process writes in the folder.
+        RunError: if the folder is not a finished run.
+        DataError: if there are no samples to learn from or to calibrate on.
+        FolderInUseError: if another process is writing to the folder.
     """
     folder = RunFolder(path).require()
     with folder.locked():
@@ -199,9 +200,9 @@ def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:
 def _before_and_after(
     rule: DecisionRule, scores: Tensor, labels: Tensor
 ) -> dict[str, dict[str, list[float]]]:
-    """Calibration by depth of the classifier as it is, and calibrated, on samples held out of it.
+    """Calibration by depth without and with the calibrator, on samples that it was not fitted to.
 
-    Where no calibration was tried the two are the same, on all calibration samples.
+    If no calibration was checked, the two are the same, on all calibration samples.
     """
     found = {}
     check = rule.check

@@ -1,4 +1,4 @@
-"""The classifiers of a run, kept in its folder, and the choice of the one that answers."""
+"""The classifiers of a run, stored in its folder, and the choice of the one that answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from labeltree.training.experiment import Experiment
 __all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "weights_digest"]
 
 _VERSION = 1
-_MOST_SAMPLES = 50_000  # that the probe learns from; `EvaluationSettings.max_probe_samples`
+_MOST_SAMPLES = 50_000  # most samples that the probe learns from, as `EvaluationSettings.max_probe_samples`
 _ROWS = 4096
 
 
@@ -51,7 +51,7 @@ class OwnScores:
     classes: Tensor
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
-        """(n, C) scores of a table of the same encoder."""
+        """Class scores (n, C) of a table of the same encoder."""
         assert table.features is not None
         objective = self.experiment.module.objective.eval()
         device = next(self.experiment.module.parameters()).device
@@ -61,11 +61,11 @@ class OwnScores:
                 found = objective.class_scores(part.to(device))
                 assert found is not None
                 parts.append(found[1].double().cpu())
-        return torch.cat(parts).clone()  # a tensor made in inference mode takes part in no gradient
+        return torch.cat(parts).clone()  # tensors made in inference mode cannot be used in autograd
 
 
 def own_scores(experiment: Experiment) -> OwnScores | None:
-    """The run's own classifier, if it gives distinct nodes of the data's taxonomy their scores."""
+    """The run's own classifier, if it computes scores of distinct nodes of the data's taxonomy."""
     module = experiment.module.eval()
     device = next(module.parameters()).device
     width = module.encoder.feature_dim
@@ -87,23 +87,23 @@ def run_classifiers(
     table: EmbeddingTable | None = None,
     anew: bool = False,
 ) -> Classifiers:
-    """The classifiers of a run and the one that answers, from its folder; learned first where none are.
+    """Load the classifiers of a run and the choice of the one that answers; learn and store them if absent.
 
-    The choice is made once, by the validation samples, and written to the folder, so that every command has
-    the same. It is made anew when the weights have changed. A classifier that is asked for answers from then
-    on, until another is asked for.
+    The choice is made once, by validation accuracy, and written to the folder, so that every command uses the
+    same classifier. It is made again when the weights have changed. A requested classifier answers from then
+    on, until another is requested.
 
     Args:
         path: the run folder.
         experiment: the run.
-        asked: for a classifier, or ``auto``; None: what was decided before, or what the recipe says.
-        table: table of all the run's samples, if it is at hand.
-        anew: learn them again.
+        asked: the requested classifier, or ``auto``; None: the one chosen before, or set in the recipe.
+        table: embeddings table of all samples of the run, if already loaded.
+        anew: learn the classifiers again.
 
     Raises:
-        RunError: if what the folder holds of them cannot be read.
-        FolderInUseError: if they have to be written, and another process writes in the folder.
-        DataError: if no training sample has a label to learn, or there is no such classifier.
+        RunError: if the stored classifiers cannot be read.
+        FolderInUseError: if they must be written, and another process is writing to the folder.
+        DataError: if no training sample has a label to learn, or the requested classifier is not available.
     """
     folder = RunFolder(path)
     own = own_scores(experiment)
@@ -120,13 +120,13 @@ def run_classifiers(
             chosen = choose_by_accuracy(offered, before.accuracies, before.samples, asked or "auto")
             found = replace(known, chosen=replace(chosen, one_class=before.one_class))
         try:
-            if known is None:  # before the choice, which says by its digest which classifiers it is of
+            if known is None:  # before the choice, which refers to the classifiers by their digest
                 with atomic_write(folder.classifier) as temporary:
                     temporary.write_bytes(_packed(found))
             _keep_choice(folder, found)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-                raise  # a run that may only be read has the same choice each time, without keeping it
+                raise  # a read-only run gets the same choice each time, without storing it
     return found
 
 
@@ -167,7 +167,7 @@ def _learn(
 
 
 def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> Classifiers | None:
-    """What the folder holds for the present weights; None where there is nothing."""
+    """The stored classifiers of the present weights; None if there are none."""
     if not (folder.chosen_classifier.is_file() and folder.classifier.is_file()):
         return None
     reader = Reader(
@@ -178,7 +178,7 @@ def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> C
         return None
     tensors = read_tensors(folder.classifier, reader)
     if content.get("classifiers") != _digest(folder.classifier):
-        return None  # a process that was killed wrote the one and not the other
+        return None  # a process was killed after writing only one of the two files
     geometry, curvature = experiment.module.objective.geometry.name, experiment.module.recipe.curvature
     parts = {
         part: {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
@@ -205,7 +205,7 @@ def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> C
 
 
 def weights_digest(folder: RunFolder) -> str | None:
-    """A fingerprint of the weights; None where there are none."""
+    """A fingerprint of the weights; None if there are none."""
     return _digest(folder.encoder) if folder.encoder.is_file() else None
 
 
@@ -215,7 +215,7 @@ def _digest(file: Path) -> str:
 
 
 def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:
-    """A sentence where the report in the folder shows another classifier than the one that answers now."""
+    """A warning if the report in the folder shows another classifier than the one that answers now."""
     folder = RunFolder(path)
     try:
         content = json.loads(folder.metrics.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Embeddings tables of a run, of its starting encoder and of the raw samples that both are compared with."""
+"""Embeddings tables of a run and of its two baselines: the encoder before training, and the raw samples."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def embed_source(
     Args:
         module: module of the run.
         source: the samples.
-        labels: of the run's training. With them the table holds what the model itself answers, if it does,
-            as nodes of the data's taxonomy.
-        batch_size: samples at a time.
-        adapted: the features are those of an adapter, where the run has one. Without, those of the encoder
-            below it: a fresh adapter is no part of the encoder that training starts from.
-        progress: is told how many samples the encoder has read.
+        labels: training labels of the run. If given, the table includes the model's own answers, if it has a
+            classifier, as nodes of the data's taxonomy.
+        batch_size: number of samples in a batch.
+        adapted: if the run has an adapter, return its features; False: the features of the encoder below,
+            since a fresh adapter is not part of the encoder that training starts from.
+        progress: called with the number of samples that the encoder has read.
     """
     module = module.eval()
     inputs = open_inputs(source, module.encoder, module.recipe)
@@ -91,28 +91,28 @@ def run_tables(
     *,
     verify: bool = False,
 ) -> tuple[Experiment, dict[str, EmbeddingTable]]:
-    """The named embeddings tables of a finished run; each is made once, then read.
+    """The named embeddings tables of a finished run; each is computed once and then read from the folder.
 
-    ``trained`` is the run's own; ``untrained`` is that of the encoder with the weights that training started
-    from, and ``raw`` that of the samples themselves, without an encoder. ``progress`` is told how far it is.
-    With ``verify``, all files of the samples are read again and the tables are recomputed.
+    ``trained`` is the table of the run itself, ``untrained`` that of the encoder with its initial weights,
+    and ``raw`` that of the samples themselves, without an encoder. ``progress`` is called as the computation
+    proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
     """
     folder = RunFolder(path)
     experiment = load_run(path, progress, verify=verify)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         file = folder.embeddings(name)
-        # A table from before the weights were last written is not this run's.
+        # A table older than the weights belongs to an earlier state of the run.
         if verify or not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
             made = _make_table(name, experiment, path, progress)
             try:
                 made.save(file)
-            except WriteError as error:  # a run that may only be read can still be measured
+            except WriteError as error:  # a read-only run can still be measured
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
                 tables[name] = replace(made, groups=experiment.source.groups)
                 continue
-        # a table from before tables had groups has those of the data, whose samples are the same
+        # tables of older versions have no groups; the samples are the same, so take the groups of the data
         table = EmbeddingTable.load(file, experiment.source.taxonomy)
         source = experiment.source
         tables[name] = replace(table, groups=source.groups, group_names=source.group_names)
@@ -132,7 +132,7 @@ def _make_table(
 
 
 def start_name(recipe: Recipe) -> str:
-    """What to call the encoder as training finds it, by a resolved recipe."""
+    """Display name of the encoder before training, from a resolved recipe."""
     trained = recipe.pretrained or recipe.weights is not None
     return "pretrained encoder" if trained else "untrained encoder"
 
@@ -140,10 +140,10 @@ def start_name(recipe: Recipe) -> str:
 def raw_table(source: Source, modality: Modality, batch_size: int = 512) -> EmbeddingTable:
     """The samples' own values as features and embedding.
 
-    Of images, the pixels, centred by channel; above 32 pixels a side they are reduced to 32 first. Of texts,
-    the words of two letters and more, or every sign where there are none: tf-idf with sublinear counts,
-    fitted on the training samples, reduced to 256 dimensions by a truncated singular value decomposition
-    (latent semantic analysis, Deerwester et al. 1990).
+    For images: the pixels, centred by channel; larger images are first reduced to 32 pixels per side. For
+    texts: tf-idf with sublinear counts over words of two letters or more (over single characters if there are
+    no such words), fitted on the training samples and reduced to 256 dimensions by a truncated singular value
+    decomposition (latent semantic analysis, Deerwester et al. 1990).
     """
     points = _words(source) if modality == "text" else _pixels(source, batch_size)
     return _table_of(source, points, features=points, geometry="sphere")
@@ -174,19 +174,19 @@ def _words(source: Source) -> torch.Tensor:
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     try:
         vectorizer.fit(learned)
-    except ValueError:  # no word of two letters: then each sign is one
+    except ValueError:  # no word of two letters: every character is a word
         vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\S").fit(learned)
     words = vectorizer.transform(texts)
     dim = min(_WORDS_DIM, min(words.shape) - 1)
     if dim < 1:
         return torch.from_numpy(words.toarray()).float()
-    with np.errstate(invalid="ignore"):  # of a single text it asks for the share of a variance of 0
+    with np.errstate(invalid="ignore"):  # with a single text, sklearn divides by a variance of 0
         svd = TruncatedSVD(dim, random_state=0).fit(words[_train_mask(source)])
     return torch.from_numpy(svd.transform(words)).float()
 
 
 def _table_of(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
-    """The table of these embeddings ``(n, d)``, with what the source knows of its n samples."""
+    """The table of embeddings ``(n, d)``, with the labels and other columns of the source's n samples."""
     paths = source.paths(torch.arange(len(source)))
     return EmbeddingTable(
         embeddings=embeddings,

@@ -1,4 +1,4 @@
-"""Answers as a table for people, as CSV for spreadsheets, and as JSON for programs."""
+"""Answers as an aligned text table, as CSV or as JSON."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _WIDEST = 60
 def answer_rows(
     answers: Answers, samples: Sequence[str], taxonomy: AnyTaxonomy, labels: Tensor | None = None
 ) -> list[dict[str, Any]]:
-    """A dictionary a sample, with `sample`, `answer` (a path; `/` says nothing), `probability`, `cut`,
-    `guesses`, and `problem`, which is None; see `skipped_row`.
+    """One dictionary per sample: `sample`, `answer` (a path; `/` is the root), `probability`, `cut`,
+    `guesses` and `problem`, which is None here; see `skipped_row`.
 
     Args:
-        answers: answers of n samples.
-        samples: what to call them.
+        answers: answers for n samples.
+        samples: names of the samples.
         taxonomy: taxonomy of the nodes.
-        labels: (n,) the truth, -1 where it is missing; adds `label` and `holds`.
+        labels: (n,) true nodes, -1 where missing; adds the keys `label` and `holds`.
     """
     rows: list[dict[str, Any]] = []
     for place, sample in enumerate(samples):
@@ -62,19 +62,19 @@ def answer_rows(
 
 
 def skipped_row(sample: str, problem: str, others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row of a sample without an answer: `problem` says why, all else is None.
+    """The row of a sample without an answer: `problem` gives the reason, all other values are None.
 
     Args:
-        sample: what to call it.
-        problem: why there is no answer.
-        others: rows of `answer_rows`, whose keys it has too.
+        sample: name of the sample.
+        problem: the reason why there is no answer.
+        others: rows from `answer_rows`; the new row has the same keys.
     """
     known: Mapping[str, Any] = others[0] if others else dict.fromkeys(_COLUMNS)
     return dict.fromkeys(known) | {"sample": sample, "guesses": [], "problem": problem}
 
 
 def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
-    """The rows as text that ends in a line break: an aligned table, CSV, or JSON."""
+    """The rows as an aligned table, CSV or JSON, ending in a line break."""
     if form == "json":
         return json.dumps(list(rows), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     guesses = max((len(row["guesses"]) for row in rows), default=0)
@@ -92,7 +92,7 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
 
 
 def calibration_text(rule: DecisionRule, record: Mapping[str, Any]) -> str:
-    """What a calibration found, as lines: its samples, the error of probabilities by depth, thresholds."""
+    """Summary of a calibration as text: its samples, the calibration error by depth, and thresholds."""
     counts = ", ".join(f"{count} {name}" for name, count in rule.counts.items() if count)
     lines = [
         record["classifier_choice"]["sentence"],

@@ -1,4 +1,4 @@
-"""Loading a finished run: its recipe, its samples if they are wanted, and the weights of its best epoch."""
+"""Loading a finished run: its recipe, optionally its samples, and the weights of its best epoch."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = ["load_run"]
 def load_run(
     path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
 ) -> Experiment:
-    """Build a finished run again, with the weights of its best epoch.
+    """Load a finished run with the weights of its best epoch.
 
     Args:
         path: the run folder.
-        progress: is told how far reading the data is.
-        own_data: open the run's own samples, which must be those that it was trained and is to be tested on.
-            Without, they need not be there, and the run serves for other samples alone; only runs from before
-            samples were recorded open them all the same.
-        verify: read all files of its samples again, whatever the cache holds of them.
+        progress: called while the data are read.
+        own_data: open the run's own samples, which must not have changed since training. False: they may be
+            absent, and the run can be used for other samples only; runs of older versions, which did not
+            record their samples, open them in any case.
+        verify: read all files of the run's samples again instead of trusting the cache.
 
     Raises:
-        RunError: if the folder is not a run's, its training has not finished, or its samples have changed.
+        RunError: if the folder is not a run, its training has not finished, or its samples have changed.
     """
     folder = RunFolder(path).require()
     weights = folder.load_weights()
@@ -79,7 +79,7 @@ def _own_samples(
         except ContentChangedError:
             if verify:
                 raise
-        # What is kept of the files may be wrong: they are read before anything is said of them.
+        # The cache of the files may be outdated: read the files themselves before raising an error.
         return _own_samples(folder, recipe, progress, own_data=own_data, verify=True)
     source = split_by_recipe(recipe, data)
     check_samples(folder, recipe, data, source)

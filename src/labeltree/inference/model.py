@@ -1,4 +1,4 @@
-"""A finished run as a model: embed samples that it has not seen, and answer for them."""
+"""A finished run as a model that embeds new samples and predicts their labels."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ Files = Sequence[str | Path] | str | Path
 
 
 class Model:
-    """A finished run, ready for samples that it has not seen.
+    """A finished run, for embedding and prediction of new samples.
 
-    The samples that it was trained on need not be there, except where a run answers for the first time: then
-    it is calibrated on its validation samples.
+    The samples that the run was trained on may be absent, except at the first prediction of a run that is not
+    calibrated yet: it is then calibrated on its validation samples.
 
     Args:
         run: the run folder.
-        classifier: to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the one that was
-            decided on, see `run_classifiers`.
+        classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
+            one chosen before, see `run_classifiers`.
 
     Raises:
-        RunError: if it is no finished run.
+        RunError: if the folder is not a finished run.
     """
 
     def __init__(self, run: str | Path | RunFolder, *, classifier: ClassifierChoice | None = None) -> None:
         self.folder = (run if isinstance(run, RunFolder) else RunFolder(run)).require()
         self._classifier = classifier
-        _ = self.experiment  # what is wrong with the run shows now, not at the first sample
+        _ = self.experiment  # load now, so that errors of the run are raised here
 
     @cached_property
     def experiment(self) -> Experiment:
@@ -58,7 +58,7 @@ class Model:
 
     @property
     def taxonomy(self) -> Taxonomy:
-        """Of the run's labels and answers."""
+        """The taxonomy of the run's labels and answers."""
         return self.experiment.source.taxonomy
 
     @property
@@ -68,7 +68,7 @@ class Model:
 
     @property
     def encoder(self) -> Encoder:
-        """Pixels or tokens in, features out: a PyTorch module."""
+        """The encoder, a PyTorch module from pixels or tokens to features."""
         return self.experiment.module.evaluated_encoder
 
     def embed(
@@ -78,15 +78,15 @@ class Model:
 
         Args:
             files: image files.
-            texts: texts instead.
-            data: a folder, a table or a data set instead; labels, where it has any, are not read.
+            texts: texts, instead of files.
+            data: a folder, a table or a data set, instead of files; its labels, if any, are not read.
 
         Returns:
-            a table with a row for each sample, in the order given; ``instances`` are their places.
+            a table with one row per sample, in the given order; ``instances`` are positions in that order.
 
         Raises:
             DataError: if a sample cannot be read; the message names it.
-            ValueError: if not exactly one of the three is given.
+            ValueError: unless exactly one of ``files``, ``texts`` and ``data`` is given.
         """
         images, words = _named(files, texts, data)
         if data is not None:
@@ -109,19 +109,20 @@ class Model:
         coverage: float = 0.9,
         top: int = 3,
     ) -> Answered:
-        """A node of the taxonomy for every sample, as fine as is sure.
+        """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
         Args:
-            files: image files; one that cannot be read is in ``skipped`` of the answers.
-            texts: texts instead.
-            data: a folder, a table or a data set instead.
+            files: image files; unreadable ones are listed in ``skipped`` of the result.
+            texts: texts, instead of files.
+            data: a folder, a table or a data set, instead of files.
             labelled: compare the answers with the labels of ``data``.
-            coverage: the share of answers that hold the truth, for new samples of the same kind.
-            top: how many classes to name beside each answer.
+            coverage: the share of answers that must hold the truth, for new samples of the same kind.
+            top: number of most probable classes to list beside each answer.
 
         Raises:
-            LabeltreeError: if the run or the samples are not what they should be.
-            ValueError: if not exactly one of the three is given, or what is asked makes no sense.
+            LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
+            ValueError: unless exactly one of ``files``, ``texts`` and ``data`` is given, or if an option is
+                not valid.
         """
         images, words = _named(files, texts, data)
         request = Request(images, words, None if data is None else str(data), labelled=labelled)
@@ -137,7 +138,7 @@ class Model:
 def _named(
     files: Files, texts: Sequence[str] | str, data: str | Path | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files and texts as tuples, of which just one is given, or neither beside data."""
+    """Files and texts as tuples, after checking that exactly one of files, texts and data is given."""
     images = (str(files),) if isinstance(files, str | Path) else tuple(str(file) for file in files)
     words = (texts,) if isinstance(texts, str) else tuple(texts)
     if bool(images) + bool(words) + (data is not None) != 1:

@@ -25,15 +25,15 @@ __all__ = ["Answered", "Request", "answer", "answer_with"]
 
 @dataclass(frozen=True)
 class Request:
-    """What to answer for: one of image files, texts, other data, or a split of the run's own.
+    """The samples to answer for: image files, texts, other data, or a split of the run's own data.
 
     Attributes:
-        images: files.
+        images: image files.
         texts: texts.
         data: a folder, a table or a data set.
-        data_path: folder of a data set that has a name.
+        data_path: folder of a data set that is given by name.
         split: split of the run's own data.
-        labelled: whether the answers are compared with labels.
+        labelled: compare the answers with labels.
     """
 
     images: tuple[str, ...] = ()
@@ -49,15 +49,15 @@ class Answered:
     """Answers for named samples.
 
     Attributes:
-        samples: what they are called, those included that could not be read.
-        answers: answers of the run, for those that could, in the same order.
+        samples: names of all samples, including unreadable ones.
+        answers: answers of the run for the n readable samples, in the same order.
         taxonomy: taxonomy of the answers.
-        asked: what was asked of them, in words.
-        labels: (n,) the truth, where it is compared with.
-        judged: (n,) bool, which labels decide about the answers.
-        skipped: place in ``samples`` → why that sample could not be read.
-        classifier: in a sentence, which one answered.
-        warning: a sentence, where the run's report shows another one.
+        asked: description of the required coverage or cost.
+        labels: (n,) true nodes, if the answers are compared with labels.
+        judged: (n,) bool, True where the label decides whether an answer is right.
+        skipped: maps positions in ``samples`` to the reason why that sample could not be read.
+        classifier: a sentence that names the classifier.
+        warning: a sentence if the run's report shows another classifier.
     """
 
     samples: list[str]
@@ -71,7 +71,7 @@ class Answered:
     warning: str | None = None
 
     def text(self, form: Format) -> str:
-        """The answers as a table, CSV or JSON; a sample without one has a row that says why."""
+        """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason."""
         read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
         rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
         for place, reason in sorted(self.skipped.items()):
@@ -79,7 +79,7 @@ class Answered:
         return show_rows(rows, form)
 
     def sentence(self) -> str:
-        """One sentence: how many were cut, and, where labels are known, how many hold the truth."""
+        """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
         cut, n = int(self.answers.cut.sum()), len(self.answers)
         said = f"{n} answer{'s' * (n != 1)} ({self.asked}), {cut} of them coarser than the classes"
         if self.labels is None or self.judged is None or not bool(self.judged.any()):
@@ -106,19 +106,19 @@ def answer(
     """Answer for the samples of a request.
 
     Args:
-        run: the run folder; it is calibrated first where it is not yet.
-        request: which samples.
-        promise: what is asked of the answers.
-        classifier: to answer with from now on; None: the one that was decided on.
-        by_depth: keep it within every node at this depth.
-        cost: answer at least expected cost instead: `tree`, `edges`, or a CSV file.
-        coarse: with `tree` or `edges`, what a right but coarse answer costs.
-        top: how many classes to name beside.
+        run: the run folder; the run is calibrated first if it has not been yet.
+        request: the samples.
+        promise: the required coverage.
+        classifier: the classifier to answer with from now on; None: the one chosen before.
+        by_depth: keep the promise within every node at this depth.
+        cost: minimise the expected cost instead: `tree`, `edges`, or a CSV file of costs.
+        coarse: with `tree` or `edges`, relative cost of a right but coarse answer, see `TreeCost`.
+        top: number of most probable classes to list beside each answer.
         verify: for a split of the run's own data, read all files of its samples again.
 
     Raises:
-        LabeltreeError: if the run, the samples or the costs are not what they should be.
-        ValueError: if what is asked makes no sense.
+        LabeltreeError: if the run, the samples or the costs are missing, unreadable or unsuitable.
+        ValueError: if an option is not valid.
     """
     _check_top(top)
     decider = open_decider(run, classifier, own_data=request.split is not None, verify=verify)
@@ -145,21 +145,21 @@ def answer_with(
     top: int = 3,
     warning: str | None = None,
 ) -> Answered:
-    """Answer with a run that is open already; see `answer`.
+    """Answer with a run that is already open; see `answer`.
 
     Args:
-        decider: the run; for a split of its own data, opened with them.
-        request: which samples.
-        promise: what is asked of the answers.
-        by_depth: see `answer`, as all that follows.
-        cost: see there.
-        coarse: see there.
-        top: see there.
-        warning: a sentence for the answers to bring along.
+        decider: the run; for a split of its own data, opened with ``own_data=True``.
+        request: the samples.
+        promise: the required coverage.
+        by_depth: see `answer`.
+        cost: see `answer`.
+        coarse: see `answer`.
+        top: see `answer`.
+        warning: a warning to include in the result.
     """
     _check_top(top)
     rule = decider.rule
-    # all that can be wrong with what is asked, before the samples are read
+    # check all options before the samples are read
     if cost is None:
         if coarse is not None:
             raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
@@ -227,7 +227,7 @@ def _cost(decider: Decider, cost: str, coarse: float | None) -> TreeCost | Tenso
 
 
 def _names(source: Source) -> list[str]:
-    """What to call the samples: their files, their texts, or their places in the data set."""
+    """Names of the samples: their files, their texts, or their positions in the data set."""
     every = torch.arange(len(source))
     return (
         source.paths(every)

@@ -1,4 +1,4 @@
-"""Samples that a run has not seen, in the shape that its encoder takes: files, texts, other data."""
+"""New samples for a trained run, in the shape that its encoder takes: files, texts, other data."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _OTHER_LABELS = (
 
 @dataclass(frozen=True)
 class NamedSamples:
-    """Samples that were named one by one, some of which may not be readable.
+    """Samples that were given one by one; some may be unreadable.
 
     Attributes:
-        names: names of all of them, in the order given.
-        source: the readable ones, in that order, with their places in ``names`` as instances; None where
+        names: names of all samples, in the given order.
+        source: the readable samples in that order, with their positions in ``names`` as instances; None if
             there are none.
-        skipped: place in ``names`` → why the sample cannot be read.
+        skipped: maps positions in ``names`` to the reason why that sample cannot be read.
     """
 
     names: list[str]
@@ -42,7 +42,7 @@ class NamedSamples:
 
 
 def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
-    """Image files as unlabelled samples; one that cannot be read does not keep the others from it.
+    """Open image files as unlabelled samples; unreadable ones are skipped.
 
     Raises:
         DataError: if the run reads texts.
@@ -74,7 +74,7 @@ def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
 
 
 def open_texts(experiment: Experiment, texts: Sequence[str]) -> NamedSamples:
-    """Texts as unlabelled samples; an empty one is skipped.
+    """Open texts as unlabelled samples; empty ones are skipped.
 
     Raises:
         DataError: if the run reads images.
@@ -116,19 +116,19 @@ def open_other(
 ) -> Source:
     """Open other samples in the shape that a trained run's encoder takes, labelled in the run's taxonomy.
 
-    They keep their aspects where those are the run's. Images that cannot be read are left out with a warning.
+    Samples keep their aspects if the run has the same ones. Unreadable images are left out with a warning.
 
     Args:
         experiment: the run.
         spec: a folder, a table or a data set.
-        data_path: folder of a data set that has a name; None = that of the run where both are of the same
-            files, as a data set's parts are, else that in the cache.
-        unlabelled: the samples have no labels, or those that they have do not matter: all are missing.
-        own_labels: keep the labels that they have, in their own taxonomy, without aspects.
+        data_path: folder of a data set that is given by name; None = the folder of the run's data set if both
+            are parts of the same files, else the folder in the cache.
+        unlabelled: ignore labels, if there are any; all labels are missing in the result.
+        own_labels: keep the labels of the samples, in their own taxonomy, without aspects.
 
     Raises:
         ValueError: if both ``unlabelled`` and ``own_labels`` are given.
-        DataError: if there is nothing for the encoder to read in them.
+        DataError: if the samples contain nothing that the encoder can read.
         TaxonomyError: if a label is not in the run's taxonomy.
     """
     if unlabelled and own_labels:
@@ -175,13 +175,13 @@ def open_other(
 
 
 def _columns(experiment: Experiment, path: Path, unlabelled: bool) -> dict[str, Any]:
-    """The columns of a table to be embedded: it need not have those that only training reads."""
+    """The columns of a table to be embedded; columns that only training reads may be absent."""
     columns = experiment.module.recipe.table.columns | {"aspect_columns": None, "group_column": None}
     if unlabelled:
         return columns | {"label_columns": []}
     depths = experiment.source.columns.get("labels", ())
     if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
-        columns["label_columns"] = list(depths)  # those that training found to nest
+        columns["label_columns"] = list(depths)  # the nested columns that training found
     return columns
 
 
@@ -190,7 +190,7 @@ def _without_aspects(source: Source) -> Source:
 
 
 def _folder_of(recipe: Recipe, spec: str) -> str | None:
-    """Where the run's data set lies, if the other one is of the same files."""
+    """Folder of the run's data set, if ``spec`` is a part of the same files."""
     known = list_datasets()
     alike = (
         spec in known and recipe.data in known and get_dataset(spec).folder == get_dataset(recipe.data).folder
