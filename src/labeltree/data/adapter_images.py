@@ -1,4 +1,4 @@
-"""Open the images of other libraries' data sets: find unreadable ones, keep pixels in memory."""
+"""Images of other libraries' data sets: find unreadable ones, keep pixels in memory."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PROBES = 100
 
 
 def _as_image(value: Any) -> PilImage:
-    """A Pillow image from what a data set holds: an image, its bytes, its path, or an array of pixels.
+    """Convert an item of a data set to a Pillow image: an image, its bytes, its path, or an array of pixels.
 
     Raises:
-        DataError: If it is not an image.
+        DataError: If the item is not an image.
     """
     from PIL import Image
 
@@ -68,8 +68,8 @@ class DatasetImages:
     """The images of all parts of a data set, one after the other.
 
     Args:
-        parts: For each part, its name in messages, its number of images, and a function that gives an image
-            by its number.
+        parts: For each part, its name in messages, its number of images, and a function that returns an image
+            by index.
     """
 
     def __init__(self, parts: Sequence[tuple[str, int, Callable[[int], Any]]]) -> None:
@@ -90,10 +90,10 @@ class DatasetImages:
         return f"item {item} of {self._titles[part]}"
 
     def open(self, row: int) -> PilImage:
-        """The image.
+        """Return the image.
 
         Raises:
-            DataError: If the data set cannot give it.
+            DataError: If the data set does not return it.
         """
         part, item = self._place(row)
         with image_errors():
@@ -101,7 +101,7 @@ class DatasetImages:
 
 
 class DatasetStore:
-    """Images that are taken from a data set when they are asked for."""
+    """Images that are read from a data set on demand."""
 
     def __init__(self, images: DatasetImages, shape: tuple[int, int, int]) -> None:
         self._images = images
@@ -129,15 +129,15 @@ def open_dataset_images(
 ) -> tuple[ImageStore, np.ndarray[Any, Any]]:
     """A store of all images, and the rows of those that can be read.
 
-    Each image is read once, and some of them once more before, to see what size they have.
+    Each image is read once; some are also read beforehand to determine the size.
 
     Args:
         images: The images.
-        image_size: See `ImageSettings`, and so are the others.
+        image_size: Side of the images; see `ImageSettings` for this and the other settings.
         channels: 1 or 3.
         on_error: ``raise`` or ``skip``.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
-        progress: Reports how reading proceeds.
+        progress: Callback that reports progress.
 
     Raises:
         DataError: If images cannot be read.
@@ -167,7 +167,7 @@ def open_dataset_images(
 
 
 def _probe(images: DatasetImages) -> tuple[int, int]:
-    """Choose a size and a number of channels by 100 images, evenly spread."""
+    """Choose a size and a number of channels from 100 evenly spaced images."""
     sizes, gray = set(), True
     for row in np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int)):
         try:

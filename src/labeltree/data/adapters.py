@@ -37,29 +37,29 @@ def from_dataset(
     name: str = "dataset",
     **image_settings: Unpack[ImageSettings],
 ) -> Source:
-    """Make a source of a data set that another library has loaded.
+    """Make a source from a data set loaded by another library.
 
     A data set is an object with a length and items by number: torchvision's, whose items are ``(image,
-    label)``, torch's subsets of them, Hugging Face's, or one whose items are mappings. Open it without
-    transforms: views are made here. Nothing of those libraries is imported.
+    label)``, torch subsets of these, Hugging Face's, or one whose items are mappings. Open it without
+    transforms: labeltree makes the views. The other library is not imported.
 
     Args:
-        dataset: The data set, or a mapping from split to data set, as Hugging Face's `DatasetDict`.
-        taxonomy: Whose node names are the labels, or its file; None = made of the labels.
-        labels: Column of the labels, or several, coarse to fine; None = the second of an item, or the one
-            column of class labels. Numbers stand for the data set's classes.
-        image: Column of the images; None = the first of an item, or the one column of images.
-        text: Column of the texts; None = where there are no images, the one column of text. Where both are
-            to be had, name it.
-        group: Column whose equal values stay in one split.
+        dataset: The data set, or a mapping from split to data set, such as Hugging Face's `DatasetDict`.
+        taxonomy: Taxonomy whose node names are the labels, or its file; None = built from the labels.
+        labels: Column of the labels, or several, coarse to fine; None = the second element of an item, or the
+            only column of class labels. Integers are class indices of the data set.
+        image: Column of the images; None = the first element of an item, or the only column of images.
+        text: Column of the texts; None = the only column of text, if there are no images. To read texts
+            beside images, name the column.
+        group: Group column; samples with equal values stay in one split.
         split: Split of all samples: ``train``, ``val`` (or ``validation``) or ``test``. Not with a mapping.
-        classes: Names of the numbers that are labels; None = those that the data set has.
+        classes: Class names by index; None = the names in the data set.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``. An empty name is
-            missing anyway.
+            always missing.
         name: Name of the source.
         **image_settings: How images are read; see `ImageSettings`. Here ``cache`` keeps the pixels in memory;
-            None = if they take less than 4 GiB. Otherwise they are taken from the data set whenever they are
-            loaded.
+            None = if they take less than 4 GiB. Otherwise images are read from the data set on
+            demand.
 
     Raises:
         DataError: If a column is missing or unclear, or an item cannot be read.
@@ -156,7 +156,7 @@ def _label(
     classes: Sequence[str] | None,
     missing: MissingNames,
 ) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy, made of the labels if there is none, and the node of every sample."""
+    """The taxonomy, built from the labels if none is given, and the node of every sample."""
     names = [
         [
             name if name is not None and name.strip() else None
@@ -190,21 +190,21 @@ class DatasetColumns(Protocol):
 
     @property
     def columns(self) -> Sequence[Any]:
-        """Their keys: names, or positions in an item."""
+        """Column keys: names, or positions in an item."""
 
     def __len__(self) -> int: ...
 
     def default(self, what: str) -> Any:
-        """The column of ``labels``, ``image`` or ``text`` if the caller names none; None if there is none."""
+        """The default column of ``labels``, ``image`` or ``text``; None if there is none."""
 
     def values(self, column: Any) -> list[Any]:
-        """All values of a column of small values: labels, texts, groups."""
+        """All values of a column of labels, texts or groups."""
 
     def value(self, row: int, column: Any) -> Any:
-        """One value of a column of large values: an image."""
+        """One value of a column of images."""
 
     def classes(self, column: Any) -> list[str] | None:
-        """The names of the classes that the numbers of a column stand for; None if it has none."""
+        """The class names of a column of class indices; None if it has none."""
 
 
 class _Table:
@@ -276,7 +276,7 @@ class _Items:
 
     def classes(self, column: Any) -> list[str] | None:
         inner, seen = self._dataset, 0
-        while not hasattr(inner, "classes") and hasattr(inner, "dataset") and seen < 10:  # a subset's whole
+        while not hasattr(inner, "classes") and hasattr(inner, "dataset") and seen < 10:  # unwrap subsets
             inner, seen = inner.dataset, seen + 1
         names = getattr(inner, "classes", None)
         if names is None:
@@ -285,10 +285,10 @@ class _Items:
 
 
 def _as_columns(dataset: Any) -> DatasetColumns:
-    """The columns of a data set of another library.
+    """Wrap a data set of another library by columns.
 
     Raises:
-        DataError: If it is empty, or no data set.
+        DataError: If the data set is empty, or the object is no data set.
     """
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise DataError(
@@ -301,7 +301,7 @@ def _as_columns(dataset: Any) -> DatasetColumns:
 
 
 def class_names(numbers: Sequence[Any], classes: Sequence[str] | None) -> list[str | None]:
-    """Labels as names; None where one is missing: None, -1, NaN or empty.
+    """Convert labels to names; None where a label is missing (None, -1, NaN or empty).
 
     Raises:
         DataError: If a number has no name among the classes.

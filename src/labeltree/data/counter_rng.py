@@ -1,4 +1,4 @@
-"""Counter-based random numbers: functions of (seed, epoch, view, instance, stream) and of nothing else.
+"""Counter-based random numbers: functions of (seed, epoch, view, instance, stream) only.
 
 A generator that is advanced call by call gives a sample different views when the batch around it, the
 number of workers or the device changes. Hashing a counter does not: every number can be computed anywhere,
@@ -48,8 +48,8 @@ def sample_keys(seed: int, epoch: int, view: int, instances: Tensor) -> Tensor:
 
     Args:
         seed: The run's seed.
-        epoch: Number of the epoch.
-        view: Number of the view of the sample.
+        epoch: Epoch number.
+        view: View number within the epoch.
         instances: Instance ids ``(n,)``, int64.
 
     Returns:

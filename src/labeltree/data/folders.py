@@ -28,7 +28,7 @@ _SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
 
 @dataclass(frozen=True)
 class _Found:
-    """An image, and the folders that lead to it from the root."""
+    """An image, with the folders on its path from the root."""
 
     path: str
     folders: tuple[str, ...]
@@ -48,19 +48,19 @@ def open_folder(
     """Open a folder of images.
 
     An image's label is the folder it lies in, at any depth: an inner folder is an inner node. Images
-    directly in the root have no label. Files that are no images by their extension are ignored, and so is
-    everything whose name starts with a dot. If the folders of depth 1 are called ``train`` and ``test`` (or
-    ``val``), they are the split and the taxonomy begins below them.
+    directly in the root have no label. Files without an image extension are ignored, and so is everything
+    whose name starts with a dot. If the folders at depth 1 are called ``train`` and ``test`` (or ``val``),
+    they are the split, and the taxonomy begins below them.
 
     Args:
         root: The folder.
         taxonomy: If given, folders are looked up in it: by their path, or by their own name.
-        missing_labels: Names of folders that are no classes, such as ``unknown``: the label of their images
-            is the folder above, or missing.
+        missing_labels: Names of folders that are not classes, such as ``unknown``: their images get the label
+            of the folder above, or none.
         **images: How images are read; see `ImageSettings`.
 
     Raises:
-        DataError: If the folder is missing or has no images, images cannot be read, or links form a loop.
+        DataError: If the folder is missing or has no images, an image cannot be read, or links form a loop.
         TaxonomyError: If a folder is not in the given taxonomy.
     """
     top = Path(os.path.abspath(root))
@@ -107,7 +107,7 @@ def _taxonomy(folders: list[tuple[str, ...]], root: str | Path, missing: Missing
 def _images_and_folders(
     top: Path,
 ) -> tuple[list[_Found], list[tuple[str, ...]], np.ndarray[Any, Any] | None]:
-    """All images, all folders that are labels, and the split of each image if folders say it."""
+    """All images, all folders that are labels, and the split of each image if folders define it."""
     if not top.is_dir():
         raise DataError(f"there is no folder '{top}'")
     found: list[_Found] = []
@@ -131,7 +131,7 @@ def _scan(
     found: list[_Found],
     folders: list[tuple[str, ...]],
 ) -> None:
-    """Collect images and folders in order of their names."""
+    """Collect images and folders, sorted by name."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -153,7 +153,7 @@ def _scan(
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder; a link that leads to itself or nowhere is none."""
+    """Whether an entry is a folder; a broken link or a link to itself is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -161,7 +161,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _are_splits(names: set[str], found: list[_Found]) -> bool:
-    """Whether the folders of depth 1 are a split: train and at least one other, and nothing beside them."""
+    """Whether the folders at depth 1 are a split: train and at least one other split, and nothing else."""
     splits = {_SPLIT_OF.get(name.lower()) for name in names}
     return (
         None not in splits and "train" in splits and len(names) > 1 and all(image.folders for image in found)

@@ -1,4 +1,4 @@
-"""Data sets of image files: register a reader that lists the files and labels; open what it lists."""
+"""Data sets of image files: register a reader that lists files and labels; open the listed images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ListedImages:
-    """Image files and their labels, found without opening an image; for the attributes see `open_listed`."""
+    """Image files and their labels, listed without opening an image; for the attributes see `open_listed`."""
 
     root: Path
     files: Sequence[str]
@@ -42,7 +42,7 @@ class ListedImages:
     groups: Tensor | None = None
     boxes: np.ndarray[Any, Any] | None = None
     instances: Tensor | None = None
-    """Ids of the samples, where they are part of a larger data set; None = their positions."""
+    """Sample ids, if the samples are part of a larger data set; None = their positions."""
 
 
 def open_listed(
@@ -65,24 +65,24 @@ def open_listed(
 ) -> Source:
     """Open image files whose labels and splits are known.
 
-    A file that several samples show is decoded and kept once, unless each has a box or a text of its own.
+    A file shared by several samples is decoded and stored once, unless each has its own box or text.
 
     Args:
         name: Name of the data set.
-        root: The folder that the files are relative to.
-        files: Files of the n samples; absolute ones stay as they are.
-        nodes: ``(n,)`` labels.
+        root: Folder of relative paths.
+        files: Files of the n samples, relative or absolute.
+        nodes: Labels ``(n,)``.
         taxonomy: Taxonomy of the labels.
         split: ``train``, ``val``, ``test`` or empty, for each sample.
-        groups: ``(n,)``, see `Source`; so are the aspects, ratings and texts.
-        group_names: ``(n,)``, see `Source`.
-        instances: ``(n,)`` stable ids; None = the places in ``files``.
-        aspect_taxonomies: One per aspect.
-        aspects: ``(n, A)``.
-        ratings: ``(n, R)``.
-        texts: One per sample.
-        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
-            NaN is the whole image.
+        groups: Groups ``(n,)``; see `Source`.
+        group_names: Names of the groups ``(n,)``; see `Source`.
+        instances: Stable ids ``(n,)``; None = positions in ``files``.
+        aspect_taxonomies: One taxonomy per aspect.
+        aspects: Labels of the aspects ``(n, A)``; see `Source`.
+        ratings: Ordinal ratings ``(n, R)``; see `Source`.
+        texts: One text per sample.
+        boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
+            whole image.
         **images: How images are read; see `ImageSettings`.
 
     Raises:
@@ -121,18 +121,18 @@ def open_listed(
 
 
 def _below(root: Path, files: Sequence[str]) -> list[str]:
-    """Files relative to the folder, if they lie in it."""
+    """Make the paths of files inside the folder relative to it."""
     start = os.path.join(os.path.abspath(root), "")
     return [file.removeprefix(start) for file in files]
 
 
 def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: Any) -> None:
-    """Register a data set of image files that the user brings.
+    """Register a data set of image files supplied by the user.
 
     Args:
         name: Name of the data set.
-        read: Lists the images of the data set's folder.
-        **entry: As for `register_dataset`.
+        read: Function that lists the images in the data set's folder.
+        **entry: Arguments of `register_dataset`.
     """
 
     def opener(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
@@ -141,13 +141,13 @@ def register_reader(name: str, read: Callable[[Path], ListedImages], **entry: An
         columns = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         return open_listed(name, **columns, **images)
 
-    # So that the registry refuses a second data set of this name, but not the same module twice.
+    # The registry then refuses another data set of this name, but accepts the same module twice.
     opener.__module__, opener.__qualname__ = getattr(read, "func", read).__module__, f"open {name}"
     register_dataset(name, **entry)(opener)
 
 
 def _check_inside(name: str, found: ListedImages) -> None:
-    """Refuse a listing that names a file outside its data set."""
+    """Refuse a listing with a file outside the data set's folder."""
     for file in found.files:
         if ".." in file or file.startswith("/"):
             place = os.path.normpath(file)
@@ -162,23 +162,23 @@ def label_taxonomy(paths: Sequence[Sequence[str]], root_name: str = "root") -> t
     """The taxonomy of the samples' labels, children sorted by name, and the node of each sample.
 
     Args:
-        paths: Paths of the label of each sample, coarse to fine.
-        root_name: Name of the root above them.
+        paths: Label of each sample as a path of names, coarse to fine.
+        root_name: Name of the root.
     """
     taxonomy = Taxonomy.from_paths(sorted({tuple(path) for path in paths}), root_name)
     return taxonomy, taxonomy.encode(paths)
 
 
 def in_archive(folder: str, *paths: str) -> tuple[str, ...]:
-    """Paths of files below the data set's folder, or below the folder that its archive makes there."""
+    """Paths of files in the data set's folder, or in the folder created there by its archive."""
     return (*paths, *(f"{folder}/{path}" for path in paths))
 
 
 def archive_root(path: Path, folder: str) -> Path:
-    """The folder that an archive makes below ``path``; ``path`` itself if there is no such folder."""
+    """The folder created by an archive below ``path``; ``path`` itself if there is none."""
     return path / folder if (path / folder).is_dir() else path
 
 
 def first_existing(path: Path, places: Sequence[str]) -> Path:
-    """The first of several paths below ``path`` that exists; the first one if none does."""
+    """The first existing one of several paths below ``path``; the first path if none exists."""
     return next((path / place for place in places if (path / place).exists()), path / places[0])

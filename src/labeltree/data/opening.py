@@ -1,4 +1,4 @@
-"""Open what ``--data`` names: a data set, a folder of images, or a table."""
+"""Open the data given by ``--data``: a named data set, a folder of images, or a table."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def open_source(
     """Open a named data set, a folder of nested folders, or a table.
 
     Args:
-        spec: A name of ``list_datasets()``, the path of a folder, or of a ``.csv``, ``.tsv`` or
-            ``.parquet`` file. A folder that is called like a data set is meant by ``./NAME``.
+        spec: A name from ``list_datasets()``, or the path of a folder or of a ``.csv``, ``.tsv`` or
+            ``.parquet`` file. Write ``./NAME`` for a folder with the name of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
-        data_path: Where a named data set lies; None = in the cache folder.
+        data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
-        image_column: Tables: column of the image files, or several columns, an image in each.
+        image_column: Tables: column of the image files, or several columns with one image each.
         text_column: Tables: column of texts.
         label_columns: Tables: one column, or one per depth, coarse to fine.
-        aspect_columns: Tables: further labels of the same samples, each with a taxonomy of its own.
-        group_column: Tables: rows with equal value stay in one split.
+        aspect_columns: Tables: columns of further labels of the same samples, each with its own taxonomy.
+        group_column: Tables: column of groups; rows with equal values stay in one split.
         split_column: Tables: column of the split.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
     Raises:
-        DataError: If it is not there or unreadable.
+        DataError: If the data are missing or unreadable.
         TaxonomyError: If a label is not in the taxonomy.
     """
     check_image_settings(images)
@@ -108,8 +108,8 @@ def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:
 
     Args:
         source: The samples.
-        names: Names of classes at any depth, in upper or lower case (``unknown``), or paths of single classes
-            (``mammal/other``). The label of their samples becomes the node above, or missing.
+        names: Names of classes at any depth, case-insensitive (``unknown``), or paths of single classes
+            (``mammal/other``). Their samples get the label of the node above, or none.
 
     Raises:
         TaxonomyError: If no class is left.

@@ -1,4 +1,4 @@
-"""Named data sets: register them (those of image files by `listed_images`), list, download, check them."""
+"""Named data sets: register, list, download and check them; for image files see `listed_images`."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Needed:
     """A file or folder that a data set needs.
 
     Attributes:
-        paths: Relative to the data set's folder, with ``*`` and ``?``; one of several is enough.
-        what: What it is and which official archive it comes from, for messages.
+        paths: Alternative paths relative to the data set's folder, with ``*`` and ``?``; one must exist.
+        what: Description for messages: the content and its official archive.
     """
 
     paths: str | tuple[str, ...]
@@ -55,7 +55,7 @@ class Needed:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The paths; one that exists is enough."""
+        """The alternative paths, of which one must exist."""
         return (self.paths,) if isinstance(self.paths, str) else self.paths
 
 
@@ -64,9 +64,9 @@ class Published:
     """The size of a data set according to its authors.
 
     Attributes:
-        splits: Number of samples of each split; a split that they do not mention is left out.
-        classes: Number of nodes at each depth, coarse to fine; None where they do not say. Empty if they do
-            not say how many depths there are.
+        splits: Number of samples in each split that the authors mention.
+        classes: Number of nodes at each depth, coarse to fine; None where not published. Empty if not
+            even the number of depths is published.
         source: Source of the figures.
     """
 
@@ -80,15 +80,15 @@ class DatasetEntry:
     """A named data set.
 
     Attributes:
-        name: As on the command line.
-        summary: One line for people.
+        name: Name on the command line.
+        summary: One-line description.
         licence: Licence of the data.
-        size: Size of the download, for people.
-        opener: Function that opens it; `open` calls it with those of its arguments that it names.
-        fetch: ``fetch(*, progress=None, force=False) -> Path``, or None where the user brings the files.
+        size: Size of the download, as text.
+        opener: Function that opens the data set; `open` passes only the arguments that it names.
+        fetch: ``fetch(*, progress=None, force=False) -> Path``, or None if the user has to supply the files.
         files: Files that must be in the folder.
         published: Size of the data set according to its authors.
-        home: Name of the folder in the cache, if several data sets share one.
+        home: Name of the folder in the cache, if several data sets share it.
     """
 
     name: str
@@ -101,7 +101,7 @@ class DatasetEntry:
     published: Published | None = None
     home: str = ""
     is_data: bool = True
-    """False for downloads that nothing can be trained on; see `register_download`."""
+    """False for downloads that cannot be trained on; see `register_download`."""
 
     @property
     def folder(self) -> Path:
@@ -112,11 +112,11 @@ class DatasetEntry:
         """Open the data set.
 
         Args:
-            path: Its folder; None = that in the cache.
+            path: Folder of the data set; None = in the cache.
             **images: How images are read; see `ImageSettings`.
 
         Raises:
-            DataError: If it is missing or unreadable.
+            DataError: If the data set is missing or unreadable.
         """
         given: dict[str, Any] = {"path": self.folder if path is None else path, **images}
         asked = inspect.signature(self.opener).parameters
@@ -147,7 +147,7 @@ def register_dataset(
     published: Published | None = None,
     home: str = "",
 ) -> Callable[[Opener], Opener]:
-    """Register the decorated function as the one that opens a data set; for the rest see `DatasetEntry`.
+    """Register the decorated function as the opener of a data set; for the arguments see `DatasetEntry`.
 
     Raises:
         ValueError: If the name is taken by another function.
@@ -155,7 +155,7 @@ def register_dataset(
 
     def register(opener: Opener) -> Opener:
         if not opener.__module__.startswith("labeltree."):
-            importlib.import_module("labeltree.datasets")  # so that nobody takes the name of one of its own
+            importlib.import_module("labeltree.datasets")  # reserves the names of labeltree's data sets
         known = _entries.get(name)
         if known is not None and (known.opener.__module__, known.opener.__qualname__) != (
             opener.__module__,
@@ -171,16 +171,16 @@ def register_dataset(
 
 
 def register_download(name: str, *, what: str, summary: str, licence: str, size: str, fetch: Fetcher) -> None:
-    """Register a download that is no data set, such as weights or word vectors, for ``labeltree data get``.
+    """Register a download other than a data set, such as weights or word vectors, for ``labeltree data get``.
 
     Args:
-        name: Name to get it by.
-        what: What it is and what reads it, for the error if somebody opens it as data: ``an encoder's
-            weights; …``.
-        summary: One line for people.
+        name: Name on the command line.
+        what: Description of the files and their use, for the error when they are opened as data: ``an
+            encoder's weights; …``.
+        summary: One-line description.
         licence: Licence of the files.
-        size: Size of the download.
-        fetch: Function that downloads it.
+        size: Size of the download, as text.
+        fetch: Function that downloads the files.
     """
 
     def refuse(**_: object) -> Source:
@@ -191,7 +191,7 @@ def register_download(name: str, *, what: str, summary: str, licence: str, size:
 
 
 def _register_all() -> None:
-    """Register labeltree's own data sets (by name: they are built on this package), then those of others."""
+    """Register labeltree's own data sets (imported by name: they depend on this package), then plug-ins."""
     importlib.import_module("labeltree.datasets")
     load_plugins("datasets")
 
@@ -209,7 +209,7 @@ def get_dataset(name: str) -> DatasetEntry:
     """The entry of a data set.
 
     Raises:
-        DataError: If there is none, with the nearest names.
+        DataError: If there is none; the message lists the nearest names.
     """
     _register_all()
     if name in _entries:
@@ -220,19 +220,18 @@ def get_dataset(name: str) -> DatasetEntry:
 
 
 def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -> Path:
-    """Download a data set into the cache folder, if it is not there.
+    """Download a data set into the cache folder, unless it is there already.
 
     Args:
         name: Name of the data set.
-        progress: Called with the progress, ``progress(message, done, total)``, in bytes; ``total`` is 0 where
-            it is not known.
-        force: Fetch it again even if it is there.
+        progress: Callback ``progress(message, done, total)``, in bytes; ``total`` is 0 if unknown.
+        force: Download it again even if it is there.
 
     Returns:
-        Its folder.
+        The folder of the data set.
 
     Raises:
-        DataError: If it cannot be downloaded; the message says what to do instead.
+        DataError: If the download fails; the message says what to do instead.
     """
     entry = get_dataset(name)
     if entry.fetch is None:
@@ -251,13 +250,13 @@ def fetch(name: str, *, progress: Progress | None = None, force: bool = False) -
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a folder holds of a data set.
+    """The part of a data set that is present in a folder.
 
     Attributes:
-        problems: What is missing or not as published, a sentence each; empty = complete.
-        samples: Number of samples of each split, in order; of ``all`` if there are no splits. Empty if the
+        problems: A sentence for each missing part or deviation from the publication; empty = complete.
+        samples: Number of samples in each split, in order; under ``all`` if there are no splits. Empty if the
             data set cannot be opened.
-        labels: Number of distinct labels of the samples at each depth, coarse to fine.
+        labels: Number of distinct labels at each depth, coarse to fine.
         unlabelled: Number of samples without a label.
     """
 
@@ -268,7 +267,7 @@ class Inventory:
 
 
 def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
-    """A sentence for every file or folder that a data set needs and that is missing below ``path``."""
+    """A sentence for every required file or folder that is missing below ``path``."""
     if entry.files and not path.is_dir():
         wanted = dict.fromkeys(needed.what for needed in entry.files)
         return [f"there is no folder '{path}'. It should hold {'; '.join(wanted)}"]
@@ -276,10 +275,10 @@ def _missing_files(entry: DatasetEntry, path: Path) -> list[str]:
 
 
 def require_files(entry: DatasetEntry, path: Path) -> None:
-    """Check that all files of a data set are there.
+    """Check that all files of a data set are present.
 
     Raises:
-        DataError: If one is missing; the message says which, where it was expected, and how to get it.
+        DataError: If a file is missing; the message says which, where it was expected, and how to get it.
     """
     missing = _missing_files(entry, path)
     if not missing:
@@ -293,9 +292,9 @@ def require_files(entry: DatasetEntry, path: Path) -> None:
 
 
 def check_layout(entry: DatasetEntry, path: Path, *, progress: Progress | None = None) -> Inventory:
-    """Compare what a folder holds of a data set with what its authors published.
+    """Compare the contents of a data set's folder with the figures published by its authors.
 
-    Nothing is written and nothing raised for incomplete data. Unreadable images are reported, not counted.
+    Nothing is written, and incomplete data raise no error. Unreadable images are reported, not counted.
     """
     missing = _missing_files(entry, path)
     if missing:

@@ -1,4 +1,4 @@
-"""A source: the samples of any data set as images or texts, with nodes, instances, groups and splits."""
+"""A source: samples of any data set as images or texts, with labels, ids, groups and splits."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ UNSEEN = "unseen"  # samples outside the test split whose classes training does 
 
 Modality = Literal["image", "text"]
 DIGEST_BYTES = 16
-"""The first half of a SHA-256: no two different contents share it by chance."""
+"""Length of a content digest: the first half of a SHA-256, enough to rule out collisions by chance."""
 _DIGESTED_AT_ONCE = 1024
 
 
 def printable(path: str) -> str:
-    """A path that can be printed and saved: bytes that are not UTF-8 become escapes."""
+    """Make a path printable: bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -70,31 +70,32 @@ class Source:
         name: Name of the data set.
         taxonomy: Taxonomy of the labels.
         nodes: Label of each sample, ``(n,)`` int64: a leaf, an inner node, or -1 where it is missing.
-        instances: Stable ids ``(n,)`` int64: the position in the whole data set. A subset keeps them.
-        store: The images; None where there are none.
-        rows: Row of each sample in the store, and in the texts, ``(n,)`` int64.
-        groups: Samples with equal group stay on one side of every split, ``(n,)`` int64; -1 is a group of
-            its own.
-        group_names: Name of the group of each sample in the data (a patient's number), ``(n,)`` str, empty
+        instances: Stable ids ``(n,)`` int64: positions in the whole data set, which subsets keep.
+        store: The images; None if there are none.
+        rows: Row of each sample in the store and in the texts, ``(n,)`` int64.
+        groups: Group of each sample ``(n,)`` int64. Samples of one group stay on one side of every split; a
+            sample with -1 is a group by itself.
+        group_names: Name in the data of each sample's group (such as a patient's number), ``(n,)`` str, empty
             for samples without a group; None if the data have no names.
         split: Split of each sample: ``train``, ``val`` or ``test``; ``unseen`` if its class is hidden from
-            training; an empty string if it is in no split. None if nothing is decided.
-        files: File of each row of the store, where there are files.
-        names: Name of each row within the data set, which does not depend on where the data lie: the file
-            relative to its folder, or ``row 7`` of a table; None if samples have only their ids.
+            training; an empty string if it is in no split. None if there are no splits yet.
+        files: File of each row of the store, if there are files.
+        names: Name of each row within the data set, independent of the location of the data: the file
+            relative to the data folder, or ``row 7`` of a table; None if samples have only ids.
         digests: Digest of the content of each row of the store, ``(rows, 16)`` uint8; None = computed from
             the pixels.
-        texts: Text of each row; None where there are none. A source has images, texts or both.
+        texts: Text of each row; None if there are none. A source has images, texts or both.
         columns: For a table: which of its columns were read as ``images``, ``texts``, ``labels``, ``groups``,
             ``split`` and ``aspects``.
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
             label, or the finer part of it, to each.
-        notes: Sentences about what was decided when the data were read, and what else would be possible.
-        aspect_taxonomies: Taxonomies of A further labels of the same samples, their aspects (for MLCL).
-        aspects: Those labels ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing; None where
-            there are no aspects.
-        ratings: Ordinal numbers ``(n, R)`` int64 that say how alike samples are, -1 where one is missing: one
-            per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are none.
+        notes: Sentences about decisions made when the data were read, and about alternatives.
+        aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
+        aspects: Labels of the aspects ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing;
+            None if there are no aspects.
+        ratings: Ordinal ratings ``(n, R)`` int64, by which the similarity of samples is measured, -1 where
+            missing: one per aspect, or others, such as 0 and 1 for the tags of a sample; None if there are
+            none.
     """
 
     name: str
@@ -121,12 +122,12 @@ class Source:
     def in_order(
         cls, name: str, taxonomy: Taxonomy, nodes: Tensor, *, store: ImageStore | None = None, **columns: Any
     ) -> Source:
-        """A whole data set whose sample i is row i of its images or texts, and has the id i.
+        """Make a whole data set whose sample i has row i and id i.
 
         Args:
             name: Name of the data set.
             taxonomy: Taxonomy of the labels.
-            nodes: ``(n,)`` labels.
+            nodes: Labels ``(n,)``.
             store: The images.
             **columns: Further attributes.
         """
@@ -241,7 +242,7 @@ class Source:
     def sample_digests(self) -> Array:
         """Digests of the content of each sample, its image and its text, ``(n, 16)`` uint8.
 
-        The digest of an image that is a file is that of the file's bytes, taken when it was decoded.
+        For an image file, this is the digest of the file's bytes, computed when it was decoded.
         """
         found = []
         if self.store is not None:
@@ -255,13 +256,13 @@ class Source:
         if self.digests is not None:
             chosen: Array = self.digests[rows.numpy()]
             return chosen
-        # Pixels of another size are computed, and may differ in their last bit on another processor.
+        # Resized pixels are computed, and may differ in their last bit on another processor.
         store: ImageStore = getattr(self._images, "original", self._images)
         parts = [_row_digests(store.load(part).numpy()) for part in torch.split(rows, _DIGESTED_AT_ONCE)]
         return np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *parts])
 
     def subset(self, indices: Tensor | Sequence[int]) -> Source:
-        """The samples ``indices``, in this order; instances and the taxonomy stay."""
+        """The samples ``indices``, in this order, with the same ids and taxonomy."""
         index = torch.as_tensor(indices, dtype=torch.int64)
         return dataclasses.replace(
             self,
@@ -283,7 +284,7 @@ class Source:
         """The samples of one split.
 
         Raises:
-            DataError: If no split is decided, or none has this name.
+            DataError: If there are no splits, or none of this name.
         """
         if self.split is None:
             raise DataError(f"source '{self.name}' has no splits yet; make_splits(source) makes them")
@@ -293,13 +294,13 @@ class Source:
 
 
 def file_digest(path: str | Path) -> bytes:
-    """The digest of a file's bytes; zeros if it is unreadable or not a file: a pipe would block for ever."""
+    """The digest of a file's bytes; zeros if unreadable or not a regular file (a pipe would block)."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return bytes(DIGEST_BYTES)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]
-    except (OSError, ValueError):  # a name may be none at all
+    except (OSError, ValueError):  # the name may not be a valid path
         return bytes(DIGEST_BYTES)
 
 
@@ -315,7 +316,7 @@ def _text_digests(texts: Iterable[str]) -> Array:
 
 
 def combined_digests(first: Array, second: Array) -> Array:
-    """One digest of two things that a sample has, such as an image and a text.
+    """Combine two digests of each sample, such as of its image and its text, into one.
 
     Args:
         first: ``(n, a)`` uint8.

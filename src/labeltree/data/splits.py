@@ -1,4 +1,4 @@
-"""Decide the splits of a source: by a draw, by folds, or by classes that training does not see."""
+"""Make the splits of a source: at random, by folds, or by hiding classes from training."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def make_splits(
     unseen_classes: float | str | Sequence[str] | None = None,
     unseen_depth: int | None = None,
 ) -> Source:
-    """Decide the split of every sample.
+    """Assign every sample to a split.
 
-    A test split that the data set brings is kept, and so is a validation split; only what is missing is
-    drawn. Draws go by instance id: they do not depend on the order of the samples. The test split does not
+    The data set's own test and validation splits are kept; only missing ones are drawn. Draws depend on
+    instance ids, not on the order of the samples. The test split does not
     depend on ``val`` or ``limit``.
 
     Args:
         source: The samples.
         val: Share of the samples outside the test split that is held out for validation.
-        test: Share held out for the test where the data set has no test split.
-        seed: Seed of the draws.
+        test: Share held out for testing if the data set has no test split.
+        seed: Random seed.
         limit: Keep at most this many samples outside the test split (training and validation together),
             drawn evenly over the labels.
-        train_limit: Keep at most this many training samples, drawn likewise.
-        test_limit: Keep at most this many test samples, drawn likewise.
-        unseen_classes: Nodes, or how many classes, whose samples outside the test split get the split
-            ``unseen``, see `choose_unseen`. Validation samples and limits are drawn of the others; limits
-            thin ``unseen`` as much, so that classes of both kinds have as many samples.
-        unseen_depth: Depth of the classes that are drawn.
+        train_limit: Keep at most this many training samples, drawn in the same way.
+        test_limit: Keep at most this many test samples, drawn in the same way.
+        unseen_classes: Nodes, or a number or share of classes, to hide from training: their samples outside
+            the test split get the split ``unseen``, see `choose_unseen`. Validation samples and limits are
+            drawn from the other samples; ``unseen`` is subsampled at the same rate as they are.
+        unseen_depth: Depth of the hidden classes, if they are drawn.
 
     Returns:
         The source with ``split`` set for every sample; with a limit, fewer samples.
 
     Raises:
-        DataError: If a group lies on both sides of a split that the data set brings, or there is too little
-            to split.
-        LabeltreeError: If those classes cannot be hidden.
+        DataError: If a group lies on both sides of the data set's own split, or there are too few samples to
+            split.
+        LabeltreeError: If the classes cannot be hidden.
     """
     for name, share in (("val", val), ("test", test)):
         if not 0 <= share < 1:
@@ -111,12 +111,12 @@ def make_splits(
 
 
 def _thinned(source: Source, splits: tuple[str, ...], most: int, seed: int, draw: int) -> Source:
-    """At most this many samples of these splits; all of the others."""
+    """Keep at most this many samples of these splits, and all samples of the others."""
     split = np.asarray(source.split)
     open_ = np.flatnonzero(np.isin(split, splits))
     if most >= len(open_):
         return source
-    # A stratum is a label within a split, so a limit thins all alike.
+    # A stratum is a label within a split, so a limit reduces all in proportion.
     strata = source.nodes.numpy()[open_] * len(SPLITS) + (split[open_] == "val")
     kept = open_[draw_evenly(strata, source.instances.numpy()[open_], most, seed, draw)]
     others = np.flatnonzero(~np.isin(split, splits))
@@ -146,16 +146,15 @@ def _check_given(source: Source, given: Array, groups: Array) -> None:
 
 
 def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
-    """The samples with one fold as their test split; nothing else is decided, so that `make_splits` draws the
-    validation samples from the others.
+    """Make one fold the test split; `make_splits` can then draw the validation samples from the others.
 
-    Samples that the data set itself holds for the test are left out: they are kept for the last word, once
-    all is chosen. All folds of one seed are of one division: each sample is in the test split of one of them.
+    The data set's own test samples are left out, reserved for the final evaluation. The folds of one seed
+    form a partition: each sample is in the test split of exactly one fold.
 
     Args:
-        source: The samples; those of one group stay together.
-        fold: Which one, from 1: ``2/5`` is the second of five.
-        seed: Seed of the division.
+        source: The samples; samples of one group stay together.
+        fold: Number of the fold, from 1, and of all folds: ``2/5`` is the second of five.
+        seed: Random seed.
 
     Raises:
         ValueError: If there is no such fold.
@@ -174,10 +173,10 @@ def hold_out_fold(source: Source, fold: str, seed: int = 0) -> Source:
 
 
 def fold_number(text: str) -> tuple[int, int]:
-    """The number of a fold, from 1, and of all folds, as people write them: ``2/5``.
+    """Parse the number of a fold, from 1, and of all folds, written as ``2/5``.
 
     Raises:
-        ValueError: If it is not written so, or there is no such fold.
+        ValueError: If the text has another form, or there is no such fold.
 
     Example:
         >>> fold_number("2/5")
@@ -195,28 +194,29 @@ def choose_unseen(
     depth: int | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """Decide which classes training does not see; each chosen node hides all labels at and below it.
+    """Choose classes to hide from training; each chosen node hides all labels at and below it.
 
     A number or a share is drawn among the classes (the finest labels, or with ``depth`` their ancestors
-    there) that have samples both inside and outside the test split. Every parent gives its part, as near as
-    whole numbers allow (Sainte-Laguë's method), but always keeps one child that is seen: so every node above
-    the hidden classes stays seen. Nodes that are named are hidden whatever that leaves of their parents.
+    there) that have samples both inside and outside the test split. Parents contribute in proportion to
+    their children, rounded by Sainte-Laguë's method, but always keep one child that is seen, so that every
+    node above the hidden classes stays seen. Named nodes are hidden even if no sibling remains.
 
     Args:
-        source: The samples, with the test split decided.
-        wanted: Nodes by path or name, or one of them; how many classes, if an integer; else their share.
-        depth: Depth of the drawn classes; labels that end above it stay what they are. None = the finest.
-        seed: Seed of the draw. The draw depends on the nodes alone: with another number of classes, or other
-            samples of them, as few classes as possible change.
+        source: The samples, with a test split.
+        wanted: Nodes by path or name, or a single one; an integer = number of classes; a float = share.
+        depth: Depth of the drawn classes; labels that end above it are classes themselves. None =
+            the finest labels.
+        seed: Random seed. The draw depends on the nodes only: with another number of classes, or other
+            samples, as few classes as possible change.
 
     Returns:
         The nodes ``(k,)`` int64, ascending.
 
     Raises:
-        TaxonomyError: If a name is no node.
-        DataError: If so many cannot be hidden, a named node has no sample outside the test split, or the tree
-            ends above the depth.
-        ValueError: If the number or the share is none.
+        TaxonomyError: If a name is not a node.
+        DataError: If there are too few classes to hide, a named node has no sample outside the test split, or
+            the tree ends above the depth.
+        ValueError: If the number or share is invalid.
     """
     if isinstance(wanted, int | float) and not (wanted >= 1 if isinstance(wanted, int) else 0 < wanted < 1):
         raise ValueError(f"unseen_classes is {wanted}; a whole number is 1 or more, a share between 0 and 1")
@@ -261,7 +261,7 @@ def _drawn(
         able = coarse[torch.isin(coarse, both[0]) & torch.isin(coarse, both[1])]
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(able)))
     parent = tree.parent[able].numpy()
-    # children of every node that are seen without anything hidden
+    # number of seen children of every node before any class is hidden
     present = covered_nodes(learned, tree)
     present[0] = False
     children = np.bincount(tree.parent[present].numpy(), minlength=tree.num_nodes)
@@ -280,13 +280,13 @@ def _drawn(
 
 
 def _hide_classes(source: Source, nodes: Tensor) -> Source:
-    """Take the samples of some classes out of all splits but the test: their split is ``unseen``.
+    """Move the samples of hidden classes from all splits but the test split to ``unseen``.
 
-    Samples labelled above these nodes stay: their label does not say that they are of them.
+    Samples labelled above these nodes stay: their labels do not tell whether they belong to a hidden class.
 
     Args:
-        source: The samples, with the test split decided; others may be.
-        nodes: The classes ``(k,)``, each with all below it.
+        source: The samples, with at least a test split.
+        nodes: The hidden classes ``(k,)``, each with its descendants.
 
     Raises:
         DataError: If no training sample is left, or no test sample is of a hidden class.
@@ -312,9 +312,9 @@ def _hide_classes(source: Source, nodes: Tensor) -> Source:
 
 
 def _thin_unseen(source: Source, share: float, seed: int, draw: int) -> Source:
-    """Keep this share of the samples in the split ``unseen``, of every label alike and at least one.
+    """Keep this share of the samples in the split ``unseen``, for each label in proportion and at least one.
 
-    So a limit on what training sees leaves hidden classes as many samples as seen ones.
+    With it, a limit on the training samples leaves hidden and seen classes equally many samples.
     """
     split = np.asarray(source.split)
     mine = np.flatnonzero(split == UNSEEN)

@@ -32,7 +32,7 @@ _SPLIT_STREAM, _FOLD_STREAM = 0x5417, 0xF01D
 
 
 def group_ids(keys: Sequence[Hashable]) -> Tensor:
-    """Groups ``(n,)``: samples with equal keys share one; numbered as they first occur.
+    """Number samples ``(n,)`` by group: equal keys share a number, in order of first occurrence.
 
     Example:
         >>> group_ids(["patient 7", "patient 3", "patient 7"])
@@ -43,10 +43,10 @@ def group_ids(keys: Sequence[Hashable]) -> Tensor:
 
 
 def group_numbers(groups: Tensor | None, n: int) -> Array:
-    """Groups ``(n,)`` numbered from 0 without gaps; a sample without one (-1) is a group of its own.
+    """Renumber groups ``(n,)`` from 0 without gaps; each sample with -1 becomes a group by itself.
 
     Raises:
-        DataError: If there is not one group, or -1, for each of the n samples.
+        DataError: If there is not one group number, or -1, for each of the n samples.
     """
     if groups is None:
         return np.arange(n)
@@ -70,21 +70,21 @@ def split_by_group(
 ) -> Array:
     """Choose samples to hold out, whole groups at a time.
 
-    Where every group is one sample, each label gives its share exactly (to the nearest sample; a label with
-    one sample gives none). Otherwise groups are dealt, largest first, to the side where they bring the counts
-    of the nodes at and above their labels nearer to the wanted ones (least increase of the chi-square
-    distance). Where most labels are one group, or one sample, each, whole labels are held out, evenly below
-    their parents, see `_divisible_labels`.
+    If every group is one sample, the share is held out exactly for each label (to the nearest sample; none
+    of a label with one sample). Otherwise groups are assigned, largest first, to the side where they bring
+    the counts of the nodes at and above their labels closest to the target counts (least increase of the
+    chi-square distance). If most labels consist of one group or one sample, whole labels are held out, evenly
+    below their parents, see `_divisible_labels`.
 
     Args:
         labels: Node of each sample ``(n,)``; -1 counts as a label of its own.
         groups: Group of each sample ``(n,)``.
         ids: Stable ids of the samples ``(n,)``, which decide the draw together with ``seed``.
         share: Share of the samples to hold out.
-        seed: Seed of the draw.
-        draw: Number of the draw, where several are made with one seed.
-        least: Groups that must stay.
-        taxonomy: Taxonomy of the labels; None = all of them lie below the root.
+        seed: Random seed.
+        draw: Index that distinguishes several draws with one seed.
+        least: Minimum number of groups that are not held out.
+        taxonomy: Taxonomy of the labels; None = all labels lie directly below the root.
 
     Returns:
         Positions of the held-out samples, ascending.
@@ -103,7 +103,7 @@ def split_by_group(
     group = np.searchsorted(dealt, group[among])
     order = _largest_first(group, ids[among], seed, draw, _SPLIT_STREAM)
     held_out = _deal_groups(labels[among], group, order, [1 - share, share], taxonomy).astype(bool)
-    # The smallest groups go back until enough stay.
+    # Return the smallest groups until enough are not held out.
     stay = len(names) - held_out.sum()
     back = [g for g in order[::-1] if held_out[g]][: max(least - stay, 0)]
     held_out[back] = False
@@ -122,23 +122,23 @@ def make_folds(
 ) -> Tensor:
     """Divide samples into folds, whole groups at a time.
 
-    Where every group is one sample, the samples are put in the order of their labels in the tree and dealt
-    out in turn, so that of every node, rare leaves and their parents alike, any two folds have equally many
-    samples to within one. Otherwise groups are dealt, largest first, to the fold where the counts of the
-    nodes at and above their labels come nearest to equal shares (least increase of the chi-square distance,
-    summed over the nodes): a leaf too rare for every fold is balanced by its parent.
+    If every group is one sample, the samples are sorted by their labels in the tree and assigned to the folds
+    in turn, so that for every node, including rare leaves, the numbers of its samples in any two folds differ
+    by at most one. Otherwise groups are assigned, largest first, to the fold where the counts of the nodes at
+    and above their labels come closest to equal shares (least increase of the chi-square distance, summed
+    over the nodes): a leaf too rare for every fold is balanced by its parent.
 
     Args:
-        nodes: Labels ``(n,)``, any node, -1 where missing: those are a stratum of their own.
+        nodes: Labels ``(n,)``, leaves or inner nodes; samples with -1 (missing) form a separate stratum.
         taxonomy: Taxonomy of the labels.
-        folds: How many.
-        groups: Group of each sample ``(n,)``; -1 is a group of its own; None = every sample is one.
-        ids: Stable ids ``(n,)``, which decide the draw together with ``seed``, whatever the order of the
-            samples; None = the positions.
-        seed: Seed of the draw.
+        folds: Number of folds.
+        groups: Group of each sample ``(n,)``; each sample with -1 is a group by itself; None = all are.
+        ids: Stable ids ``(n,)``, which determine the draw together with ``seed``, independently of the order
+            of the samples; None = the positions.
+        seed: Random seed.
 
     Returns:
-        The fold of each sample ``(n,)`` int64, 0 to ``folds - 1``; none is empty.
+        The fold of each sample ``(n,)`` int64, 0 to ``folds - 1``; no fold is empty.
 
     Raises:
         ValueError: If there are fewer than 2 folds.
@@ -162,7 +162,7 @@ def make_folds(
         what = "sample(s)" if count == n else f"group(s) of {n} samples"
         raise DataError(f"{count} {what} cannot make {folds} folds; ask for at most {count}")
     if count == n:
-        # every label without a node is one after all others, for the balance
+        # for balancing, missing labels count as one extra label
         labels = np.where(nodes.numpy() < 0, taxonomy.num_nodes, nodes.numpy())
         order = np.lexsort((names.numpy(), _random(names.numpy(), seed, 0, _FOLD_STREAM), labels))
         fold = np.empty(n, dtype=np.int64)
@@ -174,7 +174,7 @@ def make_folds(
 
 
 def stratified_subsample(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> Tensor:
-    """At most ``limit`` of the rows, taken from every label in turn, in their old order: ``(m,)``."""
+    """At most ``limit`` of the rows, taken from every label in turn, in their original order: ``(m,)``."""
     if len(rows) <= limit:
         return rows
     rank, size = ranked_in_label(nodes, seed)
@@ -184,7 +184,7 @@ def stratified_subsample(rows: Tensor, nodes: Tensor, limit: int, seed: int) -> 
 
 
 def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """A random place of every row among the rows of its label, and how many those are."""
+    """A random rank of every row among the rows of its label, and the number of these rows."""
     order = np.random.default_rng(seed).permutation(len(nodes))
     kinds = nodes.numpy()
     rank, size = _ranks(kinds, order[np.argsort(kinds[order], kind="stable")])
@@ -192,17 +192,17 @@ def ranked_in_label(nodes: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def rank_within(kinds: Array, *keys: Array) -> tuple[Array, Array]:
-    """The place of each sample among those of its kind ``(n,)``, and how many those are ``(n,)``.
+    """The rank of each sample among those of its kind ``(n,)``, and the size of its kind ``(n,)``.
 
     Args:
         kinds: Kind of each sample ``(n,)``, such as its label.
-        keys: Keys by which the samples of a kind are ordered ``(n,)``; of equal ones the next key decides.
+        keys: Sort keys ``(n,)`` for the samples of a kind; each further key breaks ties.
     """
     return _ranks(kinds, np.lexsort((*reversed(keys), kinds)))
 
 
 def _ranks(kinds: Array, order: Array) -> tuple[Array, Array]:
-    """`rank_within` for samples in the order of their kinds."""
+    """`rank_within`, given the order of the samples by kind."""
     ordered = kinds[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]][: len(order)])
     counts = np.diff(starts, append=len(order))
@@ -213,22 +213,22 @@ def _ranks(kinds: Array, order: Array) -> tuple[Array, Array]:
 
 
 def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) -> Array:
-    """Choose ``wanted`` positions, from every stratum its proportional part (largest remainders first).
+    """Choose ``wanted`` positions, in proportion to the strata (largest remainders first).
 
-    The positions ascend. Where none is entitled to a whole one, equal strata that give one are spread evenly
-    over their order, which is that of the tree.
+    The positions are in ascending order. If no stratum is entitled to a whole position, the strata of equal
+    size that give one are spread evenly over the order of the strata, which is that of the tree.
     """
     _, code, counts = np.unique(strata, return_inverse=True, return_counts=True)
     exact = counts * (wanted / len(strata))
     quota = np.floor(exact).astype(np.int64)
     missing = wanted - quota.sum()
     if missing > 0:
-        # Ties between equal remainders go to the larger stratum, then the earlier one.
+        # Ties between remainders go to the larger stratum, then to the earlier one.
         order = np.lexsort((np.arange(len(quota)), -counts, -(exact - quota).round(9)))
         order = order[(quota < counts)[order]]
         if exact.max() < 1:
             equal = np.flatnonzero(counts[order] == counts[order[missing - 1]])
-            first = int(equal[0])  # those before it all give one
+            first = int(equal[0])  # all strata before it give one
             start = int(_random(np.zeros(1, np.int64), seed, draw, _SPLIT_STREAM)[0]) % 2**32 / 2**32
             places = ((np.arange(missing - first) + start) * len(equal) / (missing - first)).astype(np.int64)
             order[first:missing] = order[equal[places]]
@@ -241,18 +241,18 @@ def draw_evenly(strata: Array, ids: Array, wanted: int, seed: int, draw: int) ->
 def _deal_groups(
     labels: Array, group: Array, order: Array, shares: Sequence[float], taxonomy: Taxonomy | None
 ) -> Array:
-    """Deal groups to parts, each to the one where it brings the counts of labels nearer to the shares.
+    """Assign each group to the part where it brings the counts of labels closest to the shares.
 
     That is the part with the least increase of the chi-square distance, summed over the nodes at and above
-    the labels: a leaf too rare for every part is balanced by its parent. Of equal parts the one with fewer
-    groups is taken. No part stays empty while there are groups for it.
+    the labels: a leaf too rare for every part is balanced by its parent. Ties go to the part with fewer
+    groups. No part stays empty as long as there are enough groups.
 
     Args:
-        labels: Node of each sample ``(n,)``; any other number, such as -1, is a label below the root.
+        labels: Node of each sample ``(n,)``; any other number, such as -1, counts as a label below the root.
         group: Group of each sample ``(n,)``, numbered from 0 without gaps.
-        order: The groups in the order in which they are dealt ``(G,)``, ordinarily the largest first.
-        shares: Shares of the samples that each of the P parts is to get; they sum to 1.
-        taxonomy: Taxonomy of the labels; None = all labels lie below the root.
+        order: The groups in the order of assignment ``(G,)``, usually the largest first.
+        shares: Target share of the samples in each of the P parts; they sum to 1.
+        taxonomy: Taxonomy of the labels; None = all labels lie directly below the root.
 
     Returns:
         The part of each group ``(G,)`` int64.
@@ -267,7 +267,7 @@ def _deal_groups(
         node, more = nodes[run], counts[run]
         cost = ((2 * (filled[:, node] - target[:, node]) + more) * (more / target[:, node])).sum(1)
         empty = taken == 0
-        if empty.sum() == len(order) - place:  # the last groups fill the parts that have none
+        if empty.sum() == len(order) - place:  # the last groups fill the empty parts
             cost[~empty] = np.inf
         best = int(np.lexsort((taken, cost.round(9)))[0])
         part[g] = best
@@ -281,21 +281,21 @@ def _divisible_labels(
 ) -> tuple[Array, Array]:
     """Find labels, or nodes above them, of which a share can be held out without dividing a group.
 
-    All samples of a label that is one group are on one side of a split. Such labels stay out of the draw
-    where the others have enough samples: half of all, or twice those that are to be held out. Otherwise, as
-    in a shop where each product is a label and a group of images, whole labels are drawn, among those of the
-    same parent. Where only one group lies below the parent, they are drawn among those of its parent, and so
-    on up to the root.
+    All samples of a label that consists of one group are on one side of a split. Such labels are not drawn if
+    the others have enough samples: half of all samples, or twice the number to hold out. Otherwise, as in a
+    shop where each product is a label and a group of images, whole labels are drawn among those of the same
+    parent; if the parent has only one group below it, among those below the grandparent, and so on up to the
+    root.
 
     Args:
         labels: Node of each sample ``(n,)``; -1 where missing.
         group: Group of each sample ``(n,)``.
-        share: Share of the samples that are to be held out.
-        taxonomy: Taxonomy of the labels; None = all lie below the root.
+        share: Share of the samples to hold out.
+        taxonomy: Taxonomy of the labels; None = all labels lie directly below the root.
 
     Returns:
-        The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and whether
-        it is drawn at all, ``(n,)`` bool.
+        The label of each sample, or the node below which its label is drawn as a whole ``(n,)``; and a mask
+        ``(n,)`` bool of the samples that can be drawn.
     """
     pairs = np.unique(np.stack([labels, group]), axis=1)
     distinct, groups_of = np.unique(pairs[0], return_counts=True)
@@ -305,11 +305,11 @@ def _divisible_labels(
     single = distinct[(groups_of == 1) & (distinct > 0)]
     group_of = dict(zip(*pairs.tolist(), strict=True))
     parents = None if taxonomy is None else taxonomy.parent.tolist()
-    pools: dict[int, list[int]] = {}  # the labels that are to be drawn below a node
+    pools: dict[int, list[int]] = {}  # the labels to draw below each node
     for label in single.tolist():
         pools.setdefault(parents[label] if parents else 0, []).append(label)
     places = {label: label for label in distinct.tolist()}
-    # In preorder nodes come after their parents, so from the last to the first, all below a node is done.
+    # Preorder puts nodes after their parents: in reverse, all descendants are done before a node.
     for node in range(len(parents) - 1 if parents else 0, -1, -1):
         pool = pools.get(node, [])
         if len({group_of[label] for label in pool}) >= 2:
@@ -321,12 +321,14 @@ def _divisible_labels(
 
 
 def _runs(labels: Array, group: Array, taxonomy: Taxonomy | None) -> tuple[Array, Array, Array]:
-    """Samples of each group by node, each counting for its label and the nodes above: runs of one group lie
-    between its bounds ``(G+1,)``, with their nodes and counts.
+    """Count the samples of each group by node; a sample counts for its label and for all nodes above.
+
+    Returns:
+        Bounds of each group ``(G+1,)`` in the two arrays that follow: nodes and counts.
     """
     distinct, code = np.unique(labels, return_inverse=True)
     num_nodes = 1 if taxonomy is None else taxonomy.num_nodes
-    # the root is 0; what is no node of the tree has a number of its own after them
+    # the root is 0; labels that are not nodes of the tree are numbered after the nodes
     lines = [
         [*taxonomy.ancestors_of(label), label]
         if taxonomy is not None and 0 <= label < num_nodes
@@ -355,7 +357,7 @@ def _too_few(samples: int, groups: int, least: int) -> str:
 
 def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: int, least: int) -> Array:
     wanted = min(max(1, round(share * len(labels))), len(labels) - least)
-    # Nothing that is the only one of its label is held out, unless there is nothing else.
+    # The only sample of a label is not held out unless there is no other choice.
     _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
     candidates = np.flatnonzero(counts[code] > 1)
     if len(candidates) <= wanted:
@@ -365,7 +367,7 @@ def _held_out_samples(labels: Array, ids: Array, share: float, seed: int, draw: 
 
 
 def _largest_first(group: Array, ids: Array, seed: int, draw: int, stream: int) -> Array:
-    """The groups, numbered from 0, from the largest to the smallest; equal ones as the seed draws them."""
+    """The groups from the largest to the smallest; groups of equal size are in random order by the seed."""
     sizes = np.bincount(group)
     first = np.full(len(sizes), np.iinfo(np.int64).max)
     np.minimum.at(first, group, ids)

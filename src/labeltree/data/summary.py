@@ -1,4 +1,4 @@
-"""What a source holds: samples, classes and groups of each split, and what cannot be measured on it."""
+"""Summary of a source: samples, classes and groups of each split, and limits of what it can measure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labeltree.taxonomy.placeholders import placeholder_sentences
 __all__ = ["DataSummary", "SplitSummary", "summarize"]
 
 FEW = 100
-"""Test samples below which the summary says how little they tell."""
+"""Number of test samples below which the summary warns about uncertain results."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class SplitSummary:
     """The samples of one split.
 
     Attributes:
-        samples: How many there are.
-        groups: Number of groups, a sample without one being its own; None if there are no groups.
-        classes: Different finest labels: those that no sample divides further.
-        by_depth: Different labels at each depth, coarse to fine; a leaf counts at its own depth alone.
-        single: Classes with one sample.
-        unseen: Classes without a training sample.
-        inner: Samples whose label is coarser than a class.
-        missing: Samples without a label.
+        samples: Number of samples.
+        groups: Number of groups, counting each sample without a group as one; None if there are no groups.
+        classes: Number of distinct finest labels, those without samples at finer labels below them.
+        by_depth: Number of distinct labels at each depth, coarse to fine; leaves count only at their own.
+        single: Number of classes with one sample.
+        unseen: Number of classes without a training sample.
+        inner: Number of samples whose label is coarser than a class.
+        missing: Number of samples without a label.
     """
 
     samples: int
@@ -51,17 +51,17 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a source with splits holds.
+    """Summary of a source with splits.
 
     Attributes:
         name: Name of the source.
         modalities: ``image``, ``text`` or both.
-        classes: Nodes of the taxonomy at each depth, coarse to fine.
-        columns: For a table: which of its columns were read as what.
-        splits: By name, in the order train, val, test, unseen.
-        missing_labels: Samples that lost their label, or its finer part, to each of the names in the setting.
-        notes: What was decided when the data were read, and what else would be possible.
-        warnings: What cannot be measured or learned, and what looks unintended.
+        classes: Number of nodes of the taxonomy at each depth, coarse to fine.
+        columns: For a table: the columns that were read, by purpose.
+        splits: Summary of each split by name, in the order train, val, test, unseen.
+        missing_labels: Number of samples that lost their label, or its finer part, by missing class.
+        notes: Decisions made when the data were read, and alternatives.
+        warnings: Warnings about what cannot be measured or learned, and about probable mistakes.
     """
 
     name: str
@@ -122,13 +122,13 @@ def _table(splits: Mapping[str, SplitSummary]) -> list[str]:
 
 
 def summarize(source: Source) -> DataSummary:
-    """Count what a source with splits holds, and say what cannot be measured on it.
+    """Summarize a source with splits, with warnings about what cannot be measured on it.
 
     Args:
-        source: The samples, with their splits decided, see `make_splits`.
+        source: The samples with splits, see `make_splits`.
 
     Raises:
-        DataError: If no split is decided.
+        DataError: If there are no splits.
     """
     tree = source.taxonomy
     present = [name for name in (*SPLITS, UNSEEN) if len(source.of_split(name))]
@@ -155,7 +155,7 @@ def _distinct(nodes: Tensor) -> Tensor:
 
 
 def _classes(nodes: Tensor, finest: Tensor) -> Tensor:
-    """The different classes among labels, ascending."""
+    """The distinct classes among the labels, ascending."""
     return _distinct(nodes[(nodes > 0) & finest[nodes.clamp_min(0)]])
 
 
@@ -208,11 +208,11 @@ def _warnings(
 
 
 def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, learned: Tensor) -> list[str]:
-    """Warn that classes of a held-out split are not in training: why, and at which depths all are."""
+    """Warn about held-out classes without training samples: the reason, and the depths with none of them."""
     tree = source.taxonomy
     nodes = source.of_split(name).nodes
     nodes = nodes[nodes > 0]
-    hidden = source.nodes[torch.from_numpy(np.asarray(source.split) == UNSEEN)]  # they are meant to be
+    hidden = source.nodes[torch.from_numpy(np.asarray(source.split) == UNSEEN)]  # hidden on purpose
     unseen = nodes[finest[nodes] & ~torch.isin(nodes, torch.cat([learned, hidden]))]
     classes = _distinct(unseen)
     if not len(classes):
@@ -239,7 +239,7 @@ def _unseen(source: Source, name: str, split: SplitSummary, finest: Tensor, lear
 
 
 def _why(source: Source, classes: Tensor) -> str:
-    """The remark, in brackets, that each of the classes is one group or one sample, if so."""
+    """A remark in brackets, if each of the classes consists of one group or one sample."""
     mine = torch.isin(source.nodes, classes)
     nodes, groups = source.nodes[mine], torch.from_numpy(group_numbers(source.groups, len(source)))[mine]
     if len(torch.unique(torch.stack([nodes, groups]), dim=1).T) != len(classes):

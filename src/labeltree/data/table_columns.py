@@ -1,4 +1,4 @@
-"""A table of data: read from a file; its columns, found by name; their cells, as codes of their texts."""
+"""Read a table of data, find its columns by name, and encode their cells as integer codes."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ class Cells:
 
     Attributes:
         texts: The distinct texts, without surrounding white space, in the order in which they first occur.
-        codes: Place of each row's text among them ``(n,)`` int64; -1 where the cell is missing or blank.
+        codes: Index into ``texts`` for each row ``(n,)`` int64; -1 where the cell is missing or blank.
     """
 
     texts: list[str]
     codes: np.ndarray[Any, Any]
 
     def rows_of(self, text: str) -> np.ndarray[Any, Any]:
-        """The rows, counted from 1, whose text is this one."""
+        """The rows with this text, counted from 1."""
         return np.flatnonzero(self.codes == self.texts.index(text)) + 1
 
 
 class DataTable:
-    """A table whose cells are texts or numbers; as text, it is what errors call it.
+    """A table whose cells are texts or numbers; ``str()`` gives its description for error messages.
 
     Args:
-        path: Path of the table, for errors.
-        table: The table.
+        path: Path of the table, for error messages.
+        table: The Arrow table.
 
     Attributes:
-        path: As given.
+        path: Path of the table.
         columns: Names of the columns, without surrounding white space.
         num_rows: Number of rows.
 
@@ -78,7 +78,7 @@ class DataTable:
         or tabs if the first line has no comma.
 
         Raises:
-            DataError: If it is missing, malformed or not UTF-8, or two columns have the same name.
+            DataError: If the file is missing, malformed or not UTF-8, or two columns have the same name.
         """
         if not path.is_file():
             raise DataError(f"there is no table '{path}'")
@@ -92,22 +92,22 @@ class DataTable:
             raise DataError(f"the table '{path}' is not UTF-8 ({where}); save it as UTF-8") from error
         except OSError as error:
             raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
-        except ValueError as error:  # of Arrow, and of the header
+        except ValueError as error:  # from Arrow, or from the check of the header
             reason = str(error).strip().splitlines()[0]
             if "invalid UTF8" in reason:
                 raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
             raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
 
     def usual(self, names: Sequence[str]) -> str | None:
-        """The first of the usual names, in lower case, that the table has; None if it has none of them."""
+        """The first of the usual names (in lower case) that is a column of the table; None if none is."""
         by_name = {column.lower(): column for column in reversed(self.columns)}
         return next((by_name[name] for name in names if name in by_name), None)
 
     def find(self, name: str) -> str:
-        """The name of a column, which must be there.
+        """Look up the name of a required column.
 
         Raises:
-            DataError: If there is none; the message has the nearest name.
+            DataError: If there is no such column; the message has the nearest name.
         """
         if name in self.columns:
             return name
@@ -119,7 +119,7 @@ class DataTable:
         """The cells of a column as text; whole numbers have no decimal point.
 
         Raises:
-            DataError: If it holds neither text nor numbers.
+            DataError: If the column holds neither text nor numbers.
         """
         import pyarrow as pa
 
@@ -145,7 +145,7 @@ class DataTable:
         return Cells(list(places), np.array([*place, -1], np.int64)[codes])
 
     def filled(self, column: str) -> list[str]:
-        """The text of every row of a column that must be there.
+        """The text of every row of a required column.
 
         Raises:
             DataError: If there is no such column, or a cell is missing or blank.
@@ -158,7 +158,7 @@ class DataTable:
 
 
 def _in_words(reason: str) -> str:
-    """What Arrow says of a text file, for people."""
+    """Rephrase Arrow's error about a text file."""
     if uneven := re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", reason):
         row, expected, found = uneven.groups()
         return f"{f'row {row}' if row else 'a row'} has {found} cells where the first line has {expected}"

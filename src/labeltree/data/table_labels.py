@@ -1,4 +1,4 @@
-"""The labels of a table: which columns hold them, the tree they make, and further trees for aspects."""
+"""The labels of a table: find their columns, build their taxonomy, and the taxonomies of aspects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _USUAL = ("label", "class", "category", "node")
 _PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
 _FLAGS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
-# Columns with such a word in their name say where a sample comes from, not what it is.
+# Columns with one of these words in their name give the origin of a sample, not its class.
 _ORIGIN = re.compile(
     "id|ids|uid|uuid|guid|key|index|number|patient|subject|person|lesion|user|author|customer|session|visit|"
     "encounter|slide|scan|study|series|camera|photographer|device|site|hospital|cent(re|er)|source|url|link|"
@@ -44,7 +44,7 @@ _WHOLE = re.compile(r"[0-9]{1,9}(\.0+)?")  # tables with empty cells are often w
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """The columns of the labels, coarse to fine, and what else would be possible, in sentences."""
+    """The columns of the labels, coarse to fine, and sentences about possible alternatives."""
 
     columns: list[str]
     notes: tuple[str, ...] = ()
@@ -57,23 +57,23 @@ def find_label_columns(
     groups: Collection[str] = (),
     nest: bool = True,
 ) -> LabelColumns:
-    """The columns of the labels: the chosen ones, or those with a usual name.
+    """Find the columns of the labels: the chosen ones, or columns with a usual name.
 
-    Columns that are numbered (``depth1``, ``depth2``) are a label together. Otherwise the label is the first
-    column with a usual name, and the columns that nest with it are further depths: each value of the finer
-    column occurs with one value of the coarser one. Numbers, dates, yes and no, long texts, values that
-    hardly ever occur twice, and columns whose name says where a sample comes from (``patient_id``) are no
-    labels unless they are chosen, nor is what is finer than a column ``label``.
+    Numbered columns (``depth1``, ``depth2``) form a label together. Otherwise the label is the first column
+    with a usual name, and the columns that nest with it are further depths: each value of the finer column
+    occurs with one value of the coarser one. Numbers, dates, yes/no values, long texts, values that hardly
+    ever repeat, columns named after an origin (``patient_id``), and columns finer than a column ``label`` are
+    not labels unless they are chosen.
 
     Args:
         table: The table.
-        chosen: By the user, coarse to fine; None = find them.
-        taken: Columns that are something else.
-        groups: Those of them that are groups; they may be labels, too, if they are chosen.
-        nest: Look for columns that nest; else the one with the usual name is all.
+        chosen: Columns chosen by the user, coarse to fine; None = find them.
+        taken: Columns with another purpose.
+        groups: Columns in ``taken`` that hold groups; they may also be labels, if chosen.
+        nest: Whether to look for columns that nest with the one that has the usual name.
 
     Raises:
-        DataError: If there is none.
+        DataError: If there is no label column.
     """
     if isinstance(chosen, str):
         chosen = [chosen]
@@ -104,11 +104,11 @@ class _Column:
         plain = [plain_name(text) for text in cells.texts]
         vague = np.array([text in PLACEHOLDERS or text in REMAINDERS for text in plain] + [True])
         self.known = ~vague[cells.codes]
-        """Rows with a name that can lie in one place only: ``other`` lies below every parent."""
+        """Rows whose name can have a single parent, unlike ``other``, which may occur below every parent."""
 
     @cached_property
     def is_label(self) -> bool:
-        """Whether its values may be classes."""
+        """Whether the values of the column may be classes."""
         texts = self.texts
         counts = np.bincount(self.codes[self.codes >= 0], minlength=1)
         return (
@@ -122,12 +122,12 @@ class _Column:
 
     @property
     def is_origin(self) -> bool:
-        """Whether its name says where a sample comes from."""
+        """Whether the name of the column stands for the origin of a sample."""
         return any(_ORIGIN.fullmatch(word.lower()) for word in _WORD.findall(self.name))
 
 
 def _strays(finer: _Column, coarser: _Column) -> tuple[int, list[str]]:
-    """How many values the finer column has where both have one, and those with several coarser values."""
+    """Number of finer values in rows where both have a value, and the ones with several coarser values."""
     rows = finer.known & coarser.known
     pairs = np.unique(np.stack([finer.codes[rows], coarser.codes[rows]]), axis=1)
     values, counts = np.unique(pairs[0], return_counts=True)
@@ -135,7 +135,7 @@ def _strays(finer: _Column, coarser: _Column) -> tuple[int, list[str]]:
 
 
 def _lies_in(finer: _Column, coarser: _Column) -> bool:
-    """Whether each value of one column lies in one value of the other, which has fewer, without gaps."""
+    """Whether each finer value occurs with one of the fewer coarser values, without gaps."""
     values, strays = _strays(finer, coarser)
     rows = finer.known & coarser.known
     fewer = len(np.unique(coarser.codes[rows]))
@@ -150,7 +150,7 @@ def _candidates(table: DataTable, taken: Collection[str]) -> list[_Column]:
             continue
         try:
             found.append(_Column(name, table.cells(name)))
-        except DataError:  # lists and bytes are no labels
+        except DataError:  # lists and bytes are not labels
             continue
     return found
 
@@ -160,7 +160,7 @@ def _nested(
 ) -> LabelColumns:
     columns = _candidates(table, {*taken} - {base_name})
     base = next((column for column in columns if column.name == base_name), None)
-    if base is None:  # it cannot be read: the error comes where its labels are
+    if base is None:  # unreadable: the error is raised when its labels are read
         return LabelColumns([base_name])
     able = [column for column in columns if column is not base and column.is_label and not column.is_origin]
     coarser = [column for column in able if _lies_in(base, column)]
@@ -197,7 +197,7 @@ def _nested(
 
 
 def _longest(columns: list[_Column]) -> list[_Column]:
-    """The longest chain of columns that lie in each other, coarse to fine; then that of the most values."""
+    """The longest chain of nested columns, coarse to fine; ties go to the one with the most values."""
     best: dict[str, list[_Column]] = {}
     ordered = sorted(columns, key=lambda column: len(column.texts))
     for column in ordered:
@@ -211,7 +211,7 @@ def _size(chain: list[_Column]) -> tuple[int, int]:
 
 
 def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
-    """Of columns that would nest but for a few values or empty cells."""
+    """Notes on columns that would nest except for a few values or empty cells."""
     notes = []
     for column in columns:
         for finer, coarser in ((base, column), (column, base)):
@@ -234,7 +234,7 @@ def _nearly_nested(base: _Column, columns: list[_Column]) -> list[str]:
 
 
 def _like_groups(base: _Column, columns: list[_Column]) -> list[str]:
-    """Of columns such as ``patient_id``, whose rows have one label and may show one thing."""
+    """Notes on columns such as ``patient_id``, of which each value has one label and may be a group."""
     notes = []
     for column in columns:
         counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
@@ -268,9 +268,9 @@ class TableAspects:
     """Aspects of the samples of a table, as `Source` holds them.
 
     Attributes:
-        taxonomies: One per column.
-        nodes: ``(n, A)``; None where there are no aspects.
-        ratings: ``(n, A)``; None where no column holds ratings.
+        taxonomies: One taxonomy per column.
+        nodes: Labels ``(n, A)``; None if there are no aspects.
+        ratings: Ordinal ratings ``(n, A)``; None if no column holds ratings.
     """
 
     taxonomies: tuple[Taxonomy, ...] = ()
@@ -284,9 +284,9 @@ def label_nodes(
     taxonomy: Taxonomy | None,
     missing: MissingNames | None = None,
 ) -> tuple[Taxonomy, Tensor]:
-    """The taxonomy of the labels in the columns, unless it is given, and the node of every row ``(n,)``.
+    """The taxonomy, built from the columns unless given, and the node of every row ``(n,)``.
 
-    Labels end before a name that is among the missing ones, which count the rows.
+    A label ends before a name that stands for a missing label; ``missing`` counts the rows of each such name.
 
     Raises:
         DataError: If a row has a gap, or there are no labels.
@@ -320,7 +320,7 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 def cut_label(label: Any, missing: MissingNames, rows: int = 1) -> Any:
-    """What is left of a label, a name or a path of names; None if nothing is."""
+    """Cut a label, a name or a path of names, before a missing name; None if nothing is left."""
     path = _path(label) if isinstance(label, str) else label
     left = missing.cut(path, rows)
     return label if len(left) == len(path) else left or None
@@ -331,10 +331,10 @@ def table_aspects(
     columns: Sequence[str],
     missing: MissingNames,
 ) -> TableAspects:
-    """A taxonomy and labels from each of the columns, and ratings where they are numbers.
+    """Read a taxonomy and labels from each column, and ratings if they are numbers.
 
-    A cell is a name or a path ``a/b``, or empty. A column in which all finest names are whole numbers, as in
-    ``4`` or ``positive/4``, holds ratings as well.
+    A cell is a name or a path ``a/b``, or empty. If all finest names of a column are whole numbers, as in
+    ``4`` or ``positive/4``, they are also ratings.
 
     Raises:
         DataError: If a column is empty.
@@ -353,17 +353,17 @@ def table_aspects(
 
 
 def _ratings(taxonomy: Taxonomy, nodes: Tensor) -> Tensor | None:
-    """The numbers that are the leaves' names, -1 where a label is no leaf; None if they are no numbers."""
+    """The leaves' names as numbers, -1 where a label is not a leaf; None if they are not all numbers."""
     names = [taxonomy.names[leaf] for leaf in taxonomy.leaves.tolist()]
     if not all(_WHOLE.fullmatch(name) for name in names):
         return None
-    numbers = torch.full((taxonomy.num_nodes + 1,), -1)  # the last entry is that of a missing label
+    numbers = torch.full((taxonomy.num_nodes + 1,), -1)  # the last entry stands for a missing label
     numbers[taxonomy.leaves] = torch.tensor([int(float(name)) for name in names])
     return numbers[nodes]
 
 
 def _paths(table: DataTable, columns: Sequence[str]) -> tuple[list[tuple[str, ...]], np.ndarray[Any, Any]]:
-    """The distinct labels, coarse to fine as far as they go, and the code of each row, -1 without a label."""
+    """The distinct labels as paths, coarse to fine, and the index of each row's label, -1 without one."""
     import pandas as pd
 
     cells = [table.cells(column) for column in columns]

@@ -42,35 +42,35 @@ __all__ = [
     "validation_samples",
 ]
 
-# What published weights of images expect of pixels in [0, 1], per channel, unless the encoder says otherwise.
+# Mean and standard deviation, per channel, for pixels in [0, 1]: used unless the encoder has its own.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class InputStore(Protocol):
-    """Gives what the encoder reads for each row of a source: images, tokens, or precomputed features."""
+    """The encoder's input for each row of a source: images, tokens, or precomputed features."""
 
     def load(self, rows: Tensor) -> Tensor:
-        """The inputs of the rows ``(n,)``."""
+        """Return the inputs of the rows ``(n,)``."""
 
 
 class Views(Protocol):
     """Makes a view of every sample of a batch."""
 
     def __call__(self, samples: Tensor, instances: Tensor, /, epoch: int = 0, view: int = 0) -> Tensor:
-        """The view with this number in this epoch."""
+        """Return view number ``view`` of each sample in epoch ``epoch``."""
 
 
 @dataclass(frozen=True)
 class ViewPair:
-    """The views of training, and the samples as they are, for validation and evaluation."""
+    """The augmented views for training, and the plain view for validation and evaluation."""
 
     training: Views
     plain: Views
 
 
 class _Tokens:
-    """The tokens of a source's texts, by row; they are made when they are first asked for."""
+    """The tokens of a source's texts, by row; computed at the first request."""
 
     def __init__(self, source: Source, encoder: TextEncoder, max_length: int | None) -> None:
         self._source = source
@@ -107,7 +107,7 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
 
 
 def open_views(source: Source, encoder: Encoder, recipe: Recipe) -> ViewPair:
-    """The views that a resolved recipe asks for."""
+    """The training views and the plain view of a resolved recipe."""
     encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
         name: Any = recipe.views
@@ -129,7 +129,7 @@ def _normalisation(encoder: Encoder, channels: int) -> tuple[list[float], list[f
     return (mean, std) if channels == 3 else ([sum(mean) / 3], [sum(std) / 3])
 
 
-# Tensors by name, and the number of the epoch: from a GPU it could be had only once all work there is done.
+# Tensors by name, and the epoch as an int: reading it from a GPU tensor would wait for all work there.
 Batch = dict[str, Any]
 Array = np.ndarray[Any, Any]
 _Key = tuple[int, Array, "Array | None"]
@@ -223,9 +223,9 @@ class SourceDataModule(L.LightningDataModule):
     Args:
         training: the training samples, with the labels that training sees.
         validation: the validation samples.
-        inputs: what the encoder reads of them, by row.
-        recipe: recipe of the run.
-        objective: decides the sampler.
+        inputs: the encoder's input for each row of the source.
+        recipe: the recipe.
+        objective: the objective, which chooses the sampler.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class SourceDataModule(L.LightningDataModule):
             batch_size=None,
             sampler=sampler,
             num_workers=self.recipe.workers,
-            # A generator of its own: making an iterator must not advance the global random state.
+            # A separate generator: making an iterator must not advance the global random state.
             generator=torch.Generator().manual_seed(self.recipe.seed),
             pin_memory=torch.cuda.is_available() and self.recipe.accelerator != "cpu",
             multiprocessing_context="spawn" if self.recipe.workers else None,
@@ -299,9 +299,9 @@ class ValidationSamples:
 
     Attributes:
         source: the queries, then a gallery of training samples, if there is one.
-        num_queries: how many samples are queries. Without a gallery, each is searched for among the others.
-        groups: ``(n,)`` groups, if samples of a query's own group are left out of its results; None if they
-            count.
+        num_queries: number of queries. Without a gallery, each query is searched for among the other samples.
+        groups: group of each sample ``(n,)``, if results from the query's own group are left out; None if
+            they count.
     """
 
     source: Source
@@ -317,9 +317,9 @@ def validation_samples(
     If the source has groups, samples of a query's own group do not count as its results, unless every group
     is a label of its own; see `labeltree.metrics.search.left_out.leaves_group_out`.
 
-    If fewer than half of the labelled samples share their label with another one (as when a whole drawing
-    style is held out), there is little to find among them. Then they are searched for in a gallery: one
-    training sample of each of their labels, drawn by the seed.
+    If fewer than half of the labelled validation samples share their label with another one (as when a whole
+    drawing style is held out), there is little to find among them. In that case the gallery is one training
+    sample of each of their labels, drawn by the seed.
     """
     queries = source.of_split("val")
     finest = finest_labels(source.nodes, source.taxonomy)[source.nodes.clamp(min=0)]

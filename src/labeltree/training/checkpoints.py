@@ -45,8 +45,8 @@ class TrainingInterrupted(RunError):
     """Ctrl-C was pressed or SIGTERM came; the training state has been saved.
 
     Args:
-        message: for people.
-        signal: the number of the signal.
+        message: the error message.
+        signal: the signal number.
     """
 
     def __init__(self, message: str, signal: int = signal.SIGINT) -> None:
@@ -62,7 +62,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """Write the state to ``path``: whole or not at all."""
-        buffer = io.BytesIO()  # torch makes errors of its own of those of the disk
+        buffer = io.BytesIO()  # torch would replace disk errors by its own
         torch.save(checkpoint, buffer)
         with atomic_write(path) as temporary:
             temporary.write_bytes(buffer.getbuffer())
@@ -71,18 +71,18 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 class Checkpoints(Checkpoint):
     """Saves the training state within and after each epoch and at the best epoch, and writes the history.
 
-    A state within an epoch is saved after a step that is not the epoch's last: the last one's is saved when
-    its validation is done, so that no part of an epoch's end is ever skipped or repeated.
+    After the last step of an epoch, the state is saved only when validation is done, so that resuming never
+    skips or repeats part of the end of an epoch.
 
-    The best epoch is the one with the largest monitored value; of equal ones the latest. Where the value is
-    not defined (no validation sample has another of its label), it is the latest epoch.
+    The best epoch is the one with the largest monitored value; among ties, the latest. Where the value is
+    undefined (no two validation samples share a label), it is the latest epoch.
 
     Args:
-        folder: folder of the run.
-        watch: checks that everything is finite before it is saved.
-        monitor: column of the history that is largest at the best epoch.
-        minutes: time between two savings within an epoch.
-        every_n_steps: also save after so many steps; None = by time alone.
+        folder: the run folder.
+        watch: the check that everything is finite, made before each save.
+        monitor: history column to maximise.
+        minutes: time between two saves within an epoch.
+        every_n_steps: also save after this many steps; None = by time only.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Checkpoints(Checkpoint):
         self._previous_handlers: dict[int, Any] = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """The history so far, and the sums of losses and the seconds of the current epoch."""
+        """The history so far, and the summed losses and elapsed seconds of the current epoch."""
         self._add_up()
         seconds = self.seconds + time.monotonic() - self._clock
         return {"rows": self.rows, "seconds": seconds, "sums": self.sums}
@@ -125,7 +125,7 @@ class Checkpoints(Checkpoint):
         self.sums = dict(state_dict["sums"])
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Start the clock; from now on Ctrl-C and SIGTERM end the run after the current step."""
+        """Start the clock; from here on, Ctrl-C and SIGTERM end the run after the current step."""
         self._clock = self._saved = time.monotonic()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,7 +137,7 @@ class Checkpoints(Checkpoint):
             signal.signal(number, self._previous_handlers[number])
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *_: Any) -> None:
-        """Add up the losses; save when it is time, or when the user wants to stop."""
+        """Add up the losses; save if a save is due or the user has asked to stop."""
         assert isinstance(pl_module, RepresentationModule)
         self._waiting.append(pl_module.step_losses)
         self._watch.see_step(trainer, pl_module.step_losses["loss"])
@@ -159,11 +159,11 @@ class Checkpoints(Checkpoint):
     def on_before_optimizer_step(
         self, trainer: L.Trainer, pl_module: L.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Note the norm of the gradient."""
+        """Record the gradient norm."""
         self._watch.see_gradient(trainer, optimizer)
 
     def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Check the embeddings of validation samples, which huge finite weights can overflow."""
+        """Check the embeddings of validation samples: huge but finite weights can make them overflow."""
         assert isinstance(pl_module, RepresentationModule)
         self._watch.check_validation(trainer, pl_module.validation_is_finite())
 
@@ -190,7 +190,7 @@ class Checkpoints(Checkpoint):
         row |= {k: float(metrics[k]) for k in sorted(metrics) if k.startswith("val_")}
         row["lr"] = float(trainer.optimizers[0].param_groups[0]["lr"])
         row["seconds"] = round(self.seconds + now - self._clock, 2)
-        if trainer.world_size > 1:  # ranks normalise by their own batches: the first says what is best
+        if trainer.world_size > 1:  # ranks normalise by their own batches: rank 0 decides which epoch is best
             row = trainer.strategy.broadcast(row)
         self.rows.append(row)
         for logger in trainer.loggers:  # the rest is logged as it is computed
@@ -205,13 +205,13 @@ class Checkpoints(Checkpoint):
         self._stop_if_told()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Restore the signal handlers that were there before: Lightning's, which then restores its own."""
+        """Restore Lightning's signal handlers; Lightning then restores the original ones."""
         self._give_signals_back()
 
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
-        """As at the end."""
+        """Restore the signal handlers, as in `on_train_end`."""
         self._give_signals_back()
 
     def _give_signals_back(self) -> None:
@@ -231,11 +231,11 @@ class Checkpoints(Checkpoint):
 
 
 class ResumedEarlyStopping(EarlyStopping):
-    """Early stopping that stops a continued run at once where it had stopped before.
+    """Early stopping that stops a resumed run at once if it had already stopped early.
 
     Args:
-        monitor: the value that is to grow.
-        patience: epochs without a larger value until training stops.
+        monitor: metric to maximise.
+        patience: number of epochs without improvement before training stops.
     """
 
     def __init__(self, monitor: str, patience: int) -> None:
@@ -248,7 +248,7 @@ class ResumedEarlyStopping(EarlyStopping):
         )
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Stop at once where training had stopped early already."""
+        """Stop at once if training had already stopped early."""
         super().on_train_start(trainer, pl_module)
         if self.wait_count >= self.patience:
             trainer.should_stop = True
@@ -258,7 +258,7 @@ class VersionRecord(Callback):
     """Appends an entry to the run's ``versions.json`` when training begins or continues.
 
     Args:
-        folder: folder of the run.
+        folder: the run folder.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -284,7 +284,7 @@ class VersionRecord(Callback):
 
 
 def _device(device: torch.device) -> str:
-    """The kind of the device, without the name of the machine."""
+    """Device type and model, without the name of the machine."""
     if device.type == "cuda":
         libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"  # type: ignore[no-untyped-call]
         return f"{torch.cuda.get_device_name(device)} ({libraries})"

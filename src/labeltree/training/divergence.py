@@ -1,4 +1,4 @@
-"""Training that diverges: it is detected before anything is saved, recorded, and continued more carefully."""
+"""Divergence of training: detected before anything is saved, recorded, and recovered with other settings."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class TrainingDiverged(RunError):
     """A loss, a gradient or a weight is not finite.
 
     Args:
-        message: for people.
-        step: the first such step, counted from 1.
-        epoch: likewise.
+        message: the error message.
+        step: the first step with a non-finite value, counted from 1.
+        epoch: the epoch of that step, counted from 1.
     """
 
     def __init__(self, message: str, step: int, epoch: int) -> None:
@@ -43,14 +43,14 @@ class TrainingDiverged(RunError):
 
 
 class DivergenceWatch:
-    """Checks that losses, gradients and weights are finite, for many steps at once.
+    """Checks that losses, gradients and weights are finite, many steps at a time.
 
     Reading a number from a GPU waits until all work there is done, so `check` is called only where losses are
     read anyway, and before anything is saved.
 
     Args:
-        folder: folder of the run.
-        recipe: recipe of the run.
+        folder: the run folder.
+        recipe: the recipe.
     """
 
     def __init__(self, folder: RunFolder, recipe: Recipe) -> None:
@@ -60,7 +60,7 @@ class DivergenceWatch:
         self._steps: list[tuple[int, int, Tensor, Tensor | None]] = []
 
     def see_gradient(self, trainer: L.Trainer, optimizer: torch.optim.Optimizer) -> None:
-        """Take the norm of the gradient before it is clipped.
+        """Record the gradient norm before clipping.
 
         With scaled gradients an infinite norm is normal: the step is skipped and the scale is halved.
         """
@@ -72,7 +72,7 @@ class DivergenceWatch:
         self._norm = torch.nn.utils.get_total_norm(gradients)
 
     def see_step(self, trainer: L.Trainer, loss: Tensor) -> None:
-        """Note a step that is done."""
+        """Record a completed step."""
         self._steps.append((trainer.global_step, trainer.current_epoch + 1, loss, self._norm))
         self._norm = None
 
@@ -80,12 +80,12 @@ class DivergenceWatch:
         """Raise if a step since the last check was not finite, on all ranks together.
 
         Args:
-            trainer: trainer of the run.
-            module: module that learns.
+            trainer: the trainer.
+            module: the module that is trained.
             weights: whether to check its weights as well.
 
         Raises:
-            TrainingDiverged: names the step and what to try.
+            TrainingDiverged: if one was not finite; the message names the step and a remedy.
         """
         steps, self._steps = self._steps, []
         found = next((bad for step in steps if (bad := _not_finite(*step)) is not None), None)
@@ -97,11 +97,11 @@ class DivergenceWatch:
         """Raise if features or embeddings of validation samples are not finite, on all ranks together.
 
         Args:
-            trainer: trainer of the run.
-            finite: whether all features and embeddings of this rank's validation samples are.
+            trainer: the trainer.
+            finite: whether all features and embeddings of this rank's validation samples are finite.
 
         Raises:
-            TrainingDiverged: names the step and what to try.
+            TrainingDiverged: if any are not; the message names the step and a remedy.
         """
         place = (trainer.global_step, trainer.current_epoch + 1, "the embedding of a validation sample")
         self._stop(trainer, None if finite else place)
@@ -147,13 +147,13 @@ def record_divergence(folder: RunFolder, error: TrainingDiverged) -> None:
 
 
 def has_diverged(folder: RunFolder) -> bool:
-    """Whether the run in the folder has diverged and was not continued with other settings since."""
+    """Whether the run has diverged and has not been continued with other settings since."""
     entries = _entries(folder)
     return bool(entries) and not entries[-1].get("went_on_with")
 
 
 def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) -> str | None:
-    """Save a recipe that differs in `RECOVERY_SETTINGS` as the run's own.
+    """Save a recipe that differs from the run's only in `RECOVERY_SETTINGS` as its new recipe.
 
     Returns:
         A sentence about the changes; None if there are none.

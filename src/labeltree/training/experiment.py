@@ -1,4 +1,4 @@
-"""An experiment: everything that a recipe describes, built: samples, labels, batches and the module."""
+"""Build what a recipe describes: samples, labels, batches and the module."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["Experiment", "open_recipe_data", "open_recipe_source", "prepare", "s
 
 @dataclass(frozen=True)
 class Experiment:
-    """The data of a run, and the module that is trained on them.
+    """The data of a run, and the module to train.
 
     Attributes:
         source: all samples, with their splits.
-        labels: what training sees of their labels.
-        batches: batches of training and validation.
+        labels: the labels used in training.
+        batches: training and validation batches.
         module: encoder and objective, with the resolved recipe.
     """
 
@@ -60,11 +60,11 @@ def open_recipe_data(
     """The whole data set of a recipe, without the recipe's splits.
 
     Args:
-        recipe: recipe of the run.
-        progress: reports how far reading the data is.
-        image_shape: ``(c, h, w)`` of the images, if the recipe leaves it open: the data may have changed
-            since the run decided on a shape.
-        verify: read all files again, whatever the cache holds of them.
+        recipe: the recipe.
+        progress: callback that reports progress.
+        image_shape: image shape ``(c, h, w)``, used where the recipe leaves it open: the data may have
+            changed since the run fixed a shape.
+        verify: read all files again and ignore the cache.
     """
     c, h, w = image_shape or (None, None, None)
     with ignore_cache(verify):
@@ -88,7 +88,7 @@ def open_recipe_data(
 
 
 def split_by_recipe(recipe: Recipe, source: Source) -> Source:
-    """The samples that a recipe takes of its data set, with their splits."""
+    """The samples that a recipe selects from its data set, with their splits."""
     if recipe.fold is not None:
         source = hold_out_fold(source, recipe.fold, recipe.seed)
     return make_splits(
@@ -105,13 +105,13 @@ def split_by_recipe(recipe: Recipe, source: Source) -> Source:
 
 
 def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Experiment:
-    """Build everything that a recipe describes, with the weights that training starts from.
+    """Build everything that a recipe describes, with the initial weights.
 
     Args:
-        recipe: recipe of the run.
-        source: the recipe's samples, if they are open already.
-        start_weights: read the trained weights that the recipe starts from. Not needed if other weights are
-            loaded next; then neither is the file or the network that they come from.
+        recipe: the recipe.
+        source: the recipe's samples, if already open.
+        start_weights: whether to read the pretrained weights that the recipe names. If False, neither their
+            file nor network access is needed; use it when other weights are loaded next.
     """
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)
@@ -151,7 +151,7 @@ def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:
         **shape,
     )
     if isinstance(encoder, TextEncoder):
-        # Without views there is nothing random.
+        # Without augmented views, nothing is random.
         dropout = 0.0 if recipe.views == "identity" else recipe.dropout
         if dropout is not None:
             encoder.set_dropout(dropout)

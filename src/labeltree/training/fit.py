@@ -1,4 +1,4 @@
-"""Train a run from its recipe, from the start or from where it stopped."""
+"""Train a run by its recipe, from the beginning or from the last saved state."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["train"]
 
-_FIRST_RANK = "LABELTREE_FIRST_RANK"  # its process id, for those that it starts
+_FIRST_RANK = "LABELTREE_FIRST_RANK"  # process id of the first rank, for the ranks it starts
 _LOGGER_PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow"}
 _PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 _log = logging.getLogger("labeltree.data")
@@ -72,21 +72,21 @@ def train(
     on_data: Callable[[DataSummary], object] | None = None,
     verify: bool = False,
 ) -> RunFolder:
-    """Train a run by a recipe, or continue the run in the folder.
+    """Train a run, or continue the run in the folder.
 
-    On a CPU, a run that was killed and continued ends with the same weights, bit for bit, as one that was
-    not.
+    On a CPU, an interrupted and resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
     Args:
         recipe: all settings.
         path: the run folder.
         callbacks: further Lightning callbacks.
-        progress_bar: show one.
-        every_n_steps: save the training state this often besides ``recipe.checkpoint_minutes``.
-        on_data: called before training begins, with a summary of the data and of what cannot be measured on
-            them; None = warnings are logged.
-        verify: read all files of the samples again. Otherwise a file that has kept its size and time of
-            change counts as unchanged.
+        progress_bar: whether to show a progress bar.
+        every_n_steps: also save the training state after this many steps, in addition to
+            ``recipe.checkpoint_minutes``.
+        on_data: callback that receives a summary of the data, with its warnings, before training begins;
+            None = warnings are logged.
+        verify: read all sample files again. Otherwise a file with the same size and modification time counts
+            as unchanged.
 
     Raises:
         RunError: if the folder holds a run with another recipe, or its samples have changed in name, content,
@@ -103,7 +103,7 @@ def train(
         _end_with_first_rank()
     elif finished:
         folder.clear_after_kill()
-    # A finished run is only looked at.
+    # A finished run is only checked.
     with folder.locked() if is_first_rank() and not finished else nullcontext():
         known = read_recipe(folder.recipe) if folder.recipe.is_file() else recipe
         check_settings(folder, known, recipe, but=AUTO_SETTINGS)
@@ -141,17 +141,17 @@ def train(
 
 
 def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: bool) -> None:
-    """Let Lightning train, from the last state if there is one.
+    """Train with Lightning, from the last saved state if there is one.
 
     Args:
-        trainer: trainer of the run.
-        experiment: to be trained.
-        folder: folder of the run.
-        begun: whether the run has begun just now.
+        trainer: the trainer.
+        experiment: the experiment to train.
+        folder: the run folder.
+        begun: whether the run is new.
     """
     last = folder.last_checkpoint
     if last.is_file():
-        _load_state(folder, experiment.module, last)  # damage is told of before anything is changed
+        _load_state(folder, experiment.module, last)  # report damage before anything is changed
     try:
         if is_first_rank():
             os.environ[_FIRST_RANK] = str(os.getpid())
@@ -161,7 +161,7 @@ def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: b
             ckpt_path=str(last) if last.is_file() else None,
             weights_only=True,
         )
-    except SystemExit as stop:  # what Lightning makes of a signal that does not wait for the step to end
+    except SystemExit as stop:  # Lightning raises it for a signal that does not wait for the step to end
         raise TrainingInterrupted(
             f"stopped at once; the same command continues the run in '{folder.path}' from its last state",
             signal.SIGTERM if isinstance(stop.__context__, Terminated) else signal.SIGINT,
@@ -169,7 +169,7 @@ def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: b
     except Exception as error:
         if isinstance(error, TrainingDiverged) and last.is_file() and is_first_rank():
             record_divergence(folder, error)
-        if begun and not last.is_file():  # a first step that fails leaves no run that bars the way
+        if begun and not last.is_file():  # if the first step fails, no run is left behind to block the folder
             abandon_run(folder)
         raise
     finally:
@@ -178,7 +178,7 @@ def _fit(trainer: L.Trainer, experiment: Experiment, folder: RunFolder, begun: b
 
 
 def _callbacks(folder: RunFolder, recipe: Recipe, every_n_steps: int | None) -> list[Callback]:
-    """Our own callbacks of a run, by its resolved recipe."""
+    """labeltree's own callbacks for a resolved recipe."""
     monitor = f"val_{recipe.monitor}"
     stopping = [] if recipe.patience is None else [ResumedEarlyStopping(monitor, recipe.patience)]
     watch = DivergenceWatch(folder, recipe)
@@ -211,13 +211,13 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
         raise ValueError(
             f"accelerator '{recipe.accelerator}' with devices {recipe.devices} is not available here: {error}"
         ) from error
-    if trainer.precision != _PRECISIONS[recipe.precision]:  # Lightning takes another one where it has to
+    if trainer.precision != _PRECISIONS[recipe.precision]:  # Lightning may fall back to another precision
         raise ValueError(f"precision is '{recipe.precision}', which a CPU does not have; take 'bf16' or '32'")
     return trainer
 
 
 def _check_logger(recipe: Recipe) -> None:
-    """Find out before training whether the recipe's logger is installed."""
+    """Check before training that the recipe's logger is installed."""
     package = _LOGGER_PACKAGES.get(recipe.logger)
     if package is not None and find_spec(package) is None:
         raise ValueError(
@@ -227,7 +227,7 @@ def _check_logger(recipe: Recipe) -> None:
 
 
 def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
-    """Lightning's logger that a recipe names, on disk, without a server; a run that goes on continues it."""
+    """The recipe's Lightning logger, which writes to disk without a server; a resumed run appends to it."""
     if recipe.logger == "none":
         return None
     place = folder.logs if recipe.logger_folder is None else Path(recipe.logger_folder).expanduser()
@@ -236,7 +236,7 @@ def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
 
         name = "" if recipe.logger_folder is None else folder.path.resolve().name
         return TensorBoardLogger(place, name=name, version="", default_hp_metric=False)
-    # MLflow asks before it writes to files, and would report that it is used
+    # by default MLflow asks before it writes to files, and sends usage reports
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     logging.getLogger("lightning.pytorch.loggers.mlflow").setLevel(logging.ERROR)
@@ -257,7 +257,7 @@ def _open_logger(recipe: Recipe, folder: RunFolder) -> Logger | None:
 
 
 def _end_with_first_rank() -> None:
-    """End a process that Lightning started for another device together with the process that started it."""
+    """End a process that Lightning started for another device when its parent process ends."""
     first = os.environ.get(_FIRST_RANK)
     if first is not None:
         end_with_parent(int(first))
@@ -298,7 +298,7 @@ def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
 
 
 def _load_state(folder: RunFolder, module: RepresentationModule, path: Path) -> dict[str, Any]:
-    """A training state whose weights are those of this module."""
+    """Read a training state whose weights fit this module."""
     state = folder.load_checkpoint(path)
     module.on_load_checkpoint(state)
     if problems := misfits(module.state_dict(), state["state_dict"]):
@@ -315,11 +315,11 @@ def _quiet() -> None:
     for message in (
         ".*does not have many workers.*",
         ".*smaller than the logging interval.*",
-        ".*ended before the epoch ended and your dataloader is not resumable.*",  # ours is: batches.py
+        ".*ended before the epoch ended and your dataloader is not resumable.*",  # labeltree's is: batches.py
         ".*sync_dist=True.*",  # every rank validates all samples
         ".*LeafSpec.*",
         ".*lr_scheduler.step\\(\\)` before `optimizer.step.*",  # where float16 skips the first steps
-        ".*AMP with fp16 is not supported.*",  # an error of ours says it
-        ".*module\\(s\\) in eval mode at the start of training.*",  # what is frozen is meant to be
+        ".*AMP with fp16 is not supported.*",  # labeltree raises its own error
+        ".*module\\(s\\) in eval mode at the start of training.*",  # meant for frozen modules
     ):
         warnings.filterwarnings("ignore", message=message)

@@ -1,4 +1,4 @@
-"""Features of a frozen encoder: computed once for each sample, and kept in a file."""
+"""Features of a frozen encoder, computed once per sample and kept in a file."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["FeatureFile", "encode_rows", "has_fixed_features", "use_precomputed_
 
 
 class FeatureFile:
-    """Features of the rows of a source, and which of them are there.
+    """File of features of the rows of a source, some of which may be missing.
 
-    The file begins with a byte for each row, 1 if its features are there; the features ``(n, f)`` float32
-    follow. Only what is written takes disk, and only what is read takes memory. A row is marked after its
-    features are on disk: a process that dies leaves rows unmarked, and processes that write the same rows at
-    the same time write the same values.
+    The file begins with one byte per row, 1 if its features are present; the features ``(n, f)`` float32
+    follow. Only rows that are written take disk space, and only rows that are read take memory. A row is
+    marked after its features are on disk: a process that dies leaves rows unmarked, and processes that write
+    the same rows at the same time write the same values.
 
     Args:
-        path: path of the file; it is made if it is missing or has another length.
-        num_rows: n.
-        width: f.
+        path: path of the file; it is created if it is missing or has another length.
+        num_rows: number of rows, n.
+        width: number of features, f.
 
     Raises:
         DataError: if the file cannot be made.
@@ -62,7 +62,7 @@ class FeatureFile:
         return self._start + 4 * num_rows * width
 
     def _make(self) -> None:
-        """Make an empty file; one of another length is replaced, one that another process just made stays."""
+        """Create an empty file, unless another process just has; replace one of another length."""
         path = self._is[0]
         with temporary_beside(path) as fresh:
             if path.is_file():
@@ -80,7 +80,7 @@ class FeatureFile:
         """Features ``(m, f)`` of the rows ``(m,)``.
 
         Raises:
-            DataError: if some are not there, because the file was deleted meanwhile.
+            DataError: if some are missing because the file has been deleted meanwhile.
         """
         if len(self.missing(rows)):
             raise DataError(f"features have vanished from '{self._is[0]}'; the same command makes them again")
@@ -90,7 +90,7 @@ class FeatureFile:
         """Keep the features ``(m, f)`` of further rows ``(m,)``.
 
         Raises:
-            DataError: if there is no room.
+            DataError: if the disk is full.
         """
         if not len(rows):
             return
@@ -126,19 +126,19 @@ class FeatureFile:
 
 _BATCH = 256
 _SAVE_SECONDS = 30
-_VERSION = 2  # of what a key stands for
+_VERSION = 2  # of the definition of a key
 
 
 def has_fixed_features(recipe: Recipe) -> bool:
-    """Whether features do not change: the encoder is frozen and samples are not augmented."""
+    """Whether features stay fixed: the encoder is frozen and samples are not augmented."""
     return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0
 
 
 def use_precomputed_features(experiment: Experiment, progress: Progress | None = None) -> None:
-    """Let training read features instead of samples, if the encoder is frozen and samples are not augmented.
+    """Train on precomputed features if the encoder is frozen and samples are not augmented.
 
-    Features are kept in the cache folder for further runs with the same encoder and samples, and for their
-    evaluation. Nothing else changes: the encoder stays in the run.
+    Features are kept in the cache folder for evaluation and for further runs with the same encoder and
+    samples. The encoder stays part of the run.
     """
     module = experiment.module
     if not has_fixed_features(module.recipe) or module.momentum is not None:
@@ -158,14 +158,14 @@ def encode_rows(
 ) -> Tensor:
     """Features ``(n, f)`` of the rows of a source, unaugmented, without an adapter.
 
-    Those of a frozen encoder are kept on disk.
+    Features of a frozen encoder are kept on disk.
 
     Args:
-        module: has the encoder.
+        module: the module with the encoder.
         source: the samples.
-        inputs: what the encoder reads, by row.
-        rows: ``(n,)``.
-        progress: reports how many are done.
+        inputs: the encoder's input for each row of the source.
+        rows: rows to encode ``(n,)``.
+        progress: callback that reports progress.
     """
     if has_fixed_features(module.recipe):
         return _kept(module, source, inputs, rows, progress).load(rows)
@@ -180,7 +180,7 @@ def _kept(
     rows: Tensor,
     progress: Progress | None,
 ) -> FeatureFile:
-    """The file of the features of a frozen encoder, completed by these rows."""
+    """The feature file of a frozen encoder, with any missing rows added."""
     samples = source.texts if module.encoder.modality == "text" else source.store
     assert samples is not None
     path = data_home() / "features" / f"{_key(module, source)}.bin"
@@ -202,7 +202,7 @@ def _kept(
 def _encoded(
     module: RepresentationModule, inputs: InputStore, rows: Tensor, progress: Progress | None
 ) -> Iterator[Tensor]:
-    """Features of the rows, a batch at a time."""
+    """Compute features of the rows, batch by batch."""
     report = progress or silent
     device = _device(module.recipe)
     encoder = module.to(device).evaluated_encoder.eval().without_adapter
@@ -220,7 +220,7 @@ def _device(recipe: Recipe) -> torch.device:
 
 
 def _key(module: RepresentationModule, source: Source) -> str:
-    """What features depend on: the encoder and its weights, how samples are read, and the samples."""
+    """Key of everything that features depend on: encoder, weights, reading of samples, and the samples."""
     recipe, encoder = module.recipe, module.encoder.without_adapter
     read: list[object] = [_VERSION, recipe.encoder, recipe.pretrained, _device(recipe).type]
     if encoder.modality == "text":

@@ -1,4 +1,4 @@
-"""The labels that training sees: of a coarser or another taxonomy, some cut to an ancestor or wrong."""
+"""Training labels: those of a coarser or another taxonomy, some replaced by ancestors or wrong labels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["TrainingLabels", "training_labels", "with_label_noise"]
 
 @dataclass(frozen=True, eq=False)
 class TrainingLabels:
-    """The taxonomy that training sees, and the mapping of labels from the data's own taxonomy and back.
+    """The training taxonomy, and the mappings between it and the data's own taxonomy.
 
     Attributes:
-        taxonomy: taxonomy of training.
-        to_training: ``(N,)`` node of training for each node of the data's taxonomy; −1 = not in it.
-        from_training: ``(M,)`` the coarsest node of the data's taxonomy that is this node of training; −1 =
-            none is.
+        taxonomy: the training taxonomy.
+        to_training: ``(N,)`` training node of each node of the data's taxonomy; −1 = none.
+        from_training: ``(M,)`` for each training node the coarsest node of the data's taxonomy that maps to
+            it; −1 = none.
     """
 
     taxonomy: Taxonomy
@@ -34,7 +34,7 @@ class TrainingLabels:
     from_training: Tensor
 
     def source(self, source: Source, recipe: Recipe) -> Source:
-        """The training samples, labelled as training sees them."""
+        """The training samples with their training labels."""
         nodes = torch.where(source.nodes >= 0, self.to_training[source.nodes], -1)
         if not bool((nodes >= 0).any()) and bool((source.nodes >= 0).any()):
             raise TaxonomyError(
@@ -59,18 +59,18 @@ class TrainingLabels:
 
 
 def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = None) -> TrainingLabels:
-    """The labels that training sees by the recipe, for data labelled with this taxonomy.
+    """The training labels by the recipe, for data labelled with this taxonomy.
 
-    Mistakes in the taxonomy (``taxonomy_noise``) are made last, in the tree that training would see.
+    Mistakes in the taxonomy (``taxonomy_noise``) are introduced last, in the resulting training tree.
 
     Args:
-        recipe: recipe of the run.
+        recipe: the recipe.
         taxonomy: taxonomy of the data.
-        nodes: `(n,)` labels of the training samples; the projection of ``odir`` prefers frequent branches.
+        nodes: labels of the training samples `(n,)`; the projection of ``odir`` prefers frequent branches.
 
     Raises:
-        ValueError: if the labels have no depth to be coarsened to, or some terms train on the finest labels.
-        TaxonomyError: if the taxonomy of training cannot be read.
+        ValueError: if the labels cannot be coarsened to the depth, or some terms train on the finest labels.
+        TaxonomyError: if the training taxonomy cannot be read.
     """
     labels = _without_mistakes(recipe, taxonomy, nodes)
     if not recipe.taxonomy_noise:
@@ -82,7 +82,7 @@ def training_labels(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None = N
 
 
 def _without_mistakes(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> TrainingLabels:
-    """The labels that training sees, before `taxonomy_noise`."""
+    """The training labels before `taxonomy_noise`."""
     entries = objective_terms(recipe.objective)
     finest = [entry.name for entry in entries if entry.finest]
     if recipe.coarsen is not None and 0 < len(finest) < len(entries):
@@ -128,7 +128,7 @@ def _by_name(recipe: Recipe, taxonomy: Taxonomy, nodes: Tensor | None) -> Traini
 
 
 def _first_of_each(mapping: Tensor, size: int) -> Tensor:
-    """For each value below ``size`` the first position that has it; −1 if none has."""
+    """First position of each value below ``size``; −1 for values that do not occur."""
     first = torch.full((size,), len(mapping))
     known = mapping >= 0
     first.scatter_reduce_(0, mapping[known], torch.arange(len(mapping))[known], "amin")
@@ -136,11 +136,11 @@ def _first_of_each(mapping: Tensor, size: int) -> Tensor:
 
 
 def _random_ancestors(taxonomy: Taxonomy, nodes: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Replace this share of the labels by an ancestor, each proper one below the root being as likely.
+    """Replace this share of the labels by an ancestor, drawn evenly from the proper ones below the root.
 
     Returns:
-        The labels, and which of them changed. Labels at depth 1 and missing ones have no such ancestor and
-        are never drawn.
+        The labels, and a mask of those that changed. Labels at depth 1 and missing labels have no such
+        ancestor and are never drawn.
     """
     generator = torch.Generator().manual_seed(seed)
     depth = torch.where(nodes >= 0, taxonomy.depth[nodes], 0)
@@ -154,17 +154,17 @@ def _random_ancestors(taxonomy: Taxonomy, nodes: Tensor, share: float, seed: int
 
 
 def with_label_noise(source: Source, share: float, seed: int) -> Source:
-    """The same samples, some with another's label (Ghanooni et al., section 8.1).
+    """Replace labels at random (Ghanooni et al., section 8.1).
 
-    With probability r a label is replaced by one drawn evenly from the N that occur; so it stays with
-    probability 1 − r(N−1)/N. Missing labels stay missing. Each aspect is replaced by itself. Where there is a
-    rating an aspect, it becomes that of a random sample with the new label; other ratings are replaced as a
-    whole row, with probability r, by those of a random sample.
+    With probability r a label is replaced by one drawn evenly from the N labels that occur; so it stays with
+    probability 1 − r(N−1)/N. Missing labels stay missing. Each aspect is replaced independently. If there is
+    one rating per aspect, it is replaced by that of a random sample with the new label; otherwise the whole
+    row of ratings is replaced, with probability r, by that of a random sample.
 
     Args:
         source: the training samples.
-        share: r, 0 to 1.
-        seed: seed of the draws.
+        share: probability r, in [0, 1].
+        seed: random seed.
     """
     generator = torch.Generator().manual_seed(seed)
     nodes, _ = _replaced(source.nodes, share, generator)
@@ -185,7 +185,7 @@ def with_label_noise(source: Source, share: float, seed: int) -> Source:
 
 
 def _replaced(nodes: Tensor, share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Labels after the noise, and for each row one that has had this label before: itself, if it stays."""
+    """The noisy labels, and for each row the position of the sample whose label it takes (or its own)."""
     n = len(nodes)
     order = nodes.argsort(stable=True)
     labels, counts = torch.unique(nodes[nodes >= 0], return_counts=True)

@@ -1,4 +1,4 @@
-"""The Lightning module: one training step, one validation epoch, and compiling what they call."""
+"""The Lightning module: training step, validation epoch, and compilation of the encoders."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ COMPILER = "inductor"
 
 
 def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: Geometry) -> dict[str, float]:
-    """``pair_violations`` and ``parent_violations`` of some samples, NaN where they are not defined.
+    """Compute ``pair_violations`` and ``parent_violations``, NaN where undefined.
 
-    Prototypes of parents are means of these samples, since no others are embedded after an epoch. An
-    evaluation uses means of training samples and finds somewhat more violations.
+    Prototypes of parents are means of these samples, the only ones embedded after an epoch. Evaluation uses
+    means of training samples instead and finds somewhat more violations.
 
     Args:
         embeddings: ``(n, d)`` points of the geometry.
-        nodes: ``(n,)``, −1 where missing.
+        nodes: labels ``(n,)``, −1 where missing.
         taxonomy: taxonomy of the nodes.
         geometry: geometry of the embeddings.
     """
@@ -53,7 +53,7 @@ def violations(embeddings: Tensor, nodes: Tensor, taxonomy: Taxonomy, geometry: 
     return {"pair_violations": float(pairs), "parent_violations": float(parents)}
 
 
-# As the history names them, and as `retrieval_metrics` does.
+# Names of the metrics in the history, and in `retrieval_metrics`.
 VALIDATION_METRICS = {"recall_at_1": "recall@1", "map_at_r": "map@r", "ahp": "ahp@250"}
 
 
@@ -64,19 +64,19 @@ class RepresentationModule(L.LightningModule):
     view)``, so a step is the same whether or not training was interrupted before it.
 
     Args:
-        recipe: recipe of the run.
-        taxonomy: taxonomy that the labels of validation belong to.
-        encoder: images or texts to features.
-        objective: features and labels to a loss.
-        views: make views of training and plain ones, on the batch's device.
-        steps_per_epoch: optimizer steps an epoch, for the learning-rate schedule.
-        num_queries: the first so many validation samples are searched for among the rest; None, or all of
-            them = each is searched for among the others.
-        validation_groups: ``(n,)`` groups of the validation samples, if samples of a query's own group are
-            left out of its results; None if they count.
+        recipe: the recipe.
+        taxonomy: taxonomy of the validation labels.
+        encoder: maps images or texts to features.
+        objective: maps features and labels to a loss.
+        views: make training views and plain views, on the device of the batch.
+        steps_per_epoch: optimizer steps per epoch, for the learning-rate schedule.
+        num_queries: number of queries, the first of the validation samples; the rest are the gallery. None,
+            or the number of all samples = each is searched for among the others.
+        validation_groups: group of each validation sample ``(n,)``, if results from the query's own group are
+            left out; None if they count.
 
     Attributes:
-        reads_features: whether batches hold what a frozen encoder makes of the samples.
+        reads_features: whether batches hold precomputed features of a frozen encoder instead of samples.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RepresentationModule(L.LightningModule):
         if recipe.ema > 0:
             average = get_ema_multi_avg_fn(recipe.ema)  # type: ignore[no-untyped-call]
             self.averaged = AveragedModel(encoder, multi_avg_fn=average, use_buffers=True)
-            self.averaged.requires_grad_(False)  # it has no gradient, and ranks would wait for one
+            self.averaged.requires_grad_(False)  # without a gradient, distributed training would wait for one
         self.momentum: MomentumEncoder | None = None
         self.queue: KeyQueue | None = None
         if objective.needs_keys:
@@ -123,7 +123,7 @@ class RepresentationModule(L.LightningModule):
         return self.encoder
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Seed everything random in this step (dropout, for one) by the step alone; apply the schedules."""
+        """Seed everything random in this step, such as dropout, by the step alone; apply the schedules."""
         seed = hash((self.recipe.seed, self.global_step, self.global_rank)) % 2**32
         random.seed(seed)
         np.random.seed(seed)
@@ -131,9 +131,9 @@ class RepresentationModule(L.LightningModule):
         self._schedules(self.global_step / self.steps_per_epoch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of the views of every sample of the batch, stacked view by view."""
+        """The loss of a batch, its views stacked view by view."""
         views = self.objective.num_views
-        # The second view is the key's, whether or not the encoder learns from it as well.
+        # The second view gives the keys, whether or not the encoder also learns from it.
         made = [self._view(batch, view) for view in range(views if self.momentum is None else max(views, 2))]
         samples = torch.cat(made[:views])
         nodes, instances = batch["nodes"], batch["instances"]
@@ -157,7 +157,7 @@ class RepresentationModule(L.LightningModule):
 
     def _view(self, batch: Batch, view: int) -> Tensor:
         with torch.autocast(self.device.type, enabled=False):  # views are exact whatever the precision
-            # A sample that comes again in an epoch looks different each time.
+            # A sample that is repeated in an epoch gets a new view each time.
             instances = batch["instances"] + (batch["turns"] << 40 if "turns" in batch else 0)
             if self.reads_features:
                 features: Tensor = batch["samples"]
@@ -166,13 +166,13 @@ class RepresentationModule(L.LightningModule):
         return self._in_memory_format(samples)
 
     def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
-        """Features of samples, or of the features that a frozen encoder gave."""
+        """Features of samples, or of precomputed features of a frozen encoder."""
         if not self.reads_features:
             samples = encode_in_chunks(encoder.without_adapter, samples, self.recipe.encode_chunk)
         return encoder.adapt(samples)
 
     def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
-        """Samples as the encoder reads them, unaugmented."""
+        """The plain view of samples, unaugmented, as the encoder reads them."""
         with torch.autocast(self.device.type, enabled=False):
             return self._in_memory_format(self.views.plain(samples, instances))
 
@@ -211,7 +211,7 @@ class RepresentationModule(L.LightningModule):
         return all(bool(column.isfinite().all()) for batch in self._validation for column in batch[:2])
 
     def on_validation_epoch_end(self) -> None:
-        """Retrieval of the validation samples, by features and by embeddings, and violations among these."""
+        """Log violations and retrieval metrics, by features and by embeddings, of the validation samples."""
         features, embeddings, nodes = (torch.cat(column) for column in zip(*self._validation, strict=True))
         self._validation.clear()
         q = len(nodes) if self.num_queries is None else self.num_queries
@@ -239,7 +239,7 @@ class RepresentationModule(L.LightningModule):
                 self.log(f"val_embeddings_{name}", value, batch_size=1)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Leave out the weights of a frozen encoder whose features the batches hold."""
+        """Leave out the weights of a frozen encoder if batches hold its precomputed features."""
         for key in self._constant_keys():
             del checkpoint["state_dict"][key]
 
@@ -271,7 +271,7 @@ class RepresentationModule(L.LightningModule):
         return [key for key, value in self.state_dict(keep_vars=True).items() if id(value) in constant]
 
     def configure_optimizers(self) -> Any:
-        """Optimizer with the head at its own rate, and a schedule by the step."""
+        """The optimizer, with a separate learning rate for the head, and a schedule by step."""
         optimizer = build_optimizer(
             self.recipe.optimizer, self.encoder, self.objective, self.recipe.learning_rates
         )
@@ -285,12 +285,12 @@ class RepresentationModule(L.LightningModule):
 def compile_encoders(module: RepresentationModule, device: torch.device) -> None:
     """Compile the encoder and the momentum encoder with `torch.compile`.
 
-    Compilation happens when they are first called. Names and values of parameters do not change, so
-    checkpoints of compiled and other runs are alike.
+    Compilation happens at the first call. Names and values of parameters do not change, so checkpoints of
+    compiled and uncompiled runs are interchangeable.
 
     Args:
-        module: changed in place.
-        device: device that training runs on.
+        module: the module, changed in place.
+        device: the training device.
 
     Raises:
         ValueError: if nothing can be compiled here, or training does not call the encoder.
@@ -299,7 +299,7 @@ def compile_encoders(module: RepresentationModule, device: torch.device) -> None
     try:
         torch.compile(_probe, backend=COMPILER)(torch.zeros(8, device=device))
     except RuntimeError as error:
-        inner = getattr(error, "inner_exception", error)  # what stopped the compiler
+        inner = getattr(error, "inner_exception", error)  # the error that stopped the compiler
         reason = next((line for line in str(inner).splitlines() if line.strip()), type(inner).__name__)
         raise ValueError(
             f"compile is True, but nothing can be compiled here: {reason}. It needs a C++ compiler and "

@@ -1,4 +1,4 @@
-"""An objective: losses, the heads that they read, and the sampler; everything in training but the encoder."""
+"""An objective: losses, heads and sampler; everything in training except the encoder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SAMPLERS: dict[str, Callable[..., BatchSampler]] = {
 }
 
 
-# What a loss or its `predict` may ask for, by the names of its parameters; `Objective` says what each is.
+# The parameter names that a loss or its `predict` may have; `Objective` describes each.
 _BY_ROW = ("features", "embeddings", "nodes", "instances", "aspects", "ratings")
 _OFFERED = (*_BY_ROW, "logits", "heads", "queries", "keys", "queue")
 
@@ -47,22 +47,21 @@ class Term(nn.Module):
 
     Args:
         entry: entry of the registry.
-        loss: loss that the entry has built.
+        loss: the loss built by the entry.
         weight: factor in the sum.
         widths: widths of features and of embeddings.
-        make_head: makes a projection head.
-        of_aspects: whether its labels are the samples' aspects.
+        make_head: function that builds a projection head.
+        of_aspects: whether the loss is computed from the samples' aspects instead of their labels.
 
     Attributes:
-        asks: the names of what the loss is called with.
-        classifier: linear, from features or embeddings to ``loss.classes``; None unless the loss asks for
-            ``logits``.
-        of_aspects: as given.
+        asks: names of the inputs that the loss is called with.
+        classifier: linear classifier from features or embeddings to ``loss.classes``; None unless the loss
+            asks for ``logits``.
+        of_aspects: whether the loss is computed from aspects.
         heads: ``loss.num_heads`` projection heads; empty unless the loss asks for ``heads``.
 
     Raises:
-        ValueError: if the loss asks for something that is not offered, or does not say how many classes or
-            heads it wants.
+        ValueError: if the loss asks for an unknown input, or does not declare its number of classes or heads.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Term(nn.Module):
         """Check before training that the samples have what the loss needs.
 
         Raises:
-            ValueError: if they do not.
+            ValueError: if something is missing.
         """
         for key, there in (("aspects", aspects), ("ratings", ratings)):
             if key in self._needs and not there:
@@ -111,12 +110,12 @@ class Term(nn.Module):
 
     @property
     def reads_embeddings(self) -> bool:
-        """Whether the shared head takes part in this term."""
+        """Whether this term reads the embeddings of the shared head."""
         classifies_them = "logits" in self.asks and self._reads == "embeddings"
         return classifies_them or bool(self.asks & {"embeddings", "queries"})
 
     def forward(self, offered: Mapping[str, Any], num_queries: int | None = None) -> Tensor:
-        """The loss of a batch, from all inputs by name."""
+        """Compute the loss of a batch from the inputs by name."""
         if "queries" in self.asks:
             rows = {key: offered[key][:num_queries] for key in _BY_ROW if offered.get(key) is not None}
             offered = {**offered, **rows, "queries": rows["embeddings"]}
@@ -133,11 +132,11 @@ class Term(nn.Module):
         return loss
 
     def answer(self, method: str, offered: Mapping[str, Any]) -> Tensor | None:
-        """The nodes that the loss itself predicts; None if it does not predict.
+        """The nodes predicted by the loss itself; None if it does not predict.
 
         Args:
             method: ``predict`` for labels, nodes ``(n,)``; ``predict_aspects`` for aspects, ``(n, A)``.
-            offered: features and embeddings.
+            offered: features and embeddings, by name.
         """
         answer = getattr(self.loss, method, None)
         if answer is None or self.of_aspects != (method == "predict_aspects"):
@@ -151,7 +150,7 @@ class Term(nn.Module):
         return not self.of_aspects and getattr(self.loss, "predict", None) is not None
 
     def class_scores(self, offered: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
-        """The loss's classes ``(C,)`` and their logits ``(n, C)``; None if it answers without a softmax."""
+        """The loss's classes ``(C,)`` and their logits ``(n, C)``; None if it predicts without a softmax."""
         classes, logits = getattr(self.loss, "classes", None), getattr(self.loss, "logits", None)
         if not self.answers or not isinstance(classes, Tensor):
             return None
@@ -190,32 +189,32 @@ class Term(nn.Module):
 
 
 class Objective(nn.Module):
-    """The weighted sum of the losses that ``recipe.objective`` names, and the heads that they read.
+    """The weighted sum of the losses named by ``recipe.objective``, with their heads.
 
-    Every loss is fed by the names of its ``forward``'s parameters:
+    The parameter names of a loss's ``forward`` determine its inputs:
 
     - ``embeddings (n, d)``: of one projection head that all losses share, in the run's geometry; all views;
-    - ``features (n, f)``: what the encoder gives;
-    - ``logits (n, C)``: of a linear classifier of its own, whose columns are the nodes ``loss.classes``;
-    - ``heads``: a list of ``loss.num_heads`` tensors ``(n, d)``, raw outputs of projection heads of its own;
-    - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's of
-      the second, and the keys of earlier batches. A loss that asks for ``queries`` gets the rows of the first
-      view alone in everything else, too;
+    - ``features (n, f)``: outputs of the encoder;
+    - ``logits (n, C)``: of the loss's own linear classifier, whose columns are the nodes ``loss.classes``;
+    - ``heads``: a list of ``loss.num_heads`` raw outputs ``(n, d)`` of the loss's own projection heads;
+    - ``queries (b, d)``, ``keys (b, d)``, ``queue``: embeddings of the first view, the momentum encoder's
+      embeddings of the second view, and the keys of earlier batches. For a loss that asks for ``queries``,
+      all other inputs also have only the rows of the first view;
     - ``nodes (n,)``, ``instances (n,)``, ``ratings (n, R)``: labels, the sample of each row, ordinal ratings;
-      a loss that cannot do without ratings says ``needs_ratings = True``.
+      a loss that requires ratings sets ``needs_ratings = True``.
 
-    Where samples have aspects, a loss with ``takes_aspects = True`` gets those: their taxonomies as its
-    ``taxonomy``, and ``nodes (n, A)``. All others get the labels.
+    If samples have aspects, a loss with ``takes_aspects = True`` gets the aspects: their taxonomies as its
+    ``taxonomy``, and ``nodes (n, A)``. All other losses get the labels.
 
     Args:
-        recipe: recipe of the run.
-        taxonomy: taxonomy that the labels of training belong to.
+        recipe: the recipe.
+        taxonomy: taxonomy of the training labels.
         feature_dim: width of the encoder's features.
         aspects: taxonomies of the samples' aspects, if they have any.
 
     Raises:
-        ValueError: for unknown objectives or options, weights that are not one a term, or a loss that asks
-            for something that is not offered.
+        ValueError: for unknown objectives or options, a number of weights other than one per term, or a loss
+            that asks for an unknown input.
     """
 
     def __init__(
@@ -271,9 +270,9 @@ class Objective(nn.Module):
         return any(term.asks & {"keys", "queue"} for term in self._terms)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Embeddings ``(n, d)`` in the objective's geometry, from features ``(n, f)``.
+        """Map features ``(n, f)`` to embeddings ``(n, d)`` in the objective's geometry.
 
-        Where no loss reads embeddings there is no head, and the features themselves are embedded.
+        If no loss reads embeddings, there is no head, and the features are mapped into the geometry.
         """
         embeddings: Tensor = self.geometry.embed(features if self.head is None else self.head(features))
         return embeddings
@@ -290,17 +289,17 @@ class Objective(nn.Module):
         ratings: Tensor | None = None,
         num_queries: int | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of a batch: ``loss`` is the weighted sum, and each term has its own name.
+        """Compute the losses of a batch: each term under its name, and ``loss``, their weighted sum.
 
         Args:
-            features: ``(n, f)``, all views of the batch, view by view.
-            nodes: ``(n,)`` labels, −1 where missing.
-            instances: ``(n,)``; views of one sample share a number.
-            keys: ``(b, d)`` embeddings by the momentum encoder.
+            features: features ``(n, f)`` of all views of the batch, view by view.
+            nodes: labels ``(n,)``, −1 where missing.
+            instances: sample ids ``(n,)``; views of one sample share an id.
+            keys: embeddings ``(b, d)`` of the momentum encoder.
             queue: keys of earlier batches.
-            aspects: ``(n, A)`` labels of the aspects, −1 where missing.
-            ratings: ``(n, R)``.
-            num_queries: b, the rows of the first view; None = n.
+            aspects: labels of the aspects ``(n, A)``, −1 where missing.
+            ratings: ordinal ratings ``(n, R)``.
+            num_queries: number of rows of the first view, b; None = n.
         """
         offered: dict[str, Any] = {"features": features, "nodes": nodes, "instances": instances}
         offered |= {"aspects": aspects, "ratings": ratings, "keys": keys, "queue": queue}
@@ -311,24 +310,24 @@ class Objective(nn.Module):
         return {"loss": total, **losses}
 
     def predict(self, features: Tensor) -> Tensor | None:
-        """The model's own answers from features ``(n, f)``: nodes ``(n,)`` of the training taxonomy.
+        """Predict nodes ``(n,)`` of the training taxonomy from features ``(n, f)``.
 
-        Of several losses that can answer the last one does, so corr+cls answers by its classifier as in the
-        paper; None where none can.
+        If several losses can predict, the last one does, so corr+cls predicts by its classifier as in the
+        paper; None if no loss can.
         """
         return self._last_answer(features, "predict")
 
     def predict_aspects(self, features: Tensor) -> Tensor | None:
-        """The model's own answers for every aspect, nodes ``(n, A)`` of the aspects' taxonomies.
+        """Predict nodes ``(n, A)`` of the aspects' taxonomies from features ``(n, f)``.
 
-        As in `predict`, the last loss that can answer does; None where none can, or there are no aspects.
+        As in `predict`, the last loss that can predict does; None if no loss can or there are no aspects.
         """
         return self._last_answer(features, "predict_aspects")
 
     def class_scores(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Classes ``(C,)`` and logits ``(n, C)`` of the loss that `predict` answers with.
+        """Classes ``(C,)`` and logits ``(n, C)`` of the loss whose prediction `predict` returns.
 
-        None where no loss answers, or that one answers without a softmax.
+        None if no loss predicts, or if that loss predicts without a softmax.
         """
         terms = [term for term in self._terms if term.answers]
         return terms[-1].class_scores(self._offered_for_answers(features)) if terms else None
@@ -342,7 +341,7 @@ class Objective(nn.Module):
         return {"features": features} | ({} if self.head is None else {"embeddings": self.embed(features)})
 
     def check_option(self, name: str, option: str, value: float | list[float]) -> None:
-        """Check a value of an option of the loss of that name, which raises a `ValueError` to refuse it."""
+        """Check a value for an option of the named loss; an invalid value raises `ValueError`."""
         with torch.random.fork_rng(devices=[]):
             self._builders[name]({**self._options.get(name, {}), option: value})
 
@@ -352,7 +351,7 @@ class Objective(nn.Module):
             term.check_samples(aspects=aspects, ratings=ratings)
 
     def observe_labels(self, nodes: Tensor) -> None:
-        """Show all labels of training to the losses that want them, before training begins."""
+        """Pass all training labels to the losses that need them, before training begins."""
         for term in self._terms:
             observe = getattr(term.loss, "observe_labels", None)
             if observe is not None:
@@ -361,9 +360,9 @@ class Objective(nn.Module):
     def sampler(
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> BatchSampler:
-        """The batch sampler over training samples with these labels, ``(n,)``."""
+        """The batch sampler for training samples with labels ``(n,)``."""
         labels = nodes.numpy()
-        # Fewer samples than a batch: one short batch an epoch, rather than none.
+        # Fewer samples than a batch: one short batch per epoch rather than none.
         drop_last = len(labels) >= batch_size * world_size
         make = (
             RandomBatchSampler
@@ -376,7 +375,7 @@ class Objective(nn.Module):
 def _build(
     entries: list[ObjectiveEntry], recipe: Recipe, given: dict[str, Any], aspects: Sequence[Taxonomy]
 ) -> tuple[int, list[nn.Module], dict[str, Builder]]:
-    """The width of the embeddings, which all terms agree on; their losses, and what builds each again."""
+    """The embedding width, on which all terms agree; the losses, and a function that rebuilds each."""
     losses: dict[str, nn.Module] = {}
     builders: dict[str, Builder] = {}
     dim, chosen_by = recipe.head.dim, "head.dim"

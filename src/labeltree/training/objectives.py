@@ -1,4 +1,4 @@
-"""The objectives that come with the library, by family, and those of other installed packages.
+"""The library's objectives, by family, and those of other installed packages.
 
 Importing this registers them. Another package adds its own through the entry point group
 ``labeltree.objectives``, each naming a module that registers objectives when it is imported.
@@ -17,12 +17,12 @@ __all__ = ["DeViSE"]
 
 
 class DeViSE(losses.DeViSELoss):
-    """`DeViSELoss` that reads the vectors in the cache folder if no others are named."""
+    """`DeViSELoss` with the word vectors in the cache folder as the default."""
 
     @staticmethod
     def default_vectors() -> str:
         """The GloVe vectors that `labeltree data get glove-50d` downloads."""
-        from labeltree.datasets import glove_file  # which loads all readers
+        from labeltree.datasets import glove_file  # imported here: it loads all readers
 
         return str(glove_file())
 
@@ -39,7 +39,7 @@ _BARZ = "Barz & Denzler 2019, Hierarchy-based Image Embeddings"
 _RANDOM: dict[str, Any] = {"sampler": "random"}
 _SPHERE: dict[str, Any] = {**_RANDOM, "geometry": "sphere"}
 _EUCLIDEAN: dict[str, Any] = {**_RANDOM, "geometry": "euclidean"}
-# Name, loss, what suits it where that is not the default, summary, source; see `ObjectiveEntry`.
+# Name, loss, settings that differ from the defaults, summary, source; see `ObjectiveEntry`.
 # fmt: off
 _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str], ...] = (
     # Pairs of a batch, on one head or several, and prototypes of inner nodes.
@@ -62,7 +62,7 @@ _OBJECTIVES: tuple[tuple[str, Callable[..., nn.Module], dict[str, Any], str, str
     ("mlcl", losses.MLCLLoss, {},
      "SupCon on a head of its own for every depth, or every aspect of the samples",
      "Ghanooni et al., Multi-level Supervised Contrastive Learning, Eq. 2 and 3"),
-    # Labels coarser than what is wanted: a momentum encoder and a queue (MaskCon's paper).
+    # Training labels coarser than the target labels: a momentum encoder and a queue (MaskCon's paper).
     ("selfcon", losses.SelfConLoss, _SPHERE,
      "every image is its own class, against a queue; no labels",
      f"He et al. 2020, Momentum Contrast; {_FENG}, Eq. 6"),

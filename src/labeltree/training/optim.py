@@ -1,4 +1,4 @@
-"""The optimizer, and what changes while training: learning rates, weights of losses, temperatures."""
+"""The optimizer, and the schedules of learning rates, loss weights and temperatures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Schedules", "build_optimizer", "learning_rate_factor"]
 def build_optimizer(
     recipe: OptimizerRecipe, encoder: nn.Module, rest: nn.Module, rates: tuple[float, float]
 ) -> torch.optim.Optimizer:
-    """AdamW or SGD over the trainable parameters of the encoder and of everything else, each at its rate.
+    """AdamW or SGD over all trainable parameters, with separate learning rates for the encoder and the rest.
 
     Biases and normalisation parameters (fewer than two dimensions) have no weight decay unless `decay_all`.
     """
@@ -42,22 +42,22 @@ def build_optimizer(
 def learning_rate_factor(
     recipe: OptimizerRecipe, epochs: int, steps_per_epoch: int, rate: float | None = None
 ) -> Callable[[int], float]:
-    """The factor of the learning rate as a function of the number of steps taken, and of nothing else.
+    """The factor of the learning rate as a function of the number of completed steps only.
 
-    `sgdr` is Eq. 5 of Loshchilov & Hutter 2017, by the step: within a cycle of T steps that began t steps ago
+    `sgdr` is Eq. 5 of Loshchilov & Hutter 2017, per step: within a cycle of T steps that began t steps ago
 
         factor = floor + (1 − floor)·(1 + cos(π·t/T))/2,   floor = min_lr / rate
 
     and T is `cycle_factor` times as large in the next cycle. Cycles are counted from the end of the warm-up.
 
     Args:
-        recipe: recipe of the optimizer.
-        epochs: epochs of the whole training.
-        steps_per_epoch: optimizer steps an epoch.
-        rate: the peak learning rate of the encoder, which `min_lr` is compared with; None = `recipe.lr`.
+        recipe: settings of the optimizer.
+        epochs: total number of epochs.
+        steps_per_epoch: optimizer steps per epoch.
+        rate: peak learning rate of the encoder, by which `min_lr` is divided; None = `recipe.lr`.
 
     Raises:
-        ValueError: `sgdr` without a rate.
+        ValueError: if `sgdr` is used without a learning rate.
     """
     rate = recipe.lr if rate is None else rate
     if recipe.schedule == "sgdr" and rate is None:
@@ -88,18 +88,18 @@ def _half_cosine(share: float) -> float:
 
 
 class Schedules:
-    """Piecewise linear functions of the epoch, each for one number of an objective.
+    """Piecewise linear schedules of an objective's weights and options, as functions of the epoch.
 
     Args:
-        points: by name, ``weights.NAME`` or ``NAME.OPTION``, a list of ``[epoch, value]``; before the first
-            and after the last the value is constant. What can change of a loss is its ``temperature`` and
-            whatever its attribute ``schedulable`` names. Of an option that is a list, ``NAME.OPTION.2`` is
-            the second number.
-        objective: whose numbers change.
+        points: a list of ``[epoch, value]`` for each name, ``weights.NAME`` or ``NAME.OPTION``; before the
+            first point and after the last, the value is constant. The options that can change are a loss's
+            ``temperature`` and those in its attribute ``schedulable``. If an option is a list,
+            ``NAME.OPTION.2`` is its second number.
+        objective: the objective to change.
 
     Raises:
         ValueError: if a name is unknown or cannot change, points are not pairs in order of the epoch, or the
-            loss does not take a value.
+            loss does not accept a value.
     """
 
     def __init__(self, points: dict[str, list[list[float]]], objective: Objective) -> None:
@@ -121,7 +121,7 @@ class Schedules:
 
 
 def _parts(name: str) -> tuple[str, str, int | None]:
-    """Group, option, and the place in a list, counted from 0."""
+    """Group, option, and index in a list, from 0, of a schedule's name."""
     name, _, place = name.rpartition(".")
     if not place.isdecimal():
         return name, place, None

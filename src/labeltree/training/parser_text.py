@@ -27,8 +27,8 @@ def explain(message: str, known: Sequence[str]) -> str:
     """An error message of the parser in plain words; for an unknown setting, with the nearest known one.
 
     Args:
-        message: message of the parser.
-        known: the names of all settings, dotted.
+        message: the parser's message.
+        known: dotted names of all settings.
 
     Example:
         >>> explain('Parser key "epochs":   Expected a int. Got value: many', [])
@@ -55,7 +55,7 @@ def explain(message: str, known: Sequence[str]) -> str:
 
 
 def _unknown(message: str) -> str | None:
-    """The unknown name that the message is about; None if it is about something else."""
+    """The unknown name in a message; None if the message is about something else."""
     group = re.search(r"Group '([\w.+-]+)' does not accept option '([\w.-]+)'", message)
     if group is not None:
         return ".".join(group.groups())
@@ -71,7 +71,7 @@ def _hint(unknown: str, known: Sequence[str]) -> str:
 
 
 def _in_words(kind: str) -> str:
-    """A type as the parser writes it, in words."""
+    """Translate a type from the parser's notation into words."""
     kind = kind.removeprefix("typing.").removeprefix("collections.abc.")
     if kind.startswith("Literal["):
         return " or ".join(kind.removeprefix("Literal[").removesuffix("]").split(", "))
@@ -115,7 +115,7 @@ class HelpInWords(DefaultHelpFormatter):  # type: ignore[misc, unused-ignore]
 
 
 def in_words(text: str) -> str:
-    """The help of one setting without marks, and without the types that its choices say already.
+    """The help of one setting without markup, and without types that its choices already imply.
 
     Example:
         >>> in_words("``adamw`` or ``sgd``. (type: Literal['adamw', 'sgd'], default: adamw)")
@@ -139,9 +139,9 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     """The common settings, one sentence each, and where to find the others.
 
     Args:
-        actions: actions of the parser of recipes.
-        usage: the first line.
-        width: width of a line, in characters.
+        actions: actions of the recipe parser.
+        usage: the first line of the help.
+        width: line width in characters.
     """
     known = {action.dest: action for action in actions}
     shown = {f"--{name}": _short(known[name]) for name in COMMON}
@@ -182,7 +182,7 @@ _GROUPS = ("table", "head", "optimizer", "queue")
 
 
 def first_sentence(text: str) -> str:
-    """The help of a setting up to the first full stop or semicolon, without marks.
+    """The help of a setting up to the first full stop or semicolon, without markup.
 
     Example:
         >>> first_sentence("samples a step, over all devices together. More is better. (type: int)")

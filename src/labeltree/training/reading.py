@@ -34,14 +34,14 @@ __all__ = [
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe.
+    """Find the file of a recipe.
 
     Args:
-        name: a file; else one of `list_recipes`, also with ``recipes/`` before it and ``.yaml`` behind it, as
-            the documentation writes it for a checkout.
+        name: path of a file, or a name from `list_recipes`; ``recipes/`` before the name and ``.yaml`` after
+            it are allowed, as in the documentation for a checkout.
 
     Raises:
-        RecipeError: if there is neither.
+        RecipeError: if there is no such file and no such name.
 
     Example:
         >>> find_recipe("quickstart/supcon").name
@@ -74,7 +74,7 @@ def list_recipes() -> dict[str, Path]:
 
 
 def with_found_recipe(arguments: Sequence[str]) -> list[str]:
-    """Command-line arguments in which recipes of ``--config`` are replaced by their files."""
+    """Replace recipe names after ``--config`` in command-line arguments by their files."""
     found: list[str] = []
     for argument in arguments:
         flag, equals, value = argument.partition("=")
@@ -100,7 +100,7 @@ _GROUPS: dict[str, type[Any]] = {
 
 
 class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
-    """A parser of recipes that use one objective: it knows the options of that objective's terms."""
+    """Parser of recipes with a given objective, including the options of the objective's terms."""
 
     def __init__(self, objective: str, **options: Any) -> None:
         super().__init__(
@@ -128,7 +128,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     def recipe(
         self, arguments: Sequence[str] | None = None, settings: dict[str, Any] | None = None
     ) -> Recipe:
-        """The recipe that command-line arguments, or nested settings, describe."""
+        """Build a recipe from command-line arguments or nested settings."""
         try:
             if arguments is not None:
                 parsed = self.parse_args(with_found_recipe(arguments))
@@ -141,7 +141,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         return self.build(parsed)
 
     def build(self, parsed: Namespace) -> Recipe:
-        """A recipe from what this parser has parsed."""
+        """Build a recipe from parsed settings."""
         values = parsed.as_dict()
         fields = {f.name for f in dataclasses.fields(Recipe)} - {"options"}
         settings = {name: value for name, value in values.items() if name in fields}
@@ -177,7 +177,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     Args:
         path: a YAML file with the settings of `Recipe`, and each objective's options under its name.
-        overrides: settings in the command line's form, such as ``["--epochs", "20"]``.
+        overrides: settings in command-line form, such as ``["--epochs", "20"]``.
 
     Raises:
         RecipeError: if the file is not YAML, or holds an unknown key (the nearest valid one is named) or a
@@ -192,7 +192,7 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def recipe_settings(path: str | Path) -> dict[str, Any]:
-    """The settings of a recipe file as they stand there.
+    """The settings of a recipe file, as written.
 
     Raises:
         RecipeError: if there is no such file, or it does not hold settings by name in YAML.
@@ -201,7 +201,7 @@ def recipe_settings(path: str | Path) -> dict[str, Any]:
 
 
 def nested_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"optimizer.lr": 0.1}`` as ``{"optimizer": {"lr": 0.1}}``; what is nested already stays.
+    """Nest dotted settings: ``{"optimizer.lr": 0.1}`` becomes ``{"optimizer": {"lr": 0.1}}``.
 
     Raises:
         ValueError: if a group and a setting within it are both given.
@@ -220,15 +220,15 @@ def nested_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -> Recipe:
-    """The recipe that settings describe, on top of a recipe file if one is named.
+    """Build a recipe from settings, on top of a recipe file if one is given.
 
     Args:
-        settings: as in a recipe file; those of a group nested (``optimizer={"lr": 0.1}``) or dotted
+        settings: settings as in a recipe file; groups are nested (``optimizer={"lr": 0.1}``) or dotted
             (``{"optimizer.lr": 0.1}``).
         config: a YAML file, or the name of a recipe that comes with labeltree.
 
     Raises:
-        RecipeError: if a setting is unknown (the nearest is named) or cannot have its value.
+        RecipeError: if a setting is unknown (the message names the nearest one) or its value is invalid.
     """
     below = {} if config is None else recipe_settings(find_recipe(str(config)))
     merged = nested_settings(below)
@@ -239,14 +239,14 @@ def make_recipe(settings: Mapping[str, Any], config: str | Path | None = None) -
 
 
 def with_absolute_paths(recipe: Recipe) -> Recipe:
-    """The recipe with its files named from the root, so that the run is found from any folder."""
+    """Make the paths in a recipe absolute, so that it works from any folder."""
 
     def whole(value: str | None) -> str | None:
         if value is None or value in list_datasets() or not Path(value).expanduser().exists():
             return value
         return str(Path(value).expanduser().resolve())
 
-    def is_file(value: object) -> bool:  # a word such as "all" is a choice, also beside a file of that name
+    def is_file(value: object) -> bool:  # a word such as "all" is a choice even if a file has that name
         return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
 
     kind, _, model = recipe.encoder.partition(":")
@@ -276,11 +276,12 @@ def default_folder(recipe: Recipe) -> Path:
 
 
 def objective_of(arguments: Sequence[str]) -> str:
-    """The objective that raw command-line arguments, or the recipe files among them, name.
+    """The objective named by raw command-line arguments or by a recipe file among them.
 
     Raises:
-        RecipeError: if one of those files cannot be read as a recipe: the parser of arguments, which reads
-            them next, knows neither of aliases that stand for billions of values nor of endless nesting.
+        RecipeError: if one of these files cannot be read as a recipe. The check comes first because the
+            argument parser is not protected against YAML aliases that expand to billions of values, or
+            against endless nesting.
     """
     objectives = _values(arguments, "objective")
     for config in _values(arguments, "config"):
@@ -290,7 +291,7 @@ def objective_of(arguments: Sequence[str]) -> str:
 
 
 def _values(arguments: Sequence[str], name: str) -> list[str]:
-    """The values of ``--name`` among raw arguments, in their order."""
+    """The values of ``--name`` among raw arguments, in order."""
     flag, found = f"--{name}", []
     for position, argument in enumerate(arguments):
         if argument == flag and position + 1 < len(arguments):

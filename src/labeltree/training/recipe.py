@@ -57,7 +57,7 @@ class TableRecipe:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Those that are given."""
+        """The columns that are given."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
@@ -321,14 +321,13 @@ class Recipe:
             temporary.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True), "utf-8")
 
     def computed_by(self) -> dict[str, Any]:
-        """All settings that change what a run computes, dotted; not how it is carried out."""
+        """All settings that affect the results of a run, by dotted name."""
         return {key: value for key, value in flatten(self.to_dict()).items() if key not in _CARRYING_OUT}
 
     def differences(self, other: Recipe, but: Collection[str] = ()) -> list[str]:
-        """Sentences like ``epochs is 10, not 20`` for each setting in which the two differ.
+        """A sentence such as ``epochs is 10, not 20`` for each setting that differs.
 
-        Settings that change how a run is carried out, but not what it computes, do not count, nor do those
-        named in ``but``.
+        Settings that do not affect the results of a run are ignored, and so are those named in ``but``.
         """
         mine, theirs = flatten(self.to_dict()), flatten(other.to_dict())
         return [
@@ -338,7 +337,7 @@ class Recipe:
         ]
 
 
-_MOST_OF_ALL = 2**32  # a larger number is a typing mistake: nothing that is counted here is as large
+_MOST_OF_ALL = 2**32  # a larger number is a typing mistake: no count here is that large
 _MOST = {
     "epochs": 1_000_000,
     "batch_size": 2**20,
@@ -389,7 +388,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setti
 
 
 def _check_ranges(recipe: Recipe) -> None:
-    """Check every number by itself, then those whose range depends on another setting."""
+    """Check every number by itself, then numbers whose range depends on another setting."""
     for name, number in numbers(recipe):
         if not math.isfinite(number):
             raise ValueError(f"{name} is {number}; it must be finite")
@@ -427,7 +426,7 @@ def _check_ranges(recipe: Recipe) -> None:
 
 
 def _check_together(recipe: Recipe) -> None:
-    """Check settings that depend on others, as far as it can be done without the data and the objective."""
+    """Check settings that depend on each other, as far as possible without the data and the objective."""
     if recipe.coarsen is not None and recipe.train_taxonomy is not None:
         raise ValueError("coarsen and train_taxonomy each say what to train on; give one of them")
     if recipe.fold is not None:

@@ -1,4 +1,4 @@
-"""What a run folder records of its settings and samples: a run goes on with the same ones only."""
+"""The record of a run's settings and samples; a run continues only with the same ones."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ __all__ = [
     "samples_without_content",
 ]
 
-_PLACES = ("data", "data_path")  # where the samples lie; which they are is checked by name and content
+_PLACES = ("data", "data_path")  # location of the samples; their identity is checked by name and content
 _log = logging.getLogger("labeltree.training")
 
 
 class ContentChangedError(RunError):
-    """Samples of a run hold something else than they did, by what is known of their files."""
+    """The content of samples has changed since the run began, according to their files."""
 
 
 def check_settings(folder: RunFolder, known: Recipe, recipe: Recipe, but: Collection[str] = ()) -> None:
-    """Make sure that a recipe is that of the run in the folder.
+    """Check that a recipe is that of the run in the folder.
 
-    Its data may lie elsewhere, and a run that has diverged may go on with other `RECOVERY_SETTINGS` settings.
+    The data may have moved, and a run that has diverged may continue with other `RECOVERY_SETTINGS`.
 
     Args:
-        folder: folder of the run.
+        folder: the run folder.
         known: the run's own recipe.
-        recipe: the new one.
+        recipe: the new recipe.
         but: further settings that may differ.
 
     Raises:
@@ -82,22 +82,22 @@ def open_samples(
     *,
     verify: bool = False,
 ) -> tuple[Source, Source]:
-    """The whole data set, and the samples that the recipe takes of it: those of the run in the folder.
+    """Open the whole data set and the samples that the recipe selects, and check that they are the run's.
 
     Args:
-        folder: folder of the run, which may not have begun.
+        folder: the run folder; the run may not have begun.
         known: the run's own recipe.
-        recipe: the new one.
-        progress: reports how far reading the data is.
-        verify: read all files again, whatever the cache holds of them. This is done in any case before an
-            error says that samples have changed: the cache may be wrong.
+        recipe: the new recipe.
+        progress: callback that reports progress.
+        verify: read all files again and ignore the cache. This is always done before an error reports changed
+            samples, since the cache may be wrong.
 
     Raises:
         RunError: if settings or samples are not the run's.
     """
     data = open_recipe_data(recipe, progress, verify=verify)
     source = split_by_recipe(recipe, data)
-    # What one recipe leaves open may be what the other says.
+    # A setting that one recipe leaves open may be given in the other.
     check_settings(folder, resolve_recipe(known, source), resolve_recipe(recipe, source))
     if folder.recipe.is_file():
         try:
@@ -110,7 +110,7 @@ def open_samples(
 
 
 def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, source: Source) -> None:
-    """Make sure that the samples are the run's; where they lie somewhere else now, the run is told."""
+    """Check that the samples are the run's; if they have moved, record their new location."""
     moved = dataclasses.replace(known, data=recipe.data, data_path=recipe.data_path)
     elsewhere = known.differences(moved)
     if elsewhere and not folder.load_samples().has_contents:
@@ -129,7 +129,7 @@ def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, 
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the one that writes, also before the trainer has begun."""
+    """Whether this is the process that writes files; also valid before the trainer has started."""
     return getattr(rank_zero_only, "rank", 0) == 0
 
 
@@ -141,21 +141,20 @@ def begin_run(
     labels: TrainingLabels,
     summary: DataSummary,
 ) -> bool:
-    """Write the taxonomies, what the data hold, the record of the samples, and last the recipe: from then on
-    it is a run.
+    """Write the files of a new run: taxonomies, data summary, sample record and, to complete it, the recipe.
 
-    Of a run that has begun, the taxonomy of training is checked instead.
+    If the run has already begun, only its training taxonomy is checked.
 
     Args:
-        folder: folder of the run.
-        recipe: recipe of the run.
+        folder: the run folder.
+        recipe: the recipe.
         data: the whole data set.
-        source: the samples that the recipe takes of it, with their splits.
-        labels: what training sees of theirs.
-        summary: what the data hold.
+        source: the samples that the recipe selects from it, with their splits.
+        labels: the training labels.
+        summary: summary of the data.
 
     Returns:
-        Whether the run has begun now.
+        Whether the run is new.
     """
     if folder.recipe.is_file():
         check_labels(folder, recipe, labels)
@@ -171,7 +170,7 @@ def begin_run(
 
 
 def abandon_run(folder: RunFolder) -> None:
-    """Take back what `begin_run` has written."""
+    """Delete the files written by `begin_run`."""
     for file in (
         folder.recipe,
         folder.samples,
@@ -184,10 +183,10 @@ def abandon_run(folder: RunFolder) -> None:
 
 
 def check_labels(folder: RunFolder, recipe: Recipe, labels: TrainingLabels) -> None:
-    """Make sure that the taxonomy of training is the one that the run began with.
+    """Check that the training taxonomy is the one that the run began with.
 
     Raises:
-        RunError: if it is not. Otherwise a classifier's columns would be other classes than it learned.
+        RunError: if it is not: a classifier's columns would no longer match the classes that it learned.
     """
     known = folder.training_taxonomy
     if known.is_file() and Taxonomy.from_file(known) != labels.taxonomy:
@@ -198,18 +197,19 @@ def check_labels(folder: RunFolder, recipe: Recipe, labels: TrainingLabels) -> N
 
 
 def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Source) -> None:
-    """Make sure, before training goes on, that the samples are those that the run began with: their names,
-    contents, labels and splits, all of them and no others.
+    """Check, before training continues, that the samples are exactly those that the run began with.
+
+    Names, contents, labels and splits are compared; no sample may be missing or new.
 
     Args:
-        folder: folder of the run.
-        recipe: recipe of the run.
+        folder: the run folder.
+        recipe: the recipe.
         data: the whole data set as it is now.
-        source: the samples that the recipe takes of it now, with their splits.
+        source: the samples that the recipe selects from it now, with their splits.
 
     Raises:
-        RunError: if they are not, with the samples that have changed. Otherwise the run would learn from
-            other samples than those that it is said to have learned from, or be tested on some of them.
+        RunError: if samples have changed; the message lists them. Continuing would train on samples that are
+            not in the record, or test on training samples.
     """
     taxonomy = folder.load_taxonomy()
     if source.taxonomy != taxonomy:
@@ -234,17 +234,17 @@ def check_samples(folder: RunFolder, recipe: Recipe, data: Source, source: Sourc
 def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, data: Source) -> Source:
     """The samples of a run that has ended, with its own ids, splits and groups.
 
-    Nothing is drawn anew, so samples that were added to the data set since then move no other.
+    Splits are not drawn anew, so samples added to the data set since then do not change them.
 
     Args:
-        folder: folder of the run.
-        recipe: recipe of the run.
+        folder: the run folder.
+        recipe: the recipe.
         record: record of the run's samples, with contents.
         data: the whole data set as it is now.
 
     Raises:
-        RunError: if a sample of the run is not there as it was, with the samples that have changed. Otherwise
-            a sample that was trained on could turn up in the test split.
+        RunError: if a sample of the run is missing or has changed; the message lists them. Otherwise a
+            training sample could turn up in the test split.
     """
     taxonomy = folder.load_taxonomy()
     if data.aspect_taxonomies != record.aspect_taxonomies:
@@ -274,9 +274,9 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
 
 
 def samples_without_content(record: SampleRecord, taxonomy: Taxonomy) -> Source:
-    """The samples of a run by their labels and splits alone: enough to build it again, for other samples.
+    """The samples of a run with labels and splits only, enough to rebuild its module for other samples.
 
-    No file of theirs is opened, none need be there, and what they hold cannot be read.
+    Their files are not opened and may be missing; the contents cannot be read.
     """
     shape = record.image_shape
     rows = torch.arange(len(record))
@@ -313,7 +313,7 @@ def _changed(folder: RunFolder, recipe: Recipe, what: Changes | str) -> RunError
 
 
 def _check_ids(folder: RunFolder, recipe: Recipe, record: SampleRecord, source: Source) -> None:
-    """What can be checked of a run from before names and contents were recorded: ids, labels, splits."""
+    """Check ids, labels and splits of a run of an early version, which recorded no names and contents."""
     _log.warning(
         "the run in '%s' began before runs recorded the names and contents of their samples: whether '%s' "
         "still holds the same cannot be checked beyond their number, labels and splits",
@@ -360,13 +360,13 @@ def _split_of(source: Source) -> np.ndarray[Any, Any]:
 
 
 def _places(data: Source, source: Source) -> np.ndarray[Any, Any]:
-    """Where the samples of a source are in the data set that they are taken from."""
+    """Positions of the samples of a source in the data set that they are taken from."""
     order = np.argsort(data.instances.numpy(), kind="stable")
     return order[np.searchsorted(data.instances.numpy()[order], source.instances.numpy())]
 
 
 def _nodes_in(taxonomy: Taxonomy, source: Source) -> Tensor:
-    """The labels of a source as nodes of another taxonomy, by their whole path; -2 where it has none."""
+    """The labels of a source as nodes of another taxonomy, matched by full path; -2 where there is none."""
     if source.taxonomy == taxonomy:
         return source.nodes
     known = {taxonomy.path(node): node for node in range(taxonomy.num_nodes)}
@@ -375,7 +375,7 @@ def _nodes_in(taxonomy: Taxonomy, source: Source) -> Tensor:
 
 
 def _other_nodes(before: Taxonomy, after: Taxonomy) -> str:
-    """Which nodes came and went, for a sentence."""
+    """The nodes that were added and removed, as text for a sentence."""
     old, new = ({tree.path_name(node): None for node in range(tree.num_nodes)} for tree in (before, after))
     parts = [("new", [n for n in new if n not in old]), ("gone", [n for n in old if n not in new])]
     said = [f"{what}: {some(names, 3)}" for what, names in parts if names]
@@ -383,7 +383,7 @@ def _other_nodes(before: Taxonomy, after: Taxonomy) -> str:
 
 
 class _NoImages:
-    """In place of images that are not opened."""
+    """Placeholder for images that are not opened."""
 
     def __init__(self, n: int, image_shape: tuple[int, int, int]) -> None:
         self._n = n
@@ -393,12 +393,12 @@ class _NoImages:
         return self._n
 
     def load(self, rows: Tensor) -> Tensor:
-        """Always an error."""
+        """Always raise an error."""
         raise _not_open()
 
 
 class _NoTexts(Sequence[str]):
-    """In place of texts that are not opened."""
+    """Placeholder for texts that are not opened."""
 
     def __init__(self, n: int) -> None:
         self._n = n

@@ -1,4 +1,4 @@
-"""The registry of objectives: what ``--objective NAME`` can be, and how others add theirs."""
+"""The registry of objectives: the names for ``--objective NAME``, and how other packages add theirs."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ SamplerName = Literal["hierarchical", "random", "balanced", "class-balanced"]
 GeometryName = Literal["sphere", "euclidean", "poincare"]
 Loss = TypeVar("Loss", bound=Callable[..., nn.Module])
 
-GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # what an objective gives to a loss that asks for it
+GIVEN = ("taxonomy", "geometry", "dim", "feature_dim")  # arguments that an objective passes to its losses
 _entries: dict[str, ObjectiveEntry] = {}
 
 
 @dataclass(frozen=True)
 class ObjectiveEntry:
-    """One objective: a loss, and what suits it.
+    """One objective: a loss and its default settings.
 
     Attributes:
-        name: as on the command line.
-        loss: builds the loss; parameters named ``taxonomy``, ``geometry``, ``dim`` and ``feature_dim`` are
-            given by the objective, all others are the user's options.
-        summary: one line for people.
+        name: name on the command line.
+        loss: class or function that builds the loss; parameters named ``taxonomy``, ``geometry``, ``dim`` and
+            ``feature_dim`` are passed by the objective, all others are the user's options.
+        summary: one-line description.
         source: the paper.
-        sampler: how batches are drawn unless the recipe says otherwise.
-        classifier: what the classifier reads, of a loss that asks for ``logits``.
-        geometry: where embeddings live unless the recipe says otherwise; None = no preference.
-        weight: factor of the loss in a sum unless the recipe says otherwise.
-        finest: trains on the finest labels also where the recipe coarsens them.
+        sampler: default batch sampler.
+        classifier: input of the classifier, for a loss that asks for ``logits``.
+        geometry: default geometry of the embeddings; None = no preference.
+        weight: default factor of the loss in a sum.
+        finest: whether the loss trains on the finest labels even if the recipe coarsens them.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ObjectiveEntry:
         }
 
     def build(self, given: dict[str, Any], options: dict[str, Any]) -> nn.Module:
-        """Make the loss from what the objective gives it and the user's options."""
+        """Build the loss from the objective's arguments and the user's options."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             hint = difflib.get_close_matches(unknown[0], self.options, 1) or sorted(self.options)
@@ -90,8 +90,8 @@ def register_objective(
 ) -> Callable[[Loss], Loss]:
     """Add a loss class (or a function that returns one) under a name, as a decorator.
 
-    The loss returns a scalar. It is called with what its ``forward`` names, see `Objective`: ordinarily
-    ``forward(embeddings, nodes, instances)``. The other arguments are the attributes of `ObjectiveEntry`.
+    The loss returns a scalar. It is called with the inputs that its ``forward`` names, see `Objective`:
+    usually ``forward(embeddings, nodes, instances)``. The other arguments are attributes of `ObjectiveEntry`.
 
     Raises:
         ValueError: if the name is taken, also by a setting of recipes, or is not made of letters, digits,
@@ -114,7 +114,7 @@ def register_objective(
 
 
 def _reserved() -> set[str]:
-    """Names that mean something else where those of objectives stand: in recipes, schedules, histories."""
+    """Names with another meaning in recipes, schedules or histories, which objectives may not have."""
     return {field.name for field in dataclasses.fields(Recipe)} | {
         "config",
         "help",
@@ -131,7 +131,7 @@ def list_objectives(pattern: str = "*") -> list[ObjectiveEntry]:
 
 
 def get_objective(name: str) -> ObjectiveEntry:
-    """The objective of that name; an unknown name is an error that names the nearest ones."""
+    """The objective of that name; the error for an unknown name lists the nearest ones."""
     if name not in _entries:
         near = difflib.get_close_matches(name, _entries, 3)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_entries)}"
@@ -140,7 +140,7 @@ def get_objective(name: str) -> ObjectiveEntry:
 
 
 def objective_terms(objective: str) -> list[ObjectiveEntry]:
-    """The entries that ``a+b`` names, in order; each may be named once."""
+    """The entries of an objective ``a+b``, in order; each may occur once."""
     names = [name.strip() for name in objective.split("+")]
     if len(set(names)) < len(names):
         raise ValueError(

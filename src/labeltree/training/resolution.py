@@ -1,4 +1,4 @@
-"""A recipe and its samples and objective: settings that it leaves open are decided, others checked."""
+"""Resolve the settings that a recipe leaves open, by its samples and objective, and check the others."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
 
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
-    """The recipe with its encoder, views and start decided.
+    """Resolve the encoder, views and initial weights of a recipe.
 
-    Samples that have images and texts are read as images, unless the encoder reads texts. A frozen text
-    encoder drops nothing out, so its views are the texts as they are unless the recipe names others.
+    Samples with both images and texts are read as images, unless the encoder reads texts. A frozen text
+    encoder applies no dropout, so its views are the unchanged texts unless the recipe names other views.
 
     Raises:
-        ValueError: if the encoder reads what the samples do not have, or the views or another setting do not
-            fit what it reads.
+        ValueError: if the samples lack the encoder's modality, or the views or another setting do not fit
+            this modality.
     """
     encoder = recipe.encoder
     if encoder == "auto":
@@ -74,8 +74,8 @@ def check_terms(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
     """Check weights and options against the terms of the objective, before anything is built.
 
     Raises:
-        ValueError: for weights that are not one a term or all 0, options of another objective, or a loss
-            that would not be one number.
+        ValueError: if there is not one weight per term, or all are 0; for options of another objective, or
+            a loss that would not be a scalar.
     """
     weights, name = recipe.term_weights, recipe.objective
     if weights and len(weights) != len(entries):
@@ -96,10 +96,10 @@ def check_terms(recipe: Recipe, entries: list[ObjectiveEntry]) -> None:
 
 
 def chosen_geometry(recipe: Recipe, entries: list[ObjectiveEntry]) -> str:
-    """Where embeddings live: as the recipe says, or as the losses wish.
+    """The geometry of the embeddings, from the recipe or else from the losses.
 
     Raises:
-        ValueError: if losses want different geometries, or one that supports only the sphere gets another.
+        ValueError: if losses need different geometries, or a loss that supports only the sphere gets another.
     """
     wanted = {entry.geometry for entry in entries if entry.geometry is not None}
     if recipe.geometry == "auto":

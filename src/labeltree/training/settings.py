@@ -1,4 +1,4 @@
-"""Settings in nested dataclasses, by dotted name: their kinds, numbers and defaults."""
+"""Settings in nested dataclasses, by dotted name: types, numbers and defaults."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["check_idle", "check_kinds", "flatten", "numbers", "value_of"]
 
 
 def value_of(settings: Any, name: str) -> Any:
-    """The value of a setting, dotted as in ``optimizer.lr``."""
+    """The value of a setting by its dotted name, such as ``optimizer.lr``."""
     for part in name.split("."):
         settings = getattr(settings, part)
     return settings
 
 
 def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
+    """Flatten nested settings to dotted names."""
     flat: dict[str, Any] = {}
     for key, value in nested.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
@@ -44,7 +44,7 @@ def check_kinds(settings: Any, prefix: str = "") -> None:
 
 
 def numbers(settings: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Every number among the settings, also in lists and schedules, with the name of its setting.
+    """Every number among the settings, including lists and schedules, with the name of its setting.
 
     The options of objectives are left out: each loss checks its own.
     """
@@ -64,13 +64,13 @@ def check_idle(settings: Any, names: list[str], idle: bool, because: str) -> Non
     """Refuse settings that nothing reads: a setting you pass must have an effect.
 
     Args:
-        settings: all of them.
-        names: names of the settings that may have no effect, dotted.
-        idle: whether they have none.
-        because: completes the sentence "it has no effect …".
+        settings: all settings.
+        names: dotted names of the settings that may have no effect.
+        idle: whether they have no effect.
+        because: completion of the sentence "it has no effect …".
 
     Raises:
-        ValueError: if one of them is not at its default.
+        ValueError: if they have no effect and one of them differs from its default.
     """
     for name in names if idle else ():
         group, _, field_name = name.rpartition(".")
