@@ -1,4 +1,4 @@
-"""What all losses share: how they are printed, checks of arguments and batches, the device of buffers."""
+"""The base class of the losses: printing, checks of arguments and batches, the device of buffers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Loss(nn.Module):
     """Base of the losses: `repr` shows the settings."""
 
     def extra_repr(self) -> str:
-        """How many classes a loss has, and its settings."""
+        """The number of classes of the loss, and its settings."""
         classes = getattr(self, "classes", None)
         shown = f"classes={len(classes)}" if isinstance(classes, Tensor) else ""
         return ", ".join(filter(None, [shown, shown_settings(self)]))
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise a ValueError unless the argument `name` has one of the values of the `Literal` `choices`."""
+    """Raise a ValueError unless the argument called `name` has a value from the `Literal` type `choices`."""
     known = get_args(choices)
     if value not in known:
         expected = " or ".join(map(repr, known)) if len(known) == 2 else f"one of {', '.join(known)}"
@@ -48,14 +48,15 @@ def check_batch(
         embeddings: `(n, d)` floating point.
         nodes: `(n,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(n,)` instance ids, or None.
-        num_nodes: size of the taxonomy; None where nodes are not looked up.
-        loss: warns once, in this loss's name, if the labels look like class numbers; None: no warning.
+        num_nodes: number of nodes of the taxonomy; None if the loss does not use node labels.
+        loss: the loss to name in a warning, given once, if the labels look like class numbers; None: no
+            warning.
 
     Returns:
         Nodes and instances as int64, on the device of the embeddings.
 
     Raises:
-        ValueError: names the argument, what it is and what was expected.
+        ValueError: a bad argument; the message names it, its value and what was expected.
     """
     if not isinstance(embeddings, Tensor) or embeddings.dim() != 2 or not embeddings.is_floating_point():
         raise ValueError(
@@ -78,9 +79,9 @@ def check_batch(
 
 
 def follow_device(loss: nn.Module, buffer: Tensor, device: torch.device) -> None:
-    """Move a loss to the device of its batch, if it is on another.
+    """Move a loss to the device of its batch.
 
-    Outside inference mode, so that buffers moved during validation can be used in training.
+    This is done outside inference mode, so that buffers moved during validation can be used in training.
     """
     if buffer.device != device:
         with torch.inference_mode(False):
@@ -109,14 +110,14 @@ def describe(value: object) -> str:
 
 
 def shown_settings(loss: nn.Module, names: Iterable[str] | None = None) -> str:
-    """`temperature=0.1, geometry=sphere, …`: the constructor's arguments, as the attributes of their names.
+    """The constructor's arguments as `temperature=0.1, geometry=sphere, …`, read from the attributes.
 
-    Arguments without such an attribute, or whose attribute is not a plain value (a taxonomy, a layer), are
-    left out.
+    Arguments without an attribute of that name, or with one that is not a plain value (a taxonomy, a layer),
+    are left out.
 
     Args:
-        loss: to be shown.
-        names: of the arguments; None: all.
+        loss: the loss to show.
+        names: the arguments to show; None: all.
     """
     names = inspect.signature(type(loss).__init__).parameters if names is None else names
     values = {name: _shown(getattr(loss, name)) for name in names if hasattr(loss, name)}

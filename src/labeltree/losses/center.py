@@ -20,9 +20,9 @@ class CenterLoss(ClassifierLoss):
         c_j ← c_j − α·Σ_{i: y_i=j} (c_j − x_i) / (1 + |{i: y_i=j}|)
 
     The centres are buffers that start at the origin. In training mode they are updated after the loss of a
-    step is computed; no gradient passes through them. With `torch.distributed` they follow the samples of all
-    ranks and are the same on each. An inner-node label is as likely as its leaves together and has no centre.
-    Updates that are not finite are skipped.
+    step is computed; no gradient passes through them. With `torch.distributed` they are updated with the
+    samples of all ranks and are the same on each. An inner-node label is as likely as its leaves together and
+    has no centre. Updates that are not finite are skipped.
 
     Args:
         taxonomy: the tree of the labels.
@@ -37,7 +37,7 @@ class CenterLoss(ClassifierLoss):
     labelled rows, of all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat")])
@@ -71,7 +71,7 @@ class CenterLoss(ClassifierLoss):
         self.register_buffer("centres", torch.zeros(len(self.classes), feature_dim))
 
     def forward(self, features: Tensor, logits: Tensor, nodes: Tensor) -> Tensor:
-        """Evaluate the loss of a batch and, in training mode, move the centres; see the class."""
+        """Evaluate the loss of a batch and, in training mode, update the centres; see the class."""
         logits, nodes = self.prepare(logits, nodes)
         expected = (len(logits), self.centres.shape[1])
         if not isinstance(features, Tensor) or features.shape != expected:

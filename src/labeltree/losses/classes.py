@@ -1,6 +1,6 @@
-"""The classes that a classifier tells apart, and the likelihood of any label of the tree under it.
+"""The classes of a classifier, and the likelihood that it gives to any label of the tree.
 
-A label may be an inner node, which leaves several classes open; so may the target of a cross entropy.
+A label may be an inner node, and then stands for several classes; so may the target of a cross entropy.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
 
     Args:
         taxonomy: the tree of the labels.
-        depth: of the finest classes, 1 (coarsest) to L; leaves above it are classes too. None: the leaves.
+        depth: depth of the finest classes, 1 (coarsest) to L; leaves above it are classes too. None: the
+            leaves.
 
     Returns:
-        `(C,)` int64, nodes in ascending order, which is that of the columns of the logits.
+        `(C,)` int64, nodes in ascending order, the order of the columns of the logits.
 
     Raises:
         ValueError: if the tree has no such depth.
@@ -51,15 +52,15 @@ def class_nodes(taxonomy: Taxonomy, depth: int | None = None) -> Tensor:
 
 
 def class_ranges(taxonomy: Taxonomy, classes: Tensor) -> Tensor:
-    """Which classes each label stands for: first and one past the last column, `(N + 1, 2)` int64.
+    """The range of classes of each label: its first column and one past its last, `(N + 1, 2)` int64.
 
-    A node's classes are those in its subtree, one run of columns as nodes are numbered depth first; a node
-    below a class stands for that class. The last row, which −1 reads, is that of a missing label: all
+    A node's classes are those in its subtree; their columns are consecutive because nodes are numbered depth
+    first. A node below a class stands for that class. The last row, at index −1, is for a missing label: all
     classes.
 
     Args:
         taxonomy: the tree of the labels.
-        classes: `(C,)` from `class_nodes`.
+        classes: `(C,)` nodes from `class_nodes`.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -74,12 +75,12 @@ def class_ranges(taxonomy: Taxonomy, classes: Tensor) -> Tensor:
 
 
 def class_members(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
-    """Whether each class is one of those that a label stands for, `(n, C)` bool.
+    """Mask of the classes that each label stands for, `(n, C)` bool.
 
     Args:
         nodes: `(n,)` labels, −1 where missing.
         ranges: `(N + 1, 2)` from `class_ranges`.
-        num_classes: C.
+        num_classes: C, the number of classes.
     """
     first, end = ranges[nodes].unbind(1)
     columns = torch.arange(num_classes, device=nodes.device)
@@ -89,12 +90,13 @@ def class_members(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
 def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor:
     """log p(node) of every row's label under the softmax of its logits, `(n,)` ≤ 0.
 
-    A label's probability is the sum over its classes: log p(v) = log Σ_{c∈v} e^{x_c} − log Σ_c e^{x_c}. It is
-    that of a softmax for a class, and exactly 0 with gradient 0 for the root and where a label is missing.
+    A label's probability is the sum over its classes: log p(v) = log Σ_{c∈v} e^{x_c} − log Σ_c e^{x_c}. For a
+    class this is the log softmax; for the root and for a missing label it is exactly 0, with gradient 0.
 
     Args:
         logits: `(n, C)` floating point; half precision is widened to float32.
-        nodes: `(n,)` labels: classes, nodes above or below them, or −1, on the device of the logits.
+        nodes: `(n,)` labels on the device of the logits: classes, nodes above or below classes, or −1 if
+            missing.
         ranges: `(N + 1, 2)` from `class_ranges`.
 
     Example:
@@ -105,19 +107,19 @@ def node_log_likelihood(logits: Tensor, nodes: Tensor, ranges: Tensor) -> Tensor
         tensor([0.5000, 0.7000, 1.0000])
     """
     logits = logits.to(answer_dtype(logits))
-    logits = logits - logits.detach().amax(1, keepdim=True)  # digits are kept where logits are large
+    logits = logits - logits.detach().amax(1, keepdim=True)  # keeps precision for large logits
     outside = ~class_members(nodes, ranges, logits.shape[1])
     return logits.masked_fill(outside, -torch.inf).logsumexp(1) - logits.logsumexp(1)
 
 
 def label_paths(taxonomy: Taxonomy) -> Tensor:
-    """The path of every label from the root, continued by the label itself below its depth.
+    """The path of every label from the root; below the label's depth the label itself is repeated.
 
     Args:
         taxonomy: the tree of the labels.
 
     Returns:
-        `(N + 1, L + 1)` int64; the last row, all −1, is that of a missing label.
+        `(N + 1, L + 1)` int64; the last row, all −1, is for a missing label.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("plant",)])
@@ -130,15 +132,15 @@ def label_paths(taxonomy: Taxonomy) -> Tensor:
 
 
 def merge_targets(targets: Tensor, nodes: Tensor, ranges: Tensor) -> tuple[Tensor, Tensor]:
-    """The share of a target that falls on the label's own classes, and the rest.
+    """Split targets into the total weight of the label's own classes, and the weights of the other classes.
 
     Args:
-        targets: `(n, C)`, rows that add up to 1.
+        targets: `(n, C)` class weights; each row sums to 1.
         nodes: `(n,)` labels, −1 where missing.
         ranges: `(N + 1, 2)` from `class_ranges`.
 
     Returns:
-        `(n,)` Σ_{c∈v} t_c, and `(n, C)` the targets with 0 in the place of the label's own classes.
+        `(n,)` Σ_{c∈v} t_c, and `(n, C)` the targets with 0 for the label's own classes.
     """
     own = class_members(nodes, ranges, targets.shape[1])
     return targets.masked_fill(~own, 0.0).sum(1), targets.masked_fill(own, 0.0)
@@ -147,14 +149,15 @@ def merge_targets(targets: Tensor, nodes: Tensor, ranges: Tensor) -> tuple[Tenso
 def soft_cross_entropy(logits: Tensor, nodes: Tensor, ranges: Tensor, targets: Tensor) -> Tensor:
     """−Σ_{c∉v} t_c log p_c − (Σ_{c∈v} t_c)·log p(v) of every row, `(n,)`, p the softmax of its logits.
 
-    For a label v that is a class it is the cross entropy against the target. The classes of an inner node
-    are one event: how its share is spread over them is left open. 0 for the root and for missing labels.
+    If the label v is a class, this is the cross entropy against the target. The classes of an inner node are
+    treated as one event, so the loss does not depend on how probability is divided among them. It is 0 for
+    the root and for missing labels.
 
     Args:
         logits: `(n, C)` floating point.
         nodes: `(n,)` labels, −1 where missing.
         ranges: `(N + 1, 2)` from `class_ranges`.
-        targets: `(n, C)`, rows that add up to 1.
+        targets: `(n, C)` class weights; each row sums to 1.
     """
     own, others = merge_targets(targets, nodes, ranges)
     log_likelihood = node_log_likelihood(logits, nodes, ranges)

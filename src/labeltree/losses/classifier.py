@@ -1,4 +1,4 @@
-"""What all losses over the logits of a classifier share: classes, checks, the model's own answer."""
+"""The base class of the losses over the logits of a classifier: classes, checks, predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClassifierLoss(Loss):
 
     @torch.no_grad()
     def predict(self, logits: Tensor) -> Tensor:
-        """The node of the likeliest class of each row, `(n,)` int64; the first one of equals."""
+        """The node of the most likely class of each row, `(n,)` int64; ties go to the first."""
         self._check_logits(logits)
         follow_device(self, self.classes, logits.device)
         return self.classes[logits.argmax(1)]
@@ -48,18 +48,18 @@ class ClassifierLoss(Loss):
         return node_log_likelihood(logits, nodes, self.ranges)
 
     def members(self, nodes: Tensor) -> Tensor:
-        """Whether each class is one of those that a label stands for, `(n, C)` bool."""
+        """Mask of the classes that each label stands for, `(n, C)` bool."""
         return class_members(nodes, self.ranges, len(self.classes))
 
     def mean(self, rows: Tensor, nodes: Tensor) -> Tensor:
-        """The mean of row losses over labelled rows, of all ranks in training; 0 where there is none."""
+        """The mean loss over labelled rows, of all ranks in training; 0 if no row is labelled."""
         return labelled_mean(rows, nodes >= 0, over_ranks=self.training)
 
     def prepare(self, logits: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Check a batch; logits in float32 or better, nodes on their device.
+        """Check a batch; return the logits in float32 or better, and the nodes on their device.
 
         Raises:
-            ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+            ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
         """
         self._check_logits(logits)
         if not isinstance(nodes, Tensor) or nodes.shape != logits.shape[:1]:

@@ -1,4 +1,4 @@
-"""Losses that own their classifier: on embeddings (L_CLS), and with learned soft labels."""
+"""Losses with a classifier of their own: on embeddings (L_CLS), and with learned soft labels."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["ClassHead", "EmbeddingClassifierLoss", "HeadForm", "LabelEmbeddingLoss"]
 
 HeadForm = Literal["linear", "reference"]
-_LARGEST = 2.0**40  # the square of what is far larger is beyond float32
+_LARGEST = 2.0**40  # the square of a much larger value overflows float32
 
 
 class ClassHead(nn.Module):
-    """Nothing, or ReLU and batch normalisation, as the published code of Barz & Denzler 2019 has it.
+    """Identity, or ReLU and batch normalisation as in the published code of Barz & Denzler 2019.
 
     Args:
-        width: of the vectors.
-        form: `"linear"`: vectors pass as they are. `"reference"`: ReLU, then batch normalisation; a batch of
+        width: length of the vectors.
+        form: `"linear"`: vectors pass unchanged. `"reference"`: ReLU, then batch normalisation; a batch of
             fewer than two rows has no statistics of its own and is normalised by the running ones, which
             ignore values that are not finite.
     """
@@ -45,7 +45,7 @@ class ClassHead(nn.Module):
         return f"form={self.form}"
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Vectors `(n, width)` of vectors `(n, width)`, widened to float32 at least."""
+        """Map vectors `(n, width)` to vectors `(n, width)`, in float32 or better."""
         fits = isinstance(vectors, Tensor) and vectors.dim() == 2 and vectors.shape[1] == self.width
         if not fits or not vectors.is_floating_point():
             raise ValueError(
@@ -71,7 +71,7 @@ class ClassHead(nn.Module):
 
 
 def _normalise(norm: nn.BatchNorm1d, vectors: Tensor) -> Tensor:
-    """Call `norm` in training, with columns that are too large for their squares divided by a power of 2."""
+    """Apply `norm` in training mode, after dividing columns whose squares would overflow by a power of 2."""
     assert norm.running_mean is not None
     assert norm.running_var is not None
     assert norm.num_batches_tracked is not None
@@ -96,7 +96,8 @@ class EmbeddingClassifierLoss(CrossEntropyLoss):
 
         L_CLS = mean over labelled rows of −log p(y_i)   (Eq. 10 lacks the minus)
 
-    It owns its layers. Added to the correlation loss with weight λ = 0.1 it is their L_CORR+CLS (Eq. 9).
+    The loss contains the classifier's layers. Added to the correlation loss with weight λ = 0.1 it gives the
+    paper's L_CORR+CLS (Eq. 9).
 
     Args:
         taxonomy: the tree of the labels.
@@ -140,7 +141,7 @@ class EmbeddingClassifierLoss(CrossEntropyLoss):
 
     @torch.no_grad()
     def predict(self, embeddings: Tensor) -> Tensor:
-        """The node of the likeliest class of each row, `(n,)` int64; the first one of equals."""
+        """The node of the most likely class of each row, `(n,)` int64; ties go to the first."""
         return super().predict(self.logits(embeddings))
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
@@ -151,18 +152,20 @@ class EmbeddingClassifierLoss(CrossEntropyLoss):
 class LabelEmbeddingLoss(ClassifierLoss):
     """The label embedding network (Sun et al. 2017), as Barz & Denzler 2019 compare with it.
 
-    Two linear classifiers x¹ and x² read the features, the second without gradient to them, and each class
-    has a learnt vector e_c of C numbers, at first the c-th unit vector, whose softmax is its soft label:
+    Two linear classifiers x¹ and x² read the features; the second passes no gradient to the features. Each
+    class has a learnt vector e_c of C numbers, initially the c-th unit vector, whose softmax is its soft
+    label:
 
         L = mean over labelled rows of  β·CE(x¹, y) + (1−β)·CE(x¹, softmax(e_y)) + CE(x², y) + [p²_y − α]₊
           + mean over the rows that x² classifies rightly of CE(e_y, softmax(x²/τ))
 
-    CE(x, t) = −Σ_c t_c log softmax(x)_c. The target softmax(e_y) and softmax(x²/τ) have no gradient. The term
-    with α keeps x² from becoming overconfident, as soft labels would then carry no information. Predictions
+    CE(x, t) = −Σ_c t_c log softmax(x)_c. The targets softmax(e_y) and softmax(x²/τ) have no gradient. The
+    term with α keeps x² from becoming overconfident: soft labels would then carry no information. Predictions
     come from x¹.
 
     An inner-node label v has the likelihood Σ_{c∈v} p_c in both classifiers; its soft label is the mean of
-    those of its leaves, merged into one event. It does not take part in the terms that learn soft labels.
+    the soft labels of its leaves, merged into one event. Inner-node labels do not take part in the terms that
+    learn soft labels.
 
     Args:
         taxonomy: the tree of the labels.
@@ -174,13 +177,13 @@ class LabelEmbeddingLoss(ClassifierLoss):
             normalisation come before them (the published code of Barz & Denzler).
 
     Attributes:
-        embeddings: `(num_leaves, num_leaves)` parameter, e.
+        embeddings: `(num_leaves, num_leaves)` parameter, the vectors e_c.
 
     Call with `features (n, f)` and `nodes (n,)`, −1 where missing. Means are over rows of all ranks in
-    training; without a labelled row it is exactly 0.
+    training; without a labelled row the loss is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -220,7 +223,7 @@ class LabelEmbeddingLoss(ClassifierLoss):
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> Tensor:
-        """The node of the class that the first classifier finds likeliest, `(n,)` int64."""
+        """The node of the most likely class under the first classifier, `(n,)` int64."""
         return super().predict(self.logits(features))
 
     @torch.no_grad()
@@ -253,7 +256,7 @@ class LabelEmbeddingLoss(ClassifierLoss):
 
     @torch.no_grad()
     def _soft_labels(self, nodes: Tensor) -> Tensor:
-        """`(n, C)`: the soft label of a class, of other labels the mean of those of their classes."""
+        """Soft labels `(n, C)`: for a class its own, for any other label the mean over its classes."""
         soft = torch.softmax(self.embeddings, 1)
         first, end = self.ranges[nodes].unbind(1)
         targets, several = soft[first], end - first > 1

@@ -1,4 +1,4 @@
-"""L_CORR: embeddings are trained towards the embedding that the taxonomy gives their class."""
+"""L_CORR: embeddings are trained towards fixed class embeddings that are computed from the taxonomy."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["CorrelationLoss"]
 
 
 class CorrelationLoss(Loss):
-    """One minus the inner product of an embedding with that of its class (Eq. 8 of Barz & Denzler 2019).
+    """One minus the inner product of embedding and class embedding (Eq. 8 of Barz & Denzler 2019).
 
         L = mean over labelled rows of 1 − ψ_i · φ(y_i)
 
     The class embeddings φ are fixed: their inner products are the classes' similarities in the tree, see
     `Taxonomy.class_embeddings`. ψ_i is the embedding of row i, which the loss normalises. No pairs are
-    compared, so a batch needs no two samples of one label.
+    compared, so a batch need not hold two samples of the same label.
 
     Args:
         taxonomy: the tree of the labels; the classes are its leaves.
@@ -32,16 +32,16 @@ class CorrelationLoss(Loss):
 
     Attributes:
         dim: the width of the embeddings.
-        classes: `(C,)` int64, the leaves.
+        classes: `(C,)` int64, the leaf nodes.
         targets: `(N, dim)` float64, φ of every node as a label; of an inner node, the normalised mean of its
             leaves' embeddings.
 
     Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over labelled rows, of all
-    ranks in training; without any it is exactly 0. A label at the root counts as missing, and so does a label
-    whose φ is 0, which can happen if `dim` is small.
+    ranks in training; without any it is exactly 0. A label counts as missing if it is the root, or if its φ
+    is 0, which can happen if `dim` is small.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
         TaxonomyError: `normalize` with a class whose embedding is 0.
 
     Example:
@@ -74,8 +74,8 @@ class CorrelationLoss(Loss):
         targets = nn.functional.pad(targets, (0, self.dim - targets.shape[1]))
         targets[0] = 0.0
         self.register_buffer("classes", taxonomy.leaves, persistent=False)
-        # Where eigenvalues coincide their eigenvectors are a matter of choice, which another machine may make
-        # differently: those are kept. The exact embeddings follow from the tree.
+        # Eigenvectors of equal eigenvalues are not unique, and another machine may choose others: the state
+        # dict keeps them. The exact embeddings follow from the tree.
         self.register_buffer("targets", targets, persistent=few)
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class CorrelationLoss(Loss):
     def predict(self, embeddings: Tensor) -> Tensor:
         """The leaf whose class embedding has the largest inner product with each row, `(n,)` int64.
 
-        Where φ is of unit length that is the nearest class embedding; of equals, the first.
+        Where φ is of unit length this is the nearest class embedding; ties go to the first.
         """
         return self.classes[self.logits(embeddings).argmax(1)]
 

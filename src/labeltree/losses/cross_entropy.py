@@ -1,4 +1,4 @@
-"""Cross entropy at any depth of the tree, with labels of any depth, and adjusted to class frequencies."""
+"""Cross entropy over the classes of any depth, for labels of any depth, with optional logit adjustment."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["CrossEntropyLoss", "count_classes", "log_prior"]
 
 
 def count_classes(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
-    """How many labels each class has, `(C,)` float64.
+    """The number of labels of each class, `(C,)` float64.
 
-    A label that stands for several classes counts in equal parts for each; missing labels do not count.
+    A label that stands for several classes is divided equally among them; missing labels do not count.
 
     Args:
         nodes: `(n,)` labels, −1 where missing.
         ranges: `(N + 1, 2)` from `class_ranges`.
-        num_classes: C.
+        num_classes: C, the number of classes.
 
     Example:
         >>> from labeltree.losses import class_nodes, class_ranges
@@ -41,14 +41,14 @@ def count_classes(nodes: Tensor, ranges: Tensor, num_classes: int) -> Tensor:
 
 
 def log_prior(counts: Tensor) -> Tensor:
-    """The log frequency of each class in the training labels, `(C,)`; counts below 1 are taken for 1.
+    """The log frequency of each class in the training labels, `(C,)`; counts below 1 are replaced by 1.
 
     Logit adjustment adds τ times this to the logits in the loss (Eq. 10 of Menon et al. 2021, Long-Tail
     Learning via Logit Adjustment), so that the logits without it rank the classes as if all were equally
     frequent.
 
     Args:
-        counts: `(C,)` how many labels each class has.
+        counts: `(C,)` number of labels of each class.
     """
     counts = counts.clamp(min=1)
     return (counts / counts.sum()).log()
@@ -77,8 +77,8 @@ class CrossEntropyLoss(ClassifierLoss):
     root give no gradient; labels at the root count in the mean.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, a node that is not of the taxonomy, or logits to
-            be adjusted before `observe_labels` was called.
+        ValueError: an argument of the wrong shape or type, a node that is not in the taxonomy, or logit
+            adjustment before `observe_labels` was called.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -109,11 +109,11 @@ class CrossEntropyLoss(ClassifierLoss):
 
     @torch.no_grad()
     def observe_labels(self, nodes: Tensor) -> None:
-        """Count the labels of each class, in place of earlier counts.
+        """Count the labels of each class; earlier counts are replaced.
 
         Args:
-            nodes: `(m,)` int64, the labels of all training samples, the same on every rank; inner nodes count
-                in equal parts for their classes, −1 not at all.
+            nodes: `(m,)` int64, the labels of all training samples, the same on every rank; an inner node is
+                divided equally among its classes, −1 does not count.
         """
         counts = count_classes(nodes, self.ranges.to(nodes.device), len(self.classes))
         self.class_counts.copy_(counts)

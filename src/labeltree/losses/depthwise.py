@@ -44,21 +44,21 @@ def published_depth_losses(
     views. After the finest depth it is the node's first sample in the batch; later it is the one whose finer
     node comes first in the tree, as the published code sorts by label prefix.
 
-    Cases that the published code does not have: a sample whose label is too coarse for a depth skips it, a
+    Cases that the published code does not cover: a sample whose label is too coarse for a depth skips it, a
     sample without a label takes no part, and a depth without positive pairs gives 0, not NaN.
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself.
+        relation: relation of the batch with itself.
         table: one term per depth, coarse → fine.
-        evaluate: the loss of some of the embeddings, their relation and a table of one term.
+        evaluate: computes the loss from a subset of the embeddings, their relation and a table of one term.
 
     Returns:
-        `(L,)` coarse → fine; before the factor τ/base_temperature.
+        `(L,)` losses, coarse → fine, without the factor τ/base_temperature.
     """
     rows = relation.queries
     first, sample = _samples(rows)
-    alive = first[rows.nodes[first] >= 0]  # a sample is represented by its first row
+    alive = first[rows.nodes[first] >= 0]  # each sample is represented by its first row
     losses = []
     for depth in range(len(table) - 1, -1, -1):
         at_depth = rows.paths[alive, depth]
@@ -75,7 +75,7 @@ def published_depth_losses(
 
 
 def _places(chosen: Tensor, shard: slice | None) -> slice | None:
-    """Where the rows of a shard stand among those chosen, which are in order."""
+    """The positions of the rows of a shard among the chosen rows, which are sorted."""
     if shard is None:
         return None
     start, stop = torch.searchsorted(chosen, chosen.new_tensor([shard.start, shard.stop])).tolist()
@@ -95,7 +95,7 @@ def _samples(rows: LabelRows) -> tuple[Tensor, Tensor]:
 
 
 def _one_per_node(alive: Tensor, node: Tensor, decided: Tensor) -> Tensor:
-    """The first of `alive` at every node, and all that are undecided, in the order of the nodes."""
+    """The first row of `alive` at every node, and all undecided rows, in the order of the nodes."""
     node, order = node.sort(stable=True)
     new = torch.ones_like(decided)
     new[1:] = node[1:] != node[:-1]
@@ -106,7 +106,7 @@ class DepthwiseLoss(RelationLoss):
     """Base of HiMulCon, HiConE and HiMulConE, a weighted sum over depths; `HiMulConELoss` has the arguments.
 
     Attributes:
-        constrained: whether no depth may have a smaller loss than a finer one.
+        constrained: whether to apply the constraint that no depth has a smaller loss than a finer one.
     """
 
     constrained: ClassVar[bool] = True
@@ -187,7 +187,7 @@ class DepthwiseLoss(RelationLoss):
 
 
 def _running_max(losses: Tensor) -> Tensor:
-    """The largest of each loss and those of the finer depths, `(L,)` coarse → fine."""
+    """The maximum of each depth's loss and the losses of finer depths, `(L,)` coarse → fine."""
     bounded = list(losses)
     for depth in range(len(bounded) - 2, -1, -1):
         bounded[depth] = torch.where(bounded[depth] >= bounded[depth + 1], bounded[depth], bounded[depth + 1])
@@ -199,7 +199,7 @@ class HiMulConLoss(DepthwiseLoss):
 
         L = Σ_{l=1..L} λ_l/L · mean_i 1/|P_l(i)| Σ_{p∈P_l(i)} −log( exp(s_ip) / Σ_{k≠i} exp(s_ik) )
 
-    P_l(i) are the rows whose labels agree with i's at depth l, or are of the same instance.
+    P_l(i) are the rows whose labels agree with the label of i at depth l, or that are of the same instance.
 
     `variant="reference"` is the authors' published code instead: after each depth only one sample per node
     goes on to the coarser depth, losses are multiplied by τ/base_temperature, and the sum is divided by L +

@@ -26,7 +26,7 @@ _VECTORS = Reader("word vectors", "expected arrays 'words' and 'vectors'")
 
 
 def name_forms(name: str) -> tuple[list[str], list[str]]:
-    """The forms in which a vocabulary may have a name, in order of preference, and the words of the name.
+    """The spellings of a name that a vocabulary may have, in order of preference, and the words of the name.
 
     Example:
         >>> name_forms("Ankle boot")
@@ -38,13 +38,13 @@ def name_forms(name: str) -> tuple[list[str], list[str]]:
 
 
 def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
-    """The unit vector of a name: that of the whole name if there is one, else the mean of its words' vectors.
+    """The unit vector of a name: the vector of the whole name if it has one, else the mean over its words.
 
-    Words without a vector are left out. None if no vector is left, or if they add up to 0.
+    Words without a vector are left out. Returns None if no word has a vector, or if the mean is 0.
 
     Args:
-        name: of a class.
-        vectors: words and their vectors `(d,)`.
+        name: the name of a class.
+        vectors: the vector `(d,)` of each word.
     """
     wholes, words = name_forms(name)
     found = [vectors[whole] for whole in wholes if whole in vectors][:1]
@@ -57,17 +57,17 @@ def name_vector(name: str, vectors: Mapping[str, Tensor]) -> Tensor | None:
 
 
 def read_word_vectors(path: str | Path, words: Iterable[str]) -> dict[str, Tensor]:
-    """Read the vectors `(d,)` float64 of some words from a file; words that it lacks are left out.
+    """Read the vectors `(d,)` float64 of some words from a file; words not in the file are left out.
 
     Args:
         path: text in UTF-8, one line `word v1 … vd` a word, a line `n d` before them or not (GloVe's,
             word2vec's and fastText's formats); or `.npz` with `words (n,)`, text or its UTF-8 bytes, and
             `vectors (n, d)`. If a word occurs twice, the first vector counts.
-        words: which to look for.
+        words: the words to look for.
 
     Raises:
-        ValueError: the file is missing, unreadable, or a vector that is wanted has another width or values
-            that are not finite numbers; the message names the file and the word.
+        ValueError: the file is missing or unreadable, or the vector of one of the words has another width or
+            non-finite values; the message names the file and the word.
     """
     path = Path(path)
     if not path.is_file():
@@ -117,7 +117,7 @@ def _from_arrays(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
 
 def _from_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
     width: int | None = None
-    # Lines end at \n alone: a vocabulary may hold other separators as words.
+    # Lines end at \n alone: other line separators may be words of the vocabulary.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             if width is None:
@@ -144,7 +144,7 @@ def _from_text(path: Path, wanted: set[str]) -> Iterator[tuple[str, Tensor]]:
 
 
 class DeViSELoss(Loss):
-    """A hinge loss that ranks the word vector of the own class above all others (Eq. 1 of Frome et al. 2013).
+    """A hinge loss that ranks the true class's word vector above all others (Eq. 1 of Frome et al. 2013).
 
         L_i = Σ_{c≠y_i} [ m − t(y_i)·z_i + t(c)·z_i ]₊
 
@@ -168,8 +168,8 @@ class DeViSELoss(Loss):
 
     Attributes:
         dim: the width of the word vectors.
-        classes: `(C,)` int64, the leaves.
-        targets: `(N, dim)` float64, t of every node as a label; 0 where there is none.
+        classes: `(C,)` int64, the leaf nodes.
+        targets: `(N, dim)` float64, the target t of a label at each node; 0 if it has none.
         alike: `(N,)` int64, the same number for nodes with equal targets (to nine decimals).
 
     Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. The mean is over rows whose label has
@@ -177,7 +177,7 @@ class DeViSELoss(Loss):
 
     Raises:
         ValueError: no file or none that can be read, a file that knows no class, a width that is not `dim`,
-            an argument of the wrong shape or type, or a node that is not of the taxonomy.
+            an argument of the wrong shape or type, or a node that is not in the taxonomy.
     """
 
     classes: Tensor
@@ -217,7 +217,7 @@ class DeViSELoss(Loss):
 
     @staticmethod
     def default_vectors() -> str:
-        """The file that is read if `vectors` is None; an error, unless a subclass knows one."""
+        """The file to read if `vectors` is None; raises an error unless a subclass provides one."""
         raise ValueError(
             "vectors is missing; name a file of word vectors, such as the one that 'labeltree data get "
             "glove-50d' brings"
@@ -250,15 +250,15 @@ class DeViSELoss(Loss):
     def predict(self, embeddings: Tensor) -> Tensor:
         """The class whose word vector has the largest inner product with each row, `(n,)` int64.
 
-        Of equals, the first. A class without a vector is never predicted.
+        Ties go to the first. A class without a vector is never predicted.
         """
         return self.classes[self.logits(embeddings).argmax(1)]
 
     @torch.no_grad()
     def logits(self, embeddings: Tensor) -> Tensor:
-        """The inner product of each row with the word vector of each class, `(n, C)`: their scores.
+        """The score of each class, `(n, C)`: the inner product of each row with the word vector of the class.
 
-        A class without a vector lies far below all others.
+        A class without a vector gets a score far below all others.
         """
         check_batch(embeddings, None, None, None)
         self._check_width(embeddings)
@@ -278,7 +278,7 @@ class DeViSELoss(Loss):
 
 
 def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
-    """The unit vector of every node as a label, `(N, d)` float64; 0 where there is none."""
+    """The unit target of a label at each node, `(N, d)` float64; 0 if it has none."""
     words = {form for name in taxonomy.names for forms in name_forms(name) for form in forms}
     vectors = read_word_vectors(path, words)
     named = [None, *(name_vector(name, vectors) for name in taxonomy.names[1:])]  # the root's is no class

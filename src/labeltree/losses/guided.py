@@ -19,7 +19,7 @@ TreeMetric = Literal["path_length", "lca_height", "lca_depth"]
 
 
 def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = True) -> Tensor:
-    """The squared distortion of distances against those of a tree; scalar.
+    """The squared distortion of distances relative to the distances in a tree; scalar.
 
         1/(C(C−1)) Σ_{k≠l} ((s·d_kl − D_kl) / D_kl)²,   s = Σ(d/D) / Σ(d/D)²
 
@@ -28,9 +28,9 @@ def prototype_distortion(distances: Tensor, tree: Tensor, *, scale_free: bool = 
     with Metric-Guided Prototype Learning.)
 
     Args:
-        distances: `(C, C)` d, symmetric.
-        tree: `(C, C)` D, symmetric, above 0 off the diagonal.
-        scale_free: False: s = 1.
+        distances: `(C, C)` distances d, symmetric.
+        tree: `(C, C)` distances D in the tree, symmetric, above 0 off the diagonal.
+        scale_free: whether s is chosen as above; False: s = 1.
     """
     classes = len(tree)
     if classes < 2:
@@ -68,11 +68,11 @@ class GuidedPrototypeLoss(ClassifierLoss):
         prototypes: `(C, dim)` parameter, in coordinates that `geometry.embed` maps into the space; drawn from
             the standard normal distribution.
 
-    Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. Without a labelled row the distortion
-    alone is left.
+    Call with `embeddings (n, dim)` and `nodes (n,)`, −1 where missing. Without a labelled row the loss is the
+    distortion alone.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -133,7 +133,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
         return -distances.square() if self.squared else -distances
 
     def distortion(self) -> Tensor:
-        """How far the prototypes' distances are from the tree's, scalar; see `prototype_distortion`."""
+        """The distortion of the distances of the prototypes, scalar; see `prototype_distortion`."""
         points = self._points()
         distances = self.geometry.pairwise_distance(points, points)
         tree = self.tree.to(distances) / self._unit
@@ -141,7 +141,7 @@ class GuidedPrototypeLoss(ClassifierLoss):
 
     @torch.no_grad()
     def predict(self, embeddings: Tensor) -> Tensor:
-        """The node of the nearest prototype of each row, `(n,)` int64; the first one of equals."""
+        """The node of the nearest prototype of each row, `(n,)` int64; ties go to the first."""
         return super().predict(self.logits(embeddings))
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:

@@ -143,14 +143,14 @@ class HWCLoss(RelationLoss):
         self.undecided = undecided
 
     def batch_table(self, table: LossTable, relation: PairRelation) -> LossTable:
-        """With the constant ω̄ of this batch, if that is the control asked for."""
+        """The table with the constant ω̄ of this batch if `control="constant_omega"`, else unchanged."""
         if self.control != "constant_omega":
             return table
         return replace(table, scale=mean_omega(table, relation).expand(relation.num_relations))
 
 
 def mean_omega(table: LossTable, relation: PairRelation) -> Tensor:
-    """ω̄: the mean of ω over all pairs i ≠ k of a batch that stand in a softmax; scalar, 1 without pairs."""
+    """ω̄: the mean of ω over all pairs i ≠ k of a batch that count in a softmax; scalar, 1 without pairs."""
     assert table.scale is not None
     count = pair_counts(relation).sum(0)[None]
     taking_part = table.member.to(table.scale.dtype)

@@ -1,4 +1,4 @@
-"""HXE: cross entropy of every step on the way from the root to the label."""
+"""HXE: the cross entropy of every step on the path from the root to the label."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HXELoss(ClassifierLoss):
     all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])

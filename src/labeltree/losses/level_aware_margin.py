@@ -1,4 +1,4 @@
-"""LAM: nearer to the prototypes of one's ancestors than to others, by a margin for each depth."""
+"""LAM, the level-aware margin: samples lie nearer to ancestors' prototypes than to others, by a margin."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class LevelAwareMarginLoss(NodePrototypes):
         L = Σ_{l=1..L−1} λ_l · 1/B Σ_i [ d(z_i, c_{a(i,l)}) − min_{b≠a(i,l)} d(z_i, c_b) + m_l ]₊
 
     a(i, l) is the ancestor of sample i at depth l, c_a the prototype of node a, b runs over the nodes of
-    depth l that have had a sample. Prototypes are kept for inner nodes below the root. They start as the
-    mean of their samples in the first batch in which the node occurs and follow them by an exponential
-    moving average in the geometry, in training mode only; no gradient passes through them. A depth at
-    which fewer than two prototypes have been seen adds 0. So does a sample whose leaf or label is too shallow
-    to have an inner node at that depth on its path.
+    depth l that have had a sample so far. Prototypes are kept for inner nodes below the root. They start as
+    the mean of their samples in the first batch in which the node occurs and are then updated by an
+    exponential moving average in the geometry, in training mode only; no gradient passes through them. A
+    depth at which fewer than two prototypes have been seen adds 0. So does a sample whose leaf or label is
+    too shallow to have an inner node at that depth on its path.
 
-    With `torch.distributed` the prototypes follow the samples of all ranks and are the same on each. The
-    value is that of all ranks' batches together, and the gradient is scaled so that DDP's mean over ranks is
-    the gradient of that value.
+    With `torch.distributed` the prototypes are updated with the samples of all ranks and are the same on
+    each. The value is the loss of all ranks' batches together, and the gradient is scaled so that DDP's mean
+    over ranks is the gradient of that value.
 
     Args:
         taxonomy: the tree of the labels.
@@ -57,7 +57,7 @@ class LevelAwareMarginLoss(NodePrototypes):
     and `nodes (n,)`; `instances` are ignored.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -106,7 +106,7 @@ class LevelAwareMarginLoss(NodePrototypes):
     def forward(
         self, embeddings: Tensor, nodes: Tensor | None = None, instances: Tensor | None = None
     ) -> Tensor:
-        """Evaluate the loss of a batch and, in training mode, move the prototypes; see the class."""
+        """Evaluate the loss of a batch and, in training mode, update the prototypes; see the class."""
         nodes, _ = check_batch(embeddings, nodes, instances, len(self.seen), self)
         follow_device(self, self.prototypes, embeddings.device)
         dim = self.prototypes.shape[1]

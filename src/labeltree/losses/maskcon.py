@@ -23,7 +23,7 @@ MaskConVariant = Literal["paper", "reference"]
 
 
 class _UnlabelledLoss(QueueLoss):
-    """Base of the losses without labels whose w and target temperature are fixed, as class attributes."""
+    """Base of the losses without labels; w and the target temperature are fixed as class attributes."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CoInsLoss(Loss):
 
     Call with `logits (b, C)` in the order of `classes`, `queries (b, d)`, `keys (b, d)`, `queue`, `nodes
     (b,)` and `instances (b,)`. The cross entropy is the mean over labelled rows, see `CrossEntropyLoss`;
-    SelfCon that over all queries, see `QueueLoss`.
+    SelfCon is the mean over all queries, see `QueueLoss`.
 
     Raises:
         ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
@@ -117,7 +117,7 @@ class CoInsLoss(Loss):
         self.selfcon.temperature = value
 
     def predict(self, logits: Tensor) -> Tensor:
-        """The node of the likeliest class of each row, `(n,)` int64."""
+        """The node of the most likely class of each row, `(n,)` int64."""
         return self.cross_entropy.predict(logits)
 
     def forward(

@@ -24,19 +24,19 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["HeadContrast", "HeadPlan", "MLCLLoss", "plan_heads"]
 
 _COARSE, _FINE = 0.5, 0.1  # τ of the superclass and the class head, section 4.2
-_LABEL_SHARE, _GLOBAL_SHARE = 0.2, 0.1  # of the heads beside a cross entropy, section 4.2
+_LABEL_SHARE, _GLOBAL_SHARE = 0.2, 0.1  # weights of the heads beside a cross entropy, section 4.2
 
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """One head.
+    """The settings of one projection head.
 
     Attributes:
-        name: to be shown: a depth, an aspect, or `global`.
-        aspect: the taxonomy whose labels it compares; None: ratings.
-        depth: at which it compares them; None: the finest.
-        temperature: τ_h.
-        weight: α_h.
+        name: the name in messages: a depth, an aspect, or `global`.
+        aspect: index of the taxonomy whose labels the head compares; None: ratings.
+        depth: depth at which labels are compared; None: the finest.
+        temperature: temperature τ_h.
+        weight: weight α_h in the sum.
     """
 
     name: str
@@ -75,12 +75,13 @@ def plan_heads(
     """The heads in order: by depth, coarse → fine, or by aspect; the global head last.
 
     With one taxonomy there is a head for each of `depths` (None: all). τ falls from 0.5 at the coarsest of
-    them to 0.1 at the finest, by a constant factor; one head has 0.1. With several there is a head for each
-    taxonomy, and `depths` are one a taxonomy; τ is 0.1. The weights are equal and sum to 1; beside a cross
-    entropy the heads of labels share 0.2, and the global head has 0.1.
+    these depths to 0.1 at the finest, by a constant factor; a single head has 0.1. With several taxonomies
+    there is a head for each taxonomy, `depths` has one depth per taxonomy, and τ is 0.1. The weights are
+    equal and sum to 1; beside a cross entropy the weights of the label heads sum to 0.2, and the global head
+    has 0.1.
 
     Raises:
-        ValueError: a depth that a tree has not, lists of the wrong length, τ or α out of range.
+        ValueError: a depth that a tree does not have, lists of the wrong length, τ or α out of range.
     """
     if len(taxonomies) == 1:
         deepest = taxonomies[0].max_depth
@@ -171,14 +172,14 @@ class MLCLLoss(nn.Module):
         undecided: as in `SupConLoss`.
 
     Attributes:
-        num_heads: H, with the global head.
+        num_heads: H, the number of heads, including the global head.
         takes_aspects: True, as several taxonomies can be given.
 
     Call with `heads` (a list of H tensors `(n, d)`, raw), `nodes (n,)` or with aspects `(n, A)`, −1 where
     missing, `instances (n,)` or None; `ratings (n, A)` for the global head, `features (n, f)` for `ce`.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or an argument missing that an option needs.
+        ValueError: an argument of the wrong shape or type, or a missing argument that an option needs.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant", "oak")])
@@ -283,25 +284,25 @@ class MLCLLoss(nn.Module):
         return total
 
     def classify(self, features: Tensor) -> Tensor:
-        """The likeliest class of every aspect under the linear classifiers of `ce`, nodes `(n, A)`."""
+        """The most likely class of every aspect under the linear classifiers of `ce`, nodes `(n, A)`."""
         answers = [classes.predict(logits) for classes, logits in self._classified(features)]
         return torch.stack(answers, dim=1)
 
     @property
     def needs_ratings(self) -> bool:
-        """Whether it has a global head, which compares nothing but ratings."""
+        """Whether there is a global head, which needs ratings."""
         return any(head.aspect is None for head in self.plan)
 
     @property
     def predict_aspects(self) -> Callable[[Tensor], Tensor]:
-        """The model's own answers for every aspect: `classify`; there with `ce`."""
+        """The prediction for every aspect, `classify`; only available with `ce`."""
         if not len(self.classifiers):
             raise AttributeError("MLCLLoss answers with ce=True")
         return self.classify
 
     @property
     def predict(self) -> Callable[[Tensor], Tensor]:
-        """The model's own answer, nodes `(n,)` from `features (n, f)`; there with `ce` and one taxonomy."""
+        """The prediction, nodes `(n,)` from `features (n, f)`; only available with `ce` and one taxonomy."""
         if not len(self.classifiers) or self.num_aspects > 1:
             raise AttributeError("MLCLLoss answers with ce=True and one taxonomy; classify() has all aspects")
 
@@ -312,7 +313,7 @@ class MLCLLoss(nn.Module):
 
     @property
     def classes(self) -> Tensor:
-        """`(C,)` int64, the nodes that `predict` chooses among; there where that is."""
+        """`(C,)` int64, the nodes that `predict` chooses among; only available with `predict`."""
         _ = self.predict
         found = self.class_sets[0]
         assert isinstance(found, ClassifierLoss)
@@ -320,7 +321,7 @@ class MLCLLoss(nn.Module):
 
     @property
     def logits(self) -> Callable[[Tensor], Tensor]:
-        """Scores of the `classes`, `(n, C)` from `features (n, f)`; there where `predict` is."""
+        """Scores of the `classes`, `(n, C)` from `features (n, f)`; only available with `predict`."""
         _ = self.predict
 
         def logits(features: Tensor) -> Tensor:
@@ -337,9 +338,9 @@ class MLCLLoss(nn.Module):
         relations: dict[int, PairRelation],
         outputs: Tensor,
     ) -> Tensor:
-        """The loss of one head; `relations` of the labels of each aspect go from head to head."""
+        """The loss of one head; `relations` caches the relation of each aspect's labels for later heads."""
         head, contrast = self.plan[place], self.contrasts[place]
-        # on the sphere every similarity normalises what it is given
+        # on the sphere every similarity normalises its input
         points = outputs if isinstance(self.geometry, Sphere) else self.geometry.embed(outputs)
         assert isinstance(contrast, HeadContrast | JaccardSupConLoss)
         contrast.temperature = self.temperatures[place]
@@ -366,13 +367,13 @@ class MLCLLoss(nn.Module):
         raise ValueError(f"nodes must be an integer tensor of shape {shape}; got {got}")
 
     def _classified(self, features: Tensor) -> Iterator[tuple[ClassifierLoss, Tensor]]:
-        """The classes of each aspect, and their logits `(n, C)`."""
+        """The classifier of each aspect, and its logits `(n, C)`."""
         for classes, classifier in zip(self.class_sets, self.classifiers, strict=True):
             assert isinstance(classes, ClassifierLoss)
             yield classes, classifier(features)
 
     def _cross_entropy(self, features: Tensor | None, columns: list[Tensor | None]) -> Tensor:
-        """The mean of −log p over all labels of all aspects that are there; 0 where there are none."""
+        """The mean of −log p over all labels of all aspects that are not missing; 0 if there are none."""
         if features is None:
             raise ValueError("ce=True needs features (n, f), what the encoder gives")
         rows, labelled = [], []

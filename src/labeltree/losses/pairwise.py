@@ -38,7 +38,7 @@ def relation_loss(
     similarity: Similarity = "cosine",
     reduction: Reduction = "valid",
 ) -> Tensor:
-    """The loss that a table describes, of a batch against itself.
+    """The loss that a table describes, for a batch compared with itself.
 
     With LSE_it the log-sum-exp over the members of term t, the row terms of `LossTable` are
 
@@ -46,15 +46,15 @@ def relation_loss(
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself; with a `shard`, of the union of all ranks' batches.
+        relation: relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
         table: on the device of the embeddings, in float32 or better.
         temperature: τ.
-        geometry: where `similarity="distance"` measures; None: the sphere.
+        geometry: the geometry whose distance `similarity="distance"` uses; None: the sphere.
         similarity: as in `pair_statistics`.
         reduction: as in `reduce_terms`.
 
     Returns:
-        A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
+        A scalar; for `reduction="none"` `(n,)`, or with a shard its own rows of these.
     """
     geometry = as_geometry(geometry)
     row, normaliser = relation_terms(
@@ -96,11 +96,11 @@ class RelationLoss(Loss):
     mode every rank compares only its own rows.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, a node that is not of the taxonomy, or an argument
+        ValueError: an argument of the wrong shape or type, a node that is not in the taxonomy, or an argument
             that is given on one rank and missing on another.
 
     Example:
-        A loss of one's own: labels that share a parent attract each other half as much as equal ones.
+        A custom loss: labels that share a parent attract each other half as much as equal labels.
 
         >>> from labeltree.losses import same_label
         >>> from labeltree.pairs import relation_codes
@@ -204,7 +204,7 @@ class RelationLoss(Loss):
     def _table(self, device: torch.device, dtype: torch.dtype, labelled: bool) -> LossTable:
         key = (device, dtype, labelled)
         if key not in self._placed:
-            with torch.inference_mode(False):  # training goes on with the table that validation has placed
+            with torch.inference_mode(False):  # training reuses the table that validation has moved
                 table = self.table
                 if not labelled:
                     table = table.without_labels(unknown_relation(self.taxonomy_paths.shape[1]))
@@ -223,23 +223,23 @@ def bounded_relation_loss(
     reduction: Reduction = "valid",
     detach_bound: bool = False,
 ) -> Tensor:
-    """The loss of a table, each term's pair losses bounded below by the largest of the next finer term.
+    """The loss of a table, with each term's pair losses bounded below by the largest of the next finer term.
 
     Eq. 5 and 6 of Use All The Labels, see `labeltree.pairs.bounded_terms`.
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself; with a `shard`, of the union of all ranks' batches.
-        table: T terms, coarse → fine, whose positives all have weight 1; without scale.
+        relation: relation of the batch with itself; with a `shard`, of the union of all ranks' batches.
+        table: T terms, coarse → fine, with positives of weight 1 and without a scale.
         temperature: τ.
-        geometry: where `similarity="distance"` measures; None: the sphere.
+        geometry: the geometry whose distance `similarity="distance"` uses; None: the sphere.
         similarity: as in `pair_statistics`.
         reduction: as in `reduce_terms`.
-        detach_bound: whether the M are constants for the gradient. A pair that ties with its bound keeps
-            its own gradient, the pair that set the bound among them.
+        detach_bound: whether the bounds M are constants for the gradient. A pair that ties with its bound
+            keeps its own gradient; this includes the pair that set the bound.
 
     Returns:
-        A scalar, or `(n,)` for `reduction="none"`, of which a shard gets its own rows.
+        A scalar; for `reduction="none"` `(n,)`, or with a shard its own rows of these.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Prototypes of the inner nodes of a tree, which follow the embeddings of the samples below them."""
+"""Prototypes of the inner nodes of a tree: moving averages of the embeddings of the samples below them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from labeltree.taxonomy import Taxonomy
 
 __all__ = ["NodePrototypes"]
 
-_ROWS = 4096  # updated together
+_ROWS = 4096  # rows updated together
 
 
 class NodePrototypes(Loss):
     """One point per inner node of depth 1 … L − 1, moved towards the mean of its samples at every step.
 
-    The base of losses that measure distances from such points; it has no `forward` of its own. A prototype
-    whose samples hold NaN or infinity in a step is not updated.
+    Base of the losses that measure distances to prototypes; it has no `forward` of its own. A prototype whose
+    samples hold NaN or infinity in a step is not updated.
 
     Args:
         taxonomy: the tree; prototypes are kept for its inner nodes, the root excluded.
@@ -32,11 +32,11 @@ class NodePrototypes(Loss):
 
     Attributes:
         prototypes: `(N, d)` buffer; rows of nodes never seen are 0.
-        seen: `(N,)` bool buffer, nodes that have had a sample.
+        seen: `(N,)` bool buffer, whether a node has had a sample.
         ancestors: `(N, L − 1)` the inner node at depth 1 … L − 1 on the path of each label, −1 where there
             is none: at and below a leaf, below an inner-node label. The last row, all −1, belongs to missing
             labels.
-        inner: `(M,)` the nodes that have a prototype, by depth and ascending.
+        inner: `(M,)` the nodes that have a prototype, sorted by depth, then by id.
     """
 
     inner: Tensor
@@ -62,7 +62,7 @@ class NodePrototypes(Loss):
             raise ValueError(f"eta must lie above 0 and not above 1; got {eta}")
         self.dim = dim
         self.geometry = geometry = as_geometry(geometry)
-        # the arithmetic of the updates: Eq. 9 of Climbing the Label Tree also where embeddings have unit norm
+        # the space of the updates: Eq. 9 of Climbing the Label Tree also where embeddings have unit norm
         self._space = Euclidean() if isinstance(geometry, Sphere) else geometry
         self.eta = eta
         self.renormalise = renormalise and isinstance(geometry, Sphere)
@@ -81,14 +81,14 @@ class NodePrototypes(Loss):
         self.register_buffer("inner", inner, persistent=False)
 
     def extra_repr(self) -> str:
-        """How many nodes the tree has, and the settings."""
+        """The number of nodes of the tree, and the settings."""
         return f"nodes={len(self.prototypes)}, {shown_settings(self)}"
 
     def seen_at_least(self, number: int) -> tuple[Tensor, list[int]]:
-        """The nodes whose prototype has had a sample, at the depths that have at least `number` of them.
+        """The nodes that have had a sample, at the depths with at least `number` such nodes.
 
         Returns:
-            Their int64 ids, by depth and ascending, and how many there are at each depth 1 … L − 1.
+            Their int64 ids, sorted by depth, then by id, and their number at each depth 1 … L − 1.
         """
         seen = self.seen[self.inner]
         parts = seen.split(self._sizes)  # type: ignore[no-untyped-call]
@@ -107,7 +107,7 @@ class NodePrototypes(Loss):
 
         Args:
             points: `(n, d)` embeddings, projected to the geometry.
-            nodes: `(n,)` their labels.
+            nodes: `(n,)` labels of the points.
 
         Returns:
             `(N,)` bool, the nodes that occur for the first time.
@@ -124,8 +124,8 @@ class NodePrototypes(Loss):
 
         Args:
             points: `(n, d)` embeddings, projected to the geometry.
-            nodes: `(n,)` their labels.
-            but: `(N,)` bool, nodes to leave alone: those that this batch has started.
+            nodes: `(n,)` labels of the points.
+            but: `(N,)` bool, nodes not to move: those whose prototype started with this batch.
         """
         for rows, present, index in self._groups(nodes, but):
             old = self.prototypes[present].to(points.dtype)
@@ -138,9 +138,9 @@ class NodePrototypes(Loss):
             self._write(present, moved)
 
     def _groups(self, nodes: Tensor, but: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The samples of each node: their rows, the nodes that have any, and which of these each row is of.
+        """Samples grouped by node: their rows, the nodes that have samples, and the index of each row's node.
 
-        A row comes once for every depth, so that few rows are dealt with at all depths at once.
+        A row occurs once per depth; a small batch is processed for all depths at once.
         """
         depths = max(1, _ROWS // max(1, len(nodes)))
         for groups in self.ancestors[nodes].split(depths, dim=1):  # type: ignore[no-untyped-call]
@@ -150,7 +150,7 @@ class NodePrototypes(Loss):
                 yield wanted.nonzero()[:, 0], present, index
 
     def _write(self, nodes: Tensor, points: Tensor) -> Tensor:
-        """Move prototypes to points, those that are finite; whether each is, `(m,)`."""
+        """Set prototypes to points that are finite; return which points are, `(m,)` bool."""
         if self.renormalise:
             points = self.geometry.project(points)
         points = points.to(self.prototypes.dtype)

@@ -1,4 +1,4 @@
-"""The base of the losses over a queue of keys: MaskCon, Grafit, SelfCon, NNCLR and ASCL are its settings."""
+"""The base of the losses over a queue of keys: MaskCon, Grafit, SelfCon, NNCLR and ASCL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ExcludeSelf = Literal["drop", "negative", "keep"]
 
 
 class StoredKeys(Protocol):
-    """Keys of earlier batches, with what is known of them: `labeltree.models.KeyQueue` is one."""
+    """Keys of earlier batches with their labels and instances, such as a `labeltree.models.KeyQueue`."""
 
     @property
     def vectors(self) -> Tensor:
@@ -36,11 +36,11 @@ class StoredKeys(Protocol):
 
     @property
     def nodes(self) -> Tensor:
-        """`(m,)` int64 their labels, −1 where missing."""
+        """`(m,)` int64 labels of the keys, −1 where missing."""
 
     @property
     def instances(self) -> Tensor:
-        """`(m,)` int64 the samples that they are of."""
+        """`(m,)` int64 instance ids of the keys."""
 
 
 def check_queries(
@@ -52,22 +52,22 @@ def check_queries(
     num_nodes: int | None,
     loss: nn.Module | None = None,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Check the shapes, types and range of a batch and the queue that it meets.
+    """Check the shapes, types and ranges of a batch and of the queue.
 
     Args:
         queries: `(b, d)` floating point.
         keys: `(b, d)` floating point.
-        queue: of keys `(m, d)`.
+        queue: the queue of keys `(m, d)`.
         nodes: `(b,)` node ids from −1 (missing) to `num_nodes` − 1, or None.
         instances: `(b,)` instance ids, or None.
-        num_nodes: size of the taxonomy; None where nodes are not looked up.
+        num_nodes: number of nodes of the taxonomy; None if the loss does not use node labels.
         loss: as in `check_batch`.
 
     Returns:
         Nodes and instances as int64, on the device of the queries.
 
     Raises:
-        ValueError: names the argument, what it is and what was expected.
+        ValueError: a bad argument; the message names it, its value and what was expected.
     """
     nodes, instances = check_batch(queries, nodes, instances, num_nodes, loss)
     if not isinstance(keys, Tensor) or keys.shape != queries.shape or not keys.is_floating_point():
@@ -116,7 +116,8 @@ class QueueLoss(Loss):
 
     Call with `queries (b, d)`, `keys (b, d)` of another view of the same samples, `queue` (see
     `StoredKeys`), `nodes (b,)` and `instances (b,)`, both as in `RelationLoss`. Without `nodes` it is
-    SelfCon; without `instances` own old keys are not recognised. Only the queries receive a gradient.
+    SelfCon; without `instances` a sample's own old keys are not recognised. Only the queries receive a
+    gradient.
 
     Raises:
         ValueError: an argument of the wrong shape, type or range, or another geometry than the sphere.
@@ -186,7 +187,7 @@ class QueueLoss(Loss):
         return self.reduce(w * soft + (1 - w) * (contrast.lse[:, 1] - contrast.own))
 
     def share(self, contrast: QueueContrast) -> Tensor | float:
-        """w, a number or `(b,)`; a loss in which it depends on the batch overrides it."""
+        """w, a number or `(b,)`; overridden by losses whose w depends on the batch."""
         return self.w
 
     def contrast(
@@ -197,7 +198,7 @@ class QueueLoss(Loss):
         nodes: Tensor | None,
         instances: Tensor | None,
     ) -> QueueContrast:
-        """The primitive on a checked batch; softmax 0 is that of the class, softmax 1 of everything."""
+        """The contrast of a checked batch; softmax 0 is over the class's keys, softmax 1 over all keys."""
         labelled = len(self.taxonomy_paths) > 0
         num_nodes = len(self.taxonomy_paths) or None
         nodes, instances = check_queries(queries, keys, queue, nodes, instances, num_nodes, self)
@@ -224,7 +225,7 @@ class QueueLoss(Loss):
         )
 
     def reduce(self, rows: Tensor) -> Tensor:
-        """The losses of the queries `(b,)` as `reduction` has it."""
+        """Reduce the losses of the queries `(b,)` as set by `reduction`."""
         if self.reduction == "none":
             return rows
         if self.reduction == "sum":
@@ -238,7 +239,7 @@ class QueueLoss(Loss):
 
 
 def check_share(w: float) -> float:
-    """`w` as a float, or a ValueError if it is no share."""
+    """`w` as a float; raises a ValueError unless it is between 0 and 1."""
     if not 0 <= w <= 1:
         raise ValueError(f"w must lie between 0 and 1; got {w}")
     return float(w)

@@ -1,4 +1,4 @@
-"""SupCon by ratings: samples attract each other as much as their ratings are similar (Jaccard).
+"""SupCon by ratings: samples attract each other in proportion to the Jaccard similarity of their ratings.
 
 The Jaccard similarities of all pairs are computed by a few matrix products.
 """
@@ -24,15 +24,15 @@ __all__ = ["JaccardSupConLoss", "RatingOverlap", "RatingRelation", "check_rating
 Rows = slice | Tensor | None
 _MOST_BITS = 512  # per row; above, products of bits cost more than a loop over the aspects
 _LARGEST = 256  # exact however a device multiplies float32
-_MOST_SUM = 2048  # below, float32 tells all fractions of whole numbers apart
-_NOTHING = 1e-30  # a whole number stays what it is when this is added; 0/0 becomes 1
+_MOST_SUM = 2048  # below, float32 represents all fractions of such integers distinctly
+_NOTHING = 1e-30  # too small to change an integer when added; 0/0 becomes 1
 
 
 def jaccard(u: Tensor, v: Tensor) -> Tensor:
     """The Jaccard similarity of ratings, Σ_a min(u_a, v_a) / Σ_a max(u_a, v_a), of every pair.
 
-    The sums run over the aspects that both rows have. Two rows that are 0 in all of them have similarity 1;
-    two rows without a common aspect have NaN.
+    The sums run over the aspects that are rated in both rows. Two rows that are 0 in all of them have
+    similarity 1; two rows without a common aspect have NaN.
 
     Args:
         u: `(b, A)` integers, ratings of 0 or more; −1 where one is missing.
@@ -52,12 +52,12 @@ def jaccard(u: Tensor, v: Tensor) -> Tensor:
 
 
 class RatingOverlap:
-    """Ratings of queries and of keys, prepared so that a tile of Jaccard similarities is a few products.
+    """Ratings of queries and keys, prepared so that a tile of Jaccard similarities is a few matrix products.
 
     Σ_a min(u_a, v_a) is the inner product of two rows of bits, one for every rating t > 0 that occurs in an
-    aspect: whether u_a ≥ t, counted as often as t is above the next lower one. Σ_a max = Σ_a u_a + v_a − min.
-    Both are whole numbers, and exact in float32; where ratings are too large for that, or too many
-    different ratings occur, they are added up aspect by aspect instead.
+    aspect: whether u_a ≥ t, weighted by the difference between t and the next lower rating. Σ_a max = Σ_a u_a
+    + v_a − min. Both are whole numbers, and exact in float32; where ratings are too large for that, or too
+    many different ratings occur, they are added up aspect by aspect instead.
 
     Args:
         queries: `(n, A)` integers, ratings of 0 or more; −1 where one is missing.
@@ -83,8 +83,8 @@ class RatingOverlap:
             self._shared = known, theirs
 
     def jaccard(self, rows: Rows = None, cols: Rows = None) -> Tensor:
-        """As the function, for a tile `(b, c)`."""
-        with torch.autocast(self._keys.device.type, enabled=False):  # bfloat16 does not hold these numbers
+        """The function `jaccard` for a tile `(b, c)`."""
+        with torch.autocast(self._keys.device.type, enabled=False):  # bfloat16 cannot represent these numbers
             least, most, shared = self._sums(rows, cols)
         # integers up to here, and one division in float64: a ratio of 4/5 is not above a threshold of 0.8
         value = widen(least).div_(widen(most))  # 0/0 where nothing is shared, or all is 0
@@ -93,14 +93,14 @@ class RatingOverlap:
     def above(
         self, threshold: float, rows: Rows, cols: Rows, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor | None]:
-        """The similarities of a tile that exceed the threshold, and where there is none.
+        """The similarities of a tile that exceed the threshold, and a mask of undefined similarities.
 
-        Rounding to float32 makes no difference to which do: a fraction is compared with the largest one that
-        does not exceed the threshold, and float32 tells all of them apart.
+        Rounding to float32 does not change which ones do: each fraction is compared with the largest fraction
+        that does not exceed the threshold, and float32 represents these fractions distinctly.
 
         Returns:
-            `(b, c)` as `dtype`, 0 where it does not exceed the threshold; `(b, c)` 1 where two rows have no
-            aspect in common and else 0, None where all have.
+            `(b, c)` as `dtype`, 0 where it does not exceed the threshold; `(b, c)`, 1 where two rows have no
+            aspect in common and 0 elsewhere, or None if all have one.
         """
         if not self._in_bits or self._most_sum > _MOST_SUM:
             value = self.jaccard(rows, cols)
@@ -153,7 +153,7 @@ def _bits(ratings: Tensor, steps: list[Tensor], *, high: bool = False) -> Tensor
 
 
 def _products(of: tuple[Tensor, Tensor], rows: Rows, cols: Rows) -> Tensor:
-    """Inner products `(b, c)` of rows of the one with rows of the other."""
+    """Inner products `(b, c)` of rows of the first tensor with rows of the second."""
     return _part(of[0], rows) @ _part(of[1], cols).T
 
 
@@ -163,7 +163,7 @@ def _part(x: Tensor, rows: Rows) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _largest_fraction(threshold: float, most: int) -> float:
-    """The largest fraction with a denominator up to `most` that does not exceed it, or a bit above 0."""
+    """The largest fraction with a denominator up to `most` not above the threshold, or slightly above 0."""
     below = torch.arange(1, most + 1, dtype=torch.float64)
     near = (threshold * below).floor() + torch.tensor([[-1.0], [0.0], [1.0]], dtype=torch.float64)
     fractions = near / below
@@ -178,7 +178,7 @@ class RatingRelation(PairRelation):
     threshold are `SAME`, others `APART`, and `UNKNOWN` if they have no aspect in common.
 
     Args:
-        queries: the n queries; of their labels, the instances alone count.
+        queries: the n queries; only their instances are used.
         keys: the m keys, likewise.
         offset: as in `PairRelation`.
         query_ratings: `(n, A)`; −1 where missing.
@@ -215,25 +215,25 @@ class RatingRelation(PairRelation):
         return cls(rows, rows, offset=0, query_ratings=ratings, key_ratings=ratings, threshold=threshold)
 
     def codes(self, rows: Rows = None, cols: Rows = None) -> Tensor:
-        """As `PairRelation.codes`."""
+        """See `PairRelation.codes`."""
         return self._tile(rows, cols)[0]
 
     def weight(self, rows: Rows = None, cols: Rows = None) -> Tensor:
-        """The similarity of positives, `(b, c)`: 1 for views of one sample, 0 for pairs that are none."""
+        """The similarity of positives, `(b, c)`: 1 for views of one sample, 0 for all other pairs."""
         codes, similarity = self._tile(rows, cols)
         weight = torch.where(codes == SAME, similarity, 0.0)
         return weight.masked_fill_(codes == INSTANCE, 1.0)
 
     @cached_property
     def kinds(self) -> Tensor:
-        """A number `(n,)` int64 from 0 for the ratings of each query, the same for equal ones.
+        """The kind `(n,)` int64 of each query, from 0: queries with equal ratings have the same kind.
 
         They ascend with the sum of the ratings: J is at most the lower sum over the higher one, so that whole
         ranges of kinds have no positives in others.
         """
         ratings = self._ratings[0]
         kinds: Tensor = torch.unique(ratings.clamp(min=0).sum(1), return_inverse=True)[1]
-        for aspect in ratings.unbind(1):  # the rank by all aspects so far: no number is too large
+        for aspect in ratings.unbind(1):  # the rank by all aspects so far, which cannot overflow
             values, value = torch.unique(aspect, return_inverse=True)
             kinds = torch.unique(kinds * len(values) + value, return_inverse=True)[1]
         return kinds
@@ -241,11 +241,11 @@ class RatingRelation(PairRelation):
     def kind_weights(
         self, rows: slice | Tensor, cols: slice | Tensor, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor | None]:
-        """What the ratings say of queries of some kinds and of others.
+        """The weights of pairs of kinds, by their ratings.
 
         Returns:
-            `(b, c)` as `dtype`, the weight of what is `SAME`, and 0 elsewhere; `(b, c)` 1 for `UNKNOWN` and
-            else 0, None where nothing is.
+            `(b, c)` as `dtype`, the weight of pairs that are `SAME`, and 0 elsewhere; `(b, c)`, 1 for
+            `UNKNOWN` and 0 elsewhere, or None if no pair is `UNKNOWN`.
         """
         return self._overlap_of_kinds.above(self.threshold, rows, cols, dtype)
 
@@ -262,7 +262,7 @@ class RatingRelation(PairRelation):
         return RatingOverlap(ratings, ratings)
 
     def _tile(self, rows: Rows, cols: Rows) -> tuple[Tensor, Tensor]:
-        """Codes and similarities of a tile; the last one is kept, as its weights follow upon its codes."""
+        """Codes and similarities of a tile; the last tile is cached, as its weights are asked for next."""
         where = rows, cols
         lasting = not isinstance(rows, Tensor) and not isinstance(cols, Tensor)
         if lasting and self._last is not None and self._last[0] == where:
@@ -281,7 +281,7 @@ def check_ratings(ratings: object, embeddings: Tensor) -> Tensor:
     """The ratings as int64 `(n, A)` on the device of the embeddings `(n, d)`.
 
     Raises:
-        ValueError: if they are of another shape or type, or a rating is below −1.
+        ValueError: the ratings have another shape or type, or one is below −1.
     """
     n = len(embeddings)
     if not isinstance(ratings, Tensor) or ratings.dtype == torch.bool or ratings.dim() != 2:
@@ -323,8 +323,8 @@ class JaccardSupConLoss(RelationLoss):
         undecided: pairs of rows without a common aspect are left out of the softmax (`"ignore"`) or count as
             negatives (`"negative"`).
 
-    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. With several ranks it
-    does what `RelationLoss` does.
+    Call with `embeddings (n, d)`, `ratings (n, A)` integers, `instances (n,)` or None. For several ranks see
+    `RelationLoss`.
 
     Raises:
         ValueError: an argument of the wrong shape or type, or a rating below −1.

@@ -1,4 +1,4 @@
-"""From the losses of rows to a value: sums over terms, means over labelled rows, NaN for bad input."""
+"""Reductions of row losses: sums over terms, means over labelled rows, NaN for bad input."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def reduce_terms(
     """Sum over terms of weight × the reduced term.
 
     Args:
-        row: `(n, T)` Σ over an anchor's positives of its weighted pair losses; 0 where it has none.
+        row: `(n, T)` sum of weighted pair losses over each anchor's positives; 0 if it has none.
         normaliser: `(n, T)` the divisor of each anchor: |P(i)|, or the sum of its positives' weights.
-        term_weight: `(T,)`.
+        term_weight: `(T,)` weight of each term.
         reduction: per term, `"valid"`: mean of row/normaliser over the anchors with a positive; `"all"`: mean
             over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
             row / Σ normaliser, the mean over positive pairs. `"none"`: no reduction over anchors.
@@ -64,7 +64,7 @@ def propagate_nan(loss: Tensor, *given: Tensor, shard: slice | None = None) -> T
     Args:
         loss: a scalar; or `(n,)`, a loss for each row: only rows with NaN or infinity become NaN.
         given: the inputs, tensors `(n, d)`.
-        shard: the rows of `given` that the losses `(n,)` are of; None: all.
+        shard: the rows of `given` that the losses `(n,)` belong to; None: all.
     """
     for x in given:
         nothing = x.detach() * 0
@@ -77,7 +77,7 @@ def propagate_nan(loss: Tensor, *given: Tensor, shard: slice | None = None) -> T
 
 
 def labelled_mean(rows: Tensor, labelled: Tensor, *, over_ranks: bool = False) -> Tensor:
-    """The mean over labelled rows; exactly 0, connected to the graph, where there is none.
+    """The mean over labelled rows; exactly 0, connected to the graph, if there are none.
 
     NaN where any row is NaN or infinite, labelled or not.
 

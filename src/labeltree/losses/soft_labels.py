@@ -39,7 +39,7 @@ class SoftLabelLoss(ClassifierLoss):
     all ranks in training; without any it is exactly 0.
 
     Raises:
-        ValueError: an argument of the wrong shape or type, or a node that is not of the taxonomy.
+        ValueError: an argument of the wrong shape or type, or a node that is not in the taxonomy.
 
     Example:
         >>> taxonomy = Taxonomy.from_paths([("animal", "dog"), ("animal", "cat"), ("plant",)])
@@ -77,8 +77,8 @@ class SoftLabelLoss(ClassifierLoss):
     def targets(self, nodes: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """The soft labels of labels `(n,)`, `(n, C)`; rows add up to 1.
 
-        What falls on the leaves of an inner node is divided evenly among them; of a missing label, as of the
-        root, that is everything.
+        The weight of the leaves of an inner node is divided evenly among them; for a missing label, as for
+        the root, this gives a uniform target.
         """
         own = self.members(nodes)
         # 1/Z, and for an inner node the mean of its leaves' 1/Z

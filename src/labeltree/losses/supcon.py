@@ -1,4 +1,4 @@
-"""Contrast of samples with all others: NT-Xent by views, SupCon by labels, and SupCon with tree weights."""
+"""Contrastive losses over a batch: NT-Xent by views, SupCon by labels, and SupCon with tree weights."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def outside_table(
         positive = normaliser * (1 + alpha * r)
         member = members(space, undecided)
     elif positives == "related":
-        # Views of a sample without a label have no known common ancestor, yet are all the positives it has.
+        # Views of a sample without a label have no known common ancestor, but are its only positives.
         normaliser = positive = torch.where((kind == INSTANCE) & (depth == 0), 1.0, r)
         member = members(space, undecided, depth=1)  # related means agreeing at depth 1
     else:

@@ -59,7 +59,7 @@ class LossTable:
         normaliser: `(T, R)` what a pair adds to the divisor: 1 for a mean over positives; equal to `positive`
             for a weighted mean.
         member: `(T, R)` bool, whether a pair counts in the denominator; positives must.
-        term_weight: `(T,)` weight of each term in the sum.
+        term_weight: `(T,)` weight of each term in the loss.
         scale: `(R,)` ω(r); None: 1.
     """
 
@@ -92,7 +92,7 @@ class LossTable:
         normaliser: Tensor | None = None,
         scale: Tensor | None = None,
     ) -> LossTable:
-        """The table of one term, from weights `(R,)`; the mean over positives is weighted unless told."""
+        """The table of one term, from weights `(R,)`; by default a weighted mean over positives."""
         positive = positive[None].double()
         divisor = positive if normaliser is None else normaliser[None].double()
         return cls(positive, divisor, member[None], torch.ones(1, dtype=torch.float64), scale)
@@ -101,7 +101,7 @@ class LossTable:
         return len(self.term_weight)
 
     def term(self, index: int) -> LossTable:
-        """The table that holds one term alone, with weight 1."""
+        """The table with only one of the terms, at weight 1."""
         one = [index]
         weight = torch.ones_like(self.term_weight[one])
         return LossTable(self.positive[one], self.normaliser[one], self.member[one], weight, self.scale)
@@ -110,7 +110,7 @@ class LossTable:
         """The table for a batch whose labels are not used: all other instances compete, as in SimCLR.
 
         Args:
-            unknown: the code of pairs of which a label is missing.
+            unknown: the code of pairs with a missing label.
         """
         member = self.member.clone()
         member[:, unknown] = True
@@ -118,7 +118,7 @@ class LossTable:
         return replace(self, member=member, scale=scale)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> LossTable:
-        """The table on a device, its weights as `dtype`."""
+        """The table on a device, with weights as `dtype`."""
         positive = self.positive.to(device, dtype)
         return LossTable(
             positive,
@@ -130,20 +130,20 @@ class LossTable:
 
 
 def instance_table(space: RelationCodes) -> LossTable:
-    """One term: views of one sample are positives, everything else competes, whatever its label (SimCLR)."""
+    """One term: views of one sample are positives, all other rows negatives, whatever the labels (SimCLR)."""
     positive = space.spread(space.relations.kind) == INSTANCE
     return LossTable.single(positive, torch.ones_like(positive))
 
 
 def same_label(space: RelationCodes, depth: int | None = None) -> Tensor:
-    """`(R,)` bool: the labels agree at `depth` (None: at every one), or the rows are views of one sample."""
+    """`(R,)` bool: the labels agree at `depth` (None: at all depths), or the rows are views of one sample."""
     return space.spread(space.relations.agrees(space.relations.max_depth if depth is None else depth))
 
 
 def members(space: RelationCodes, undecided: Undecided, depth: int | None = None) -> Tensor:
     """`(R,)` bool: the relations that count in the denominator at `depth` (None: the finest).
 
-    Pairs whose labels leave open whether they agree there count only if `undecided` is `"negative"`.
+    Pairs whose agreement at that depth is undecided count only if `undecided` is `"negative"`.
     """
     check_choice("undecided", undecided, Undecided)
     if undecided == "negative":
@@ -187,7 +187,7 @@ def depth_weights(weights: DepthWeights, num_depths: int, name: str = "weights")
             Constant or falling with depth (its Table 3): `"one"`, `"coarse_inv"` = 1/t, `"coarse_exp_inv"`
             = e^(1/t), `"coarse_pow2_inv"` = 2^(1/t).
         num_depths: L.
-        name: of the argument, for error messages.
+        name: name of the argument in error messages.
 
     Raises:
         ValueError: an unknown name, a list of another length, or a weight that is negative or not finite.
