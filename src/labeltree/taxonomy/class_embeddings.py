@@ -25,15 +25,15 @@ __all__ = [
 EmbeddingMethod = Literal["cholesky", "eigen"]
 Matrix = NDArray[np.float64]
 
-SMALL = 1000  # up to so many classes, all eigenpairs are found at once
+SMALL = 1000  # up to this many classes, all eigenpairs are computed at once
 
 
 def as_classes(classes: NodesLike | None, taxonomy: Graph) -> Tensor:
-    """The classes as distinct nodes (C,); None takes all leaves.
+    """The classes as distinct nodes (C,); None means all leaves.
 
     Raises:
-        TaxonomyError: if they are no nodes, one is missing or the root, or one occurs twice.
-        ValueError: if their shape is not (C,), or there is none.
+        TaxonomyError: if a class is not a node, is missing, is the root or occurs twice.
+        ValueError: if the shape is not (C,), or there are no classes.
     """
     if classes is None:
         return taxonomy.leaves
@@ -84,7 +84,7 @@ def class_vectors(
 
 
 def _leaves_of(tree: Graph, classes: Tensor) -> Tensor:
-    """The leaves at or below the classes, in order of their first class; the classes if all are leaves."""
+    """The leaves at or below the classes, ordered by their first class; the classes if all are leaves."""
     inner = ~tree.is_leaf[classes]
     if not bool(inner.any()):
         return classes
@@ -103,7 +103,7 @@ def _leaves_of(tree: Graph, classes: Tensor) -> Tensor:
 
 
 def means_of_classes(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
-    """For every node the normalised mean of the vectors of the classes at or below it, (N, D).
+    """The normalised mean of the vectors of the classes at or below each node, (N, D).
 
     A class that has no class below it keeps its vector as it is. A node without classes, or whose mean is 0,
     has zeros.
@@ -120,7 +120,7 @@ def means_of_classes(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
         sums.index_add_(0, tree.main_parent[here], sums[here])
         count.index_add_(0, tree.main_parent[here], count[here])
     length = sums.norm(dim=1, keepdim=True)
-    # a mean that is 0 but for rounding has no direction
+    # a mean that is 0 up to rounding has no direction
     means = torch.where(length > 1e-9 * count.clamp(min=1)[:, None], sums / length, 0.0)
     alone = count[ordered] == 1
     means[ordered[alone]] = own[ordered[alone]]
@@ -130,8 +130,8 @@ def means_of_classes(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
 def _cholesky(tree: Graph, leaves: Tensor) -> Tensor:
     """The lower Cholesky factor of the leaves' similarities, (n, n) float64: Algorithm 1 of the paper.
 
-    Leaves of different children of the root have the similarity 0, and so has what the factor says of them:
-    each branch is factored by itself.
+    Leaves of different children of the root have similarity 0, so the factor is block diagonal and each
+    branch is factored separately.
     """
     from scipy.linalg.lapack import dpotrf
 
@@ -140,7 +140,7 @@ def _cholesky(tree: Graph, leaves: Tensor) -> Tensor:
     factor = torch.zeros(0 if one else len(leaves), len(leaves), dtype=torch.float64)
     for child in torch.unique(branch):
         rows = torch.nonzero(branch == child).flatten()
-        # the transpose is in LAPACK's own order, so that it works in place
+        # the transpose is in LAPACK's order, so the factorisation works in place
         upper, _ = dpotrf(_similarity(tree, leaves[rows]).T, lower=0, overwrite_a=1, clean=1)
         block = torch.from_numpy(upper.T)
         if one:  # no second matrix of this size
@@ -152,8 +152,8 @@ def _cholesky(tree: Graph, leaves: Tensor) -> Tensor:
 def _similarity(tree: Graph, leaves: Tensor) -> Matrix:
     """`s(u, v) = 1 - height(lca(u, v)) / H` of all pairs of leaves, (n, n) (Eq. 2 of Barz & Denzler 2019).
 
-    Between neighbours in preorder, the LCA of two leaves is the tallest of those of the neighbours: no pair
-    is looked up but those.
+    The LCA of two leaves is the tallest of the LCAs of neighbouring leaves between them in preorder, so only
+    the LCAs of neighbours are looked up.
     """
     ordered, order = torch.sort(leaves)
     nearest = 1.0 - tree.lca_height_dissimilarity(ordered[:-1], ordered[1:]).numpy()
@@ -184,7 +184,7 @@ def _steps(tree: Graph, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     their LCA.
 
     Returns:
-        (E,) the row of each entry, a class; its node; its value.
+        (E,) each: the row of each entry (a class), its column (a node), and its value.
     """
     rise = torch.zeros(tree.num_nodes, dtype=torch.float64)
     steps = tree.height[tree.main_parent[1:]] - tree.height[1:]
@@ -203,8 +203,8 @@ def _steps(tree: Graph, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _eigenvectors(tree: Graph, leaves: Tensor, dim: int) -> Tensor:
     """`Q √Λ` of the `dim` largest eigenvalues of S = Q Λ Qᵀ, (n, dim) float64 (Eq. 7 of Barz & Denzler 2019).
 
-    Of all vectors of this width, their inner products come nearest to S. Largest eigenvalue first; the entry
-    of each eigenvector that is largest in magnitude is positive.
+    Their inner products are the best approximation of S by vectors of this width. The largest eigenvalue
+    comes first; the entry of each eigenvector that is largest in magnitude is positive.
     """
     if len(leaves) <= SMALL or 4 * dim >= len(leaves):
         found = _all_pairs(tree, leaves, dim)
@@ -222,7 +222,7 @@ def _all_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matrix]:
 
 
 def _leading_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matrix]:
-    """By Lanczos steps on S = Φ Φᵀ with the sparse Φ; if a pair was missed, by all pairs after all."""
+    """The largest eigenpairs by Lanczos on S = Φ Φᵀ, Φ sparse; if it misses one, by computing all pairs."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -247,10 +247,10 @@ def _leading_pairs(tree: Graph, leaves: Tensor, dim: int) -> tuple[Matrix, Matri
 
 
 def _normalized(tree: Graph, vectors: Tensor, classes: Tensor) -> Tensor:
-    """The vectors (C, D) at length 1.
+    """The vectors (C, D) scaled to unit length.
 
     Raises:
-        TaxonomyError: if one is 0, naming its class.
+        TaxonomyError: if a vector is 0; the message names its class.
     """
     length = vectors.norm(dim=1, keepdim=True)
     empty = torch.nonzero(length[:, 0] < 1e-7).flatten()
@@ -282,9 +282,10 @@ def cholesky_of_dag(dag: Graph, classes: NodesLike | None) -> Tensor:
 
 
 def _blame(dag: Graph, nodes: Tensor, s: Matrix, row: int) -> str:
-    """Name the first class that has no place among those before it, and two of those that it is like.
+    """Error text: the first class that does not fit the classes before it, and two of those similar to it.
 
-    On a tree s(u, v) is at least the smaller of s(u, w) and s(w, v): the two for which that fails most.
+    On a tree s(u, v) is at least the smaller of s(u, w) and s(w, v); the two classes that violate this most
+    are named.
     """
     like = np.flatnonzero(s[row, :row])
     shortfall = np.minimum(s[row, like][:, None], s[row, like]) - s[np.ix_(like, like)]

@@ -23,23 +23,23 @@ __all__ = ["TaxonomyDAG"]
 
 
 class TaxonomyDAG(Graph):
-    """A directed acyclic graph of named nodes with one root, as WordNet is one; a label is one of its nodes.
+    """A directed acyclic graph of named nodes with one root, such as WordNet; a label is one of its nodes.
 
-    Metrics accept it. Losses, samplers and the report need a tree, which `project` makes of it: a run may
-    train on the tree and be evaluated on the DAG.
+    Metrics accept it. Losses, samplers and the report need a tree, which `project` makes from the DAG: a run
+    may train on the tree and be evaluated on the DAG.
 
-    Nodes are numbered so that each comes after its parents; a tree keeps its numbers. Names need be unique
-    under one parent only, and a node may be named by any of its paths.
+    Nodes are numbered so that each comes after its parents; a tree keeps its numbers. Names need to be unique
+    only among the children of one parent, and any path of a node identifies it.
 
     Args:
         names: a name for each node, in any order of nodes.
         parents: for each node, the indices of its parents in `names`; none for the root.
 
-    Its arrays and numbers are those of `Graph`: `names`, `main_parent`, `depth`, `height`, `is_leaf`,
-    `leaves`, `num_nodes`, `num_edges`, `num_leaves`, `max_depth` (L) and `max_height` (H).
+    Its attributes are those of `Graph`: `names`, `main_parent`, `depth`, `height`, `is_leaf`, `leaves`,
+    `num_nodes`, `num_edges`, `num_leaves`, `max_depth` (L) and `max_height` (H).
 
     Raises:
-        TaxonomyError: if this is no DAG of named nodes with one root; the message says what is wrong.
+        TaxonomyError: if the nodes do not form a DAG with one root; the message says what is wrong.
 
     Example:
         >>> edges = [("vehicle", "thing"), ("golf", "thing"), ("car", "vehicle"), ("ball", "golf")]
@@ -82,7 +82,7 @@ class TaxonomyDAG(Graph):
         return Taxonomy(self.names, self.main_parent.tolist())
 
     def below(self, node: int) -> tuple[Self, Tensor]:
-        """The DAG of the nodes at or below a node, and where each node went: (N,), -1 for the others."""
+        """The DAG of the nodes at or below a node, and the new id of each node: (N,), -1 for the others."""
         return self.subgraph(self.descendants(node))
 
     def project(
@@ -98,18 +98,19 @@ class TaxonomyDAG(Graph):
         - `yolo9000`: classes with a single path to the root come first; each other class adds the path that
           needs the fewest new nodes (Section 3.1 of Barz & Denzler 2019). Nodes on no such path are dropped.
 
-        Every path of the tree is a path of the DAG, and a tree is projected to itself.
+        Every path of the tree is a path of the DAG; projecting a tree returns the same tree.
 
         Args:
             rule: `odir` or `yolo9000`.
-            frequencies: for `odir`, (N,) training samples labelled with each node; None counts none.
-            classes: for `yolo9000`, (C,) nodes that must stay; None takes the leaves.
+            frequencies: for `odir`, (N,) number of training samples labelled with each node; None means 0 for
+                all.
+            classes: for `yolo9000`, (C,) nodes that must stay; None means the leaves.
 
         Returns:
-            The tree, and for each node of the DAG, (N,), its node in the tree, -1 if it was dropped.
+            The tree, and the node in the tree of each node of the DAG, (N,), -1 if it was dropped.
 
         Raises:
-            ValueError: for an unknown rule, or an argument of the other one.
+            ValueError: for an unknown rule, or an argument that belongs to the other rule.
         """
         if rule not in PROJECTIONS:
             raise ValueError(f"rule is {rule!r}; expected {' or '.join(map(repr, PROJECTIONS))}")
@@ -130,14 +131,15 @@ class TaxonomyDAG(Graph):
         On a DAG they may not exist: a class may be similar to two others that are not similar.
 
         Args:
-            classes: (C,) distinct leaves; all by default.
+            classes: (C,) distinct leaves; all leaves by default.
 
         Returns:
             (C, C) float64, the lower Cholesky factor of the similarities.
 
         Raises:
-            TaxonomyError: if a class is missing, given twice or no leaf; or if there are no such vectors,
-                naming the classes that prevent them. A tree that `project` makes always has them.
+            TaxonomyError: if a class is missing, given twice or not a leaf; or if there are no such vectors
+                (the message names the classes that prevent them). They always exist for a tree made by
+                `project`.
         """
         return cholesky_of_dag(self, classes)
 
@@ -151,7 +153,7 @@ class TaxonomyDAG(Graph):
         return [*review_parents(self), *review(self, nodes)]
 
     def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
-        """The DAG as indented text. A node stands under each of its parents; what is below it stands once.
+        """The DAG as indented text. A node stands under each parent; its subtree is shown only once.
 
         Args:
             max_depth: the depth of the finest nodes shown (None: all, down to depth 200).

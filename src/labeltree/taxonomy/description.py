@@ -48,7 +48,7 @@ def _lines(graph: Graph, max_depth: int, max_children: int | None) -> Iterator[s
 
 
 def _children(graph: Graph, node: int, limit: int | None) -> list[tuple[int, bool]]:
-    """The children with whether each is the last line; -k in place of k children beyond the limit."""
+    """The children, each with whether it is the last line; -k in place of k children beyond the limit."""
     children = graph.children(node)
     if limit is not None and len(children) > limit:
         children = [*children[:limit], limit - len(children)]
@@ -87,7 +87,7 @@ def review_parents(dag: Graph) -> list[str]:
 
 
 def _leaf_count(tree: Graph) -> str:
-    """Whether there is only one leaf."""
+    """A warning if there is only one leaf."""
     return "there is only one leaf: no two labels can differ" if tree.num_leaves == 1 else ""
 
 
@@ -114,7 +114,7 @@ def _single_children(tree: Graph) -> str:
 
 
 def _ragged(tree: Graph) -> str:
-    """At which depths the leaves lie, if at several."""
+    """A warning with the depths of the leaves, if there are several."""
     counts = torch.bincount(tree.depth[tree.leaves]).tolist()
     depths = [depth for depth, count in enumerate(counts) if count]
     if len(depths) == 1:
@@ -125,7 +125,7 @@ def _ragged(tree: Graph) -> str:
 
 
 def _repeated(tree: Graph) -> str:
-    """Which names occur more than once."""
+    """A warning with the names that occur more than once."""
     counts = Counter(tree.names)
     repeated = [name for name, count in counts.items() if count > 1]
     if not repeated:

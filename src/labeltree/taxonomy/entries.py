@@ -1,4 +1,4 @@
-"""Named nodes and their edges, not yet numbered: collected from edges, from paths, from folders."""
+"""Named nodes and their edges, not yet numbered: collected from edges, paths or folders."""
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -61,15 +61,15 @@ def _check_lengths(names: Sequence[str], parents: Sequence[object]) -> None:
 
 
 def root_entry(root_name: str | None) -> str:
-    """The name of the root above what a file or a caller names; a stand-in for None, until `with_root`."""
+    """The name of the root above the given nodes; a placeholder for None until `with_root`."""
     return clean_name("root" if root_name is None else root_name, "the root")
 
 
 def with_root(names: list[str], parents: list[int], root_name: str | None) -> Entries:
-    """The entries of a tree whose root stands first; `root_name=None` makes its one child the root.
+    """The entries of a tree whose root comes first; `root_name=None` makes the root's only child the root.
 
     Raises:
-        TaxonomyError: if it has several children.
+        TaxonomyError: if `root_name` is None and the root has several children.
     """
     if root_name is not None:
         return entries_of_tree(names, parents)
@@ -116,7 +116,7 @@ def entries_from_edges(
     for child, above in parents_of.items():
         if len(above) > 1:
             _check_several(child, above, [where(row_of[child, parent]) for parent in above], several_parents)
-    # A parent without a row of its own is a root, unless the root is known already; then it is a mistake.
+    # A parent without a row of its own is the root; if the root is known already, it is a mistake.
     first_use: dict[Hashable, int] = {}
     marked = False
     for (_, parent), row in row_of.items():
@@ -163,7 +163,7 @@ def _edge(pair: Sequence[Hashable], where: Where, row: int) -> tuple[Hashable, H
 
 
 def _check_several(child: Hashable, above: list[Hashable], places: list[str], several_parents: bool) -> None:
-    """A node with several parents is not the root, and allowed only in a DAG."""
+    """Check that a node with several parents is not the root, and that several parents are allowed."""
     name = repr(str(child))
     if None in above:
         root = above.index(None)
@@ -182,7 +182,7 @@ def _check_several(child: Hashable, above: list[Hashable], places: list[str], se
 def _check_root(
     root: Hashable, parents_of: Mapping[Hashable, list[Hashable]], orphans: Iterable[Hashable]
 ) -> None:
-    """The root that a caller names occurs, and has no parent."""
+    """Check that the given root occurs, and has no parent."""
     if root not in parents_of and root not in orphans:
         hint = nearest_hint(str(root), map(str, [*orphans, *parents_of]))
         raise TaxonomyError(f"root={str(root)!r} occurs in no edge ({hint})")
@@ -199,7 +199,7 @@ def entries_from_paths(
     seen: set[object] = set()
     for row, path in enumerate(paths):
         key = path if isinstance(path, str) else tuple(path)
-        if key in seen:  # paths often come one a sample
+        if key in seen:  # often there is one path per sample
             continue
         seen.add(key)
         node = 0
@@ -218,7 +218,7 @@ def entries_from_paths(
 
 
 def _parts(path: str | tuple[object, ...], where: Where, row: int) -> tuple[object, ...]:
-    """The names of a path as given, without the missing ones at its fine end."""
+    """The names of a path, without missing names at its fine end."""
     parts = split_path(path) if isinstance(path, str) else path
     missing = [depth for depth, part in enumerate(parts, start=1) if is_missing(part)]
     length = len(parts) - len(missing)
@@ -260,7 +260,7 @@ def _subfolders(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             found = [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-    except OSError as error:  # not permitted, too long a path, or a link that leads to itself
+    except OSError as error:  # not permitted, path too long, or a link to itself
         raise TaxonomyError(
             f"the folder {error.filename or folder!r} cannot be read: {error.strerror}"
         ) from None
@@ -279,7 +279,7 @@ def _refuse_loop(
     identities: list[tuple[int, int]],
     parents: list[int],
 ) -> None:
-    """A link to a folder that it lies in would make the tree endless."""
+    """Raise an error for a link to a folder above it, which would make the tree infinite."""
     while node >= 0:
         if identities[node] == identity:
             raise TaxonomyError(

@@ -1,4 +1,4 @@
-"""Taxonomy files: which reader and which writer belongs to which suffix; tables, lines and our own JSON."""
+"""Taxonomy files: the reader and writer for each suffix; tables, lines and the library's own JSON."""
 
 import csv
 import io
@@ -34,12 +34,12 @@ T = TypeVar("T")
 def read_taxonomy(
     path: PathLike, root_name: str | None, make: Callable[[Entries], T], several_parents: bool
 ) -> T:
-    """Make what a file holds; errors of reading and of making name the file. See `Graph.from_file`.
+    """Make a taxonomy from a file; all errors name the file. See `Graph.from_file`.
 
     Args:
         path: the file.
-        root_name: of the root above nested names or paths; None if they begin with the root.
-        make: the taxonomy of the file's entries.
+        root_name: name of the root above nested names or paths; None if they begin with the root.
+        make: makes the taxonomy from the file's entries.
         several_parents: whether a node may have more than one parent.
 
     Raises:
@@ -70,10 +70,10 @@ def read_taxonomy(
 
 
 def write_taxonomy(path: PathLike, entries: Entries, several_parents: bool) -> None:
-    """Write a taxonomy, a tree in preorder, in the format of the suffix, as a whole or not at all.
+    """Write a taxonomy (a tree in preorder) in the format of the suffix, atomically.
 
     Raises:
-        TaxonomyError: if the suffix is unknown or is that of a tree's format, or the folder does not exist.
+        TaxonomyError: if the suffix is unknown, the format is for trees only, or the folder does not exist.
     """
     path = Path(path)
     suffix = path.suffix.casefold()
@@ -109,11 +109,11 @@ def _decode(data: bytes) -> str:
         ) from None
 
 
-# Our own JSON, which keeps everything, or nested names
+# The library's own JSON, which keeps everything, or nested names
 
 
 def document_from(entries: Entries, several_parents: bool) -> dict[str, Any]:
-    """The saved form: `names` and `parents` of the nodes in their own order; of a tree -1 above the root."""
+    """The saved form: `names` and `parents` of the nodes in their own order; -1 for the root of a tree."""
     return {
         "format": DAG_FORMAT if several_parents else TREE_FORMAT,
         "version": VERSION,
@@ -166,7 +166,7 @@ def _is_list_of(kind: type, values: Any) -> bool:
 
 
 def _json(document: dict[str, Any]) -> str:
-    """One field a line."""
+    """JSON text with one field per line."""
     fields = [
         f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in document.items()
     ]
@@ -200,7 +200,7 @@ def _read_json(text: str, root_name: str | None, several_parents: bool) -> Entri
 
 
 def _read_table(text: str, root_name: str | None, several_parents: bool) -> Entries:
-    """Read a table whose first line names its columns; tabs, commas or semicolons part them."""
+    """Read a table whose first line names its columns; tabs, commas or semicolons separate them."""
     header, rows, lines = _rows(text)
 
     def where(row: int) -> str:

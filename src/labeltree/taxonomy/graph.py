@@ -1,4 +1,4 @@
-"""A graph of named nodes with one root: almost everything of a tree and of a DAG."""
+"""A graph of named nodes with one root: the common base of a tree and a DAG."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Graph:
     """Named nodes, numbered so that the root is 0 and every node comes after its parents; immutable.
 
     A label is a node. Queries on pairs take node ids of any shapes that broadcast, -1 where a label is
-    missing, and answer on their device. Tensors are int64 on the CPU unless said otherwise, and must not be
-    written to.
+    missing, and return tensors on the same device. Tensors are int64 on the CPU unless stated otherwise, and
+    must not be modified.
 
-    Depth is the length of the shortest path from the root, height that of the longest path down to a leaf.
+    Depth is the length of the shortest path from the root, height the length of the longest path to a leaf.
     With this height (Barz & Denzler's) an ancestor is always taller than its descendants, so the common
     ancestor of least height is a lowest one. On a DAG a child may be no deeper than one of its parents.
 
@@ -42,14 +42,14 @@ class Graph:
 
     Attributes:
         names: the name of each node.
-        main_parent: (N,) the parent nearest the root, of equally near ones the first; -1 for the root.
-        depth: (N,) edges of the shortest path from the root.
-        height: (N,) edges of the longest path down to a leaf.
-        is_leaf: (N,) bool.
+        main_parent: (N,) the parent nearest the root, ties going to the first; -1 for the root.
+        depth: (N,) number of edges of the shortest path from the root.
+        height: (N,) number of edges of the longest path down to a leaf.
+        is_leaf: (N,) bool, whether a node is a leaf.
         leaves: (num_leaves,) the leaves, ascending.
-        num_nodes: N, the root included.
-        num_edges: E.
-        num_leaves: how many leaves there are.
+        num_nodes: N, the number of nodes, including the root.
+        num_edges: E, the number of edges.
+        num_leaves: number of leaves.
         max_depth: L, the largest depth of a node.
         max_height: H, the height of the root.
 
@@ -96,7 +96,7 @@ class Graph:
         )
         self._check_siblings()
 
-    # Ways in and out
+    # Reading and writing
 
     @classmethod
     def _of(cls, entries: Entries) -> Self:
@@ -119,7 +119,7 @@ class Graph:
             names: the name of each id; by default the id written as text.
 
         Raises:
-            TaxonomyError: if the pairs form no tree, or for a `TaxonomyDAG` no DAG with one root.
+            TaxonomyError: if the pairs do not form a tree, or for a `TaxonomyDAG` a DAG with one root.
         """
         return cls._of(entries_from_edges(pairs, root, names, several_parents=cls._several_parents))
 
@@ -143,16 +143,17 @@ class Graph:
             root_name: the name of the root above nested names or paths; None if they begin with the root.
 
         Raises:
-            TaxonomyError: if the file is missing, unreadable or holds no such taxonomy; with the line.
+            TaxonomyError: if the file is missing, unreadable or holds no such taxonomy; the message gives the
+                line.
         """
         return read_taxonomy(path, root_name, cls._of, cls._several_parents)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Undo `to_dict`.
+        """Make the taxonomy from the plain data that `to_dict` returns.
 
         Raises:
-            TaxonomyError: if this is no saved taxonomy of this class.
+            TaxonomyError: if the data are not a saved taxonomy of this class.
         """
         return cls._of(entries_from_document(document, cls._several_parents))
 
@@ -184,7 +185,7 @@ class Graph:
             nodes: (m,) the nodes that stay, ascending; the first is the root, the others lie below it.
 
         Returns:
-            The taxonomy, and for each node of this one, shape (N,), its node there, -1 if it does not stay.
+            The smaller taxonomy, and the new id of each node, shape (N,), -1 for nodes that do not stay.
         """
         place = np.full(self.num_nodes, -1)
         place[nodes.numpy()] = np.arange(len(nodes))
@@ -212,18 +213,19 @@ class Graph:
         return self._labels.path(as_node(node, self.num_nodes))
 
     def path_name(self, node: int) -> str:
-        r"""The path as one string, `a/b/c`, which `find` reads back.
+        r"""The path as one string, `a/b/c`, which `find` accepts.
 
-        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that might otherwise
-        be taken for a name.
+        A `/` within a name is written `\/`; the root is `/`; a leading `/` marks a path that could be
+        mistaken for a name.
         """
         return self._labels.path_name(as_node(node, self.num_nodes))
 
     def find(self, label: Label) -> int:
-        """The node of a label: a name that only one node has, or a path (`a/b/c` or a tuple of names).
+        """The node of a label: a unique name, or a path (`a/b/c` or a tuple of names).
 
         Raises:
-            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
+            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+                paths).
         """
         return self._labels.find(label)
 
@@ -235,7 +237,7 @@ class Graph:
         """The nodes of labels, int64 of shape (n,); -1 for a missing one (None, NaN or an empty string).
 
         Args:
-            labels: names or paths, as `find` takes them.
+            labels: names or paths, as in `find`.
 
         Raises:
             TaxonomyError: if a label is ambiguous or not in the taxonomy.
@@ -243,7 +245,7 @@ class Graph:
         return self._labels.encode(labels)
 
     def nodes_of(self, class_names: Sequence[Label]) -> Tensor:
-        """The node of every class of a data set, int64 of shape (C,), for its class numbers to index.
+        """The node of every class of a data set, int64 of shape (C,), to be indexed by class numbers.
 
         Class numbers are not nodes: node 0 is the root. If a data set gives labels as class numbers, all at
         least 0, their nodes are `taxonomy.nodes_of(dataset.classes)[class_numbers]`.
@@ -252,8 +254,8 @@ class Graph:
             class_names: a name or a path for each class, in the order of their numbers.
 
         Raises:
-            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or the node of
-                another class too.
+            TaxonomyError: if one is missing, ambiguous (give its path), not in the taxonomy, or two classes
+                have the same node.
 
         Example:
             >>> from labeltree.taxonomy import Taxonomy
@@ -275,7 +277,7 @@ class Graph:
         return nodes
 
     def decode(self, nodes: NodesLike) -> list[str | None]:
-        """The path names of nodes, shape (n,); None for -1. `encode` reads them back."""
+        """The path names of nodes, shape (n,); None for -1. `encode` is the inverse."""
         tensor = as_nodes(nodes, self.num_nodes)
         if tensor.ndim != 1:
             raise ValueError(f"nodes has shape {tuple(tensor.shape)}, expected (n,)")
@@ -283,7 +285,7 @@ class Graph:
         texts = [None if node < 0 else self._labels.path_name(node) for node in unique.tolist()]
         return [texts[i] for i in inverse.tolist()]
 
-    # Nodes above and below
+    # Ancestors and descendants
 
     def parents(self, node: int) -> list[int]:
         """The parents of a node, ascending; the root has none."""
@@ -301,12 +303,12 @@ class Graph:
 
     @cached_property
     def num_children(self) -> Tensor:
-        """(N,) how many children each node has."""
+        """(N,) number of children of each node."""
         return torch.from_numpy(np.diff(self._numbering.child_start))
 
     @cached_property
     def num_parents(self) -> Tensor:
-        """(N,) how many parents each node has."""
+        """(N,) number of parents of each node."""
         return torch.from_numpy(np.diff(self._numbering.parent_start))
 
     def ancestors_of(self, node: int) -> list[int]:
@@ -315,7 +317,7 @@ class Graph:
         return sorted(self._sets.of(node)[1:].tolist())
 
     def descendants(self, node: int) -> Tensor:
-        """The nodes at or below a node, ascending."""
+        """The ids of the nodes at or below a node, ascending."""
         node = as_node(node, self.num_nodes)
         below = np.zeros(self.num_nodes, dtype=bool)
         below[node] = True
@@ -328,24 +330,25 @@ class Graph:
         return torch.from_numpy(np.flatnonzero(below))
 
     def descendant_leaves(self, node: int) -> Tensor:
-        """The leaves at or below a node, ascending; a leaf's own is itself."""
+        """The leaves at or below a node, ascending; for a leaf, the leaf itself."""
         below = self.descendants(node)
         return below[self.is_leaf[below]]
 
     @cached_property
     def ancestor_count(self) -> Tensor:
-        """(N,) how many ancestors each node has, itself included."""
+        """(N,) number of ancestors of each node, including the node itself."""
         return torch.from_numpy(np.diff(self._sets.first))
 
     def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
-        """Nodes (n,) cut to what labels (n,) decide: below an inner-node label, the label itself.
+        """Truncate nodes (n,) to what labels (n,) decide: a node below an inner-node label becomes the label.
 
-        A node that is neither above nor below its inner-node label is cut to the depth of the label along
-        its shortest path from the root (`main_parent`). On a tree both are the ancestor at that depth.
+        A node that is neither above nor below its inner-node label is truncated to the depth of the label
+        along its shortest path from the root (`main_parent`). On a tree both cases give the ancestor at that
+        depth.
 
         Args:
-            nodes: none missing.
-            labels: none missing; a leaf judges a node as it is.
+            nodes: (n,) nodes, none missing.
+            labels: (n,) labels, none missing; a leaf label leaves a node unchanged.
         """
         lca = self.lca(nodes, labels)
         depth, parent = self.depth.to(labels.device), self.main_parent.to(labels.device)
@@ -361,11 +364,11 @@ class Graph:
     def lca(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Lowest common ancestors, elementwise after broadcasting; -1 where a label is missing.
 
-        In a DAG, the common ancestor of least height, of equally low ones the first.
+        In a DAG, the common ancestor of least height, ties going to the first.
 
         Args:
             u: node ids of any shape, -1 where missing.
-            v: node ids of any shape that broadcasts with u's.
+            v: node ids of any shape that broadcasts with the shape of u.
 
         Returns:
             int64, on the device of the arguments.
@@ -381,11 +384,11 @@ class Graph:
         return self._look_up(self.height, self.lca(u, v))
 
     def path_length(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """Edges from u up to a common ancestor and down to v, as few as possible, int64; -1 where missing."""
+        """Fewest edges from u up to a common ancestor and down to v, int64; -1 where missing."""
         return self._of_pairs(u, v, self._edges_between)
 
     def common_ancestor_count(self, u: NodesLike, v: NodesLike) -> Tensor:
-        """How many nodes are ancestors of both, each node one of its own, int64; -1 where missing."""
+        """Number of common ancestors, a node being its own ancestor, int64; -1 where missing."""
         return self._of_pairs(u, v, self._shared_ancestors)
 
     def lca_height_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
@@ -396,7 +399,7 @@ class Graph:
     def lca_depth_dissimilarity(self, u: NodesLike, v: NodesLike) -> Tensor:
         """`1 - depth(lca) / L`, float64 in [0, 1] (1 - ρ, Eq. 4 of Climbing the Label Tree); NaN if missing.
 
-        Above 0 for a leaf shallower than L with itself.
+        For a leaf shallower than L it is above 0 even with itself.
         """
         depth = self.lca_depth(u, v)
         return (1 - depth.to(torch.float64) / self.max_depth).masked_fill_(depth < 0, torch.nan)
@@ -407,7 +410,7 @@ class Graph:
         return AncestorSets(numbering.parent_start, numbering.parents, numbering.height)
 
     def _lca_of(self, u: Tensor, v: Tensor) -> Tensor:
-        """Lowest common ancestors of existing nodes on the CPU, of one shape."""
+        """Lowest common ancestors of nodes on the CPU, none missing, in tensors of one shape."""
         return self._by_pairs(u, v, self._sets.lowest_common)
 
     def _edges_between(self, u: Tensor, v: Tensor) -> Tensor:
@@ -417,7 +420,7 @@ class Graph:
         return self._by_pairs(u, v, lambda a, b: self._sets.meetings(a, b)[0])
 
     def _by_pairs(self, u: Tensor, v: Tensor, ask: Callable[[IntArray, IntArray], IntArray]) -> Tensor:
-        """Ask once for every pair that differs, in parts of limited size; all that is asked is symmetric."""
+        """Call `ask` once per distinct pair, in parts of limited size; `ask` must be symmetric."""
         low, high = torch.minimum(u, v).reshape(-1), torch.maximum(u, v).reshape(-1)
         pairs, place = torch.unique(low * self.num_nodes + high, return_inverse=True)
         parts = [
@@ -428,7 +431,7 @@ class Graph:
         return answers[place].reshape(u.shape)
 
     def _of_pairs(self, u: NodesLike, v: NodesLike, ask: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Ask about the pairs without a missing label; -1 for the others."""
+        """Call `ask` for the pairs without a missing label; -1 for the others."""
         u, v, device = self._pair(u, v)
         found = ask(u.clamp(min=0), v.clamp(min=0))
         return found.masked_fill((u < 0) | (v < 0), -1).to(device)
@@ -449,7 +452,7 @@ class Graph:
         found = values.to(nodes.device)[nodes]  # a missing node, -1, reads the last entry and is masked
         return found.masked_fill_(nodes < 0, -1)
 
-    # The object
+    # Special methods
 
     def __len__(self) -> int:
         return self.num_nodes

@@ -1,4 +1,4 @@
-"""The labels of some samples as a set of nodes: the finest, all above them, and what they share."""
+"""Sets of labels: the finest labels, all nodes above them, and the depths that they share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["covered_nodes", "finest_labels", "shared_depth", "shared_note"]
 
 
 def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Which nodes are labels with no other label below them, ``(num_nodes,)`` bool."""
+    """Mask of the labels with no other label below them, ``(num_nodes,)`` bool."""
     used = torch.unique(nodes[nodes > 0])  # in preorder the first label below a node comes right after it
     following = torch.cat([used[1:], torch.tensor([taxonomy.num_nodes])])
     finest = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
@@ -20,7 +20,7 @@ def finest_labels(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
 
 
 def covered_nodes(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
-    """Which nodes are a label or lie above one, ``(num_nodes,)`` bool; no label may be missing."""
+    """Mask of the labels and all nodes above them, ``(num_nodes,)`` bool; no label may be missing."""
     covered = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
     above = taxonomy.ancestors[torch.unique(nodes)]
     covered[above[above >= 0]] = True
@@ -30,7 +30,7 @@ def covered_nodes(nodes: Tensor, taxonomy: Taxonomy) -> Tensor:
 def shared_depth(classes: Tensor, tree: Taxonomy) -> int:
     """The depth down to which all classes lie below one node; 0 if they have only the root in common.
 
-    At these depths no answer among the classes can be wrong, so accuracy and recall are not defined there.
+    At these depths no prediction among the classes can be wrong, so accuracy and recall are not defined.
 
     Args:
         classes: ``(c,)`` nodes, none missing and none above another; a node may occur several times.
@@ -51,7 +51,7 @@ def shared_depth(classes: Tensor, tree: Taxonomy) -> int:
 def shared_note(
     classes: Tensor, tree: Taxonomy, whose: str = "", what: str = "accuracy and recall"
 ) -> list[str]:
-    """One sentence about the depths that these classes share; none if they share only the root."""
+    """One sentence about the depths that the classes share; an empty list if they share only the root."""
     shared = shared_depth(classes, tree)
     if not shared:
         return []

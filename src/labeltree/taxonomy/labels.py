@@ -1,4 +1,4 @@
-"""From labels as people write them (a name, or a path) to nodes and back."""
+"""Conversion between labels as text (a name, or a path) and nodes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,14 +19,14 @@ ROOT_PATH = "/"
 class LabelIndex:
     """Looks labels up in a taxonomy whose nodes come after their parents.
 
-    A string may be a node's name, where only one node has it, or the path from depth 1 to the node,
-    `a/b/c`. A path with a leading `/` is never taken for a name; `/` alone is the root.
+    A string may be a node's name, if it is unique, or the path from depth 1 to the node, `a/b/c`. A path with
+    a leading `/` is never read as a name; `/` alone is the root.
 
     Args:
         names: the name of each node.
-        main_parent: the parent of each node that `path` goes through, -1 for the root.
-        parents: of each edge; in a DAG every path leads to its node.
-        children: of each edge.
+        main_parent: for each node the parent that `path` uses, -1 for the root.
+        parents: the parent of each edge; in a DAG every path of a node is accepted.
+        children: the child of each edge.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LabelIndex:
         self._named: dict[str, list[int]] = {}
         for v in range(1, len(names)):
             self._named.setdefault(names[v], []).append(v)
-        self._named.setdefault(names[0], [0])  # the root answers to its name where no other node does
+        self._named.setdefault(names[0], [0])  # the root is found by its name if no other node has it
 
     def path(self, node: int) -> tuple[str, ...]:
         """Names from depth 1 to the node."""
@@ -53,7 +53,7 @@ class LabelIndex:
         return tuple(reversed(reverse))
 
     def path_name(self, node: int) -> str:
-        """The node's path as a string that `find` takes for this node and no other."""
+        """The node's path as a string that `find` maps to this node only."""
         if node == 0:
             return ROOT_PATH
         text = join_path(self.path(node))
@@ -71,7 +71,7 @@ class LabelIndex:
         return node
 
     def candidates(self, label: Label) -> list[int]:
-        """All nodes that a label may mean, ascending."""
+        """All nodes that a label may refer to, ascending."""
         if not isinstance(label, str):
             node = self.follow(label)
             return [] if node is None else [node]
@@ -83,10 +83,11 @@ class LabelIndex:
         return found if node is None or node in found else sorted([node, *found])
 
     def find(self, label: Label) -> int:
-        """The one node that a label means.
+        """The only node that a label refers to.
 
         Raises:
-            TaxonomyError: if there is none, with the nearest names; or more than one, with their paths.
+            TaxonomyError: if there is no such node (the message gives similar names) or several (their
+                paths).
         """
         node = self._find(label)
         if node < 0:
@@ -94,7 +95,7 @@ class LabelIndex:
         return node
 
     def _find(self, label: Label) -> int:
-        """The node of a label, or -1; an ambiguous one is an error at once."""
+        """The node of a label, or -1 if there is none; an ambiguous label raises an error."""
         found = self.candidates(label)
         if len(found) > 1:
             paths = some([self.path_name(v) for v in found])
@@ -142,7 +143,7 @@ class LabelIndex:
 
 
 def _key(label: object) -> Label | None:
-    """A label as a dictionary's key; None if it is missing."""
+    """A label as a dictionary key; None if it is missing."""
     if isinstance(label, str):
         return label if label and not label.isspace() else None
     if is_missing(label):

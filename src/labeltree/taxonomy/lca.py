@@ -18,10 +18,10 @@ LARGEST = 2**27
 
 
 class RangeMinima:
-    """A sparse table over the parents in preorder: O(N log N) to build, O(1) a pair.
+    """A sparse table over the parents in preorder: O(N log N) to build, O(1) per pair.
 
     For u < v in preorder, the lowest common ancestor is the smallest parent among the nodes u+1 ... v: all
-    of them lie below it, and one of them is its child. (If u is an ancestor of v, that is u itself.)
+    of them lie below it, and one of them is its child. (If u is an ancestor of v, this is u itself.)
 
     Args:
         parent: parents in preorder, shape (N,), -1 for the root.
@@ -55,22 +55,22 @@ class RangeMinima:
 class AncestorSets:
     """All (node, ancestor) pairs of a DAG with the edges between them; each node is one of its ancestors.
 
-    The ancestors of a node are sorted by height, then by number: the first one that two nodes have in common
-    is their LCA, and the last one is the root.
+    The ancestors of a node are sorted by height, then by number: the first common ancestor of two nodes is
+    their LCA, and the last is the root.
 
     Args:
-        start: (N+1,) where the parents of each node begin.
+        start: (N+1,) index in `parents` of the first parent of each node.
         parents: (E,) the parents; every parent has a smaller number than its children.
-        height: (N,) edges of the longest path down to a leaf.
+        height: (N,) number of edges of the longest path down to a leaf.
 
     Attributes:
-        first: (N+1,) where the ancestors of each node begin.
-        rank: ancestors as places in the order by height and number.
-        edges: edges of the shortest path up to each ancestor.
+        first: (N+1,) index in `rank` of the first ancestor of each node.
+        rank: the ancestors, as ranks in the order by height and number.
+        edges: number of edges of the shortest path up to each ancestor.
         node: (N,) the node of each rank.
 
     Raises:
-        TaxonomyError: if there are more pairs than memory should hold.
+        TaxonomyError: if there are too many pairs to hold in memory.
     """
 
     def __init__(self, start: IntArray, parents: IntArray, height: IntArray) -> None:
@@ -112,7 +112,7 @@ class AncestorSets:
         return found
 
     def lowest_common(self, u: IntArray, v: IntArray) -> IntArray:
-        """The common ancestor of least height, of equal ones the first, of pairs (p,)."""
+        """The common ancestor of least height of pairs (p,), ties going to the first."""
         i, j = self.first[u], self.first[v]
         found = np.empty(len(u), dtype=np.int64)
         pair = np.arange(len(u))
@@ -125,7 +125,7 @@ class AncestorSets:
         return common
 
     def meetings(self, u: IntArray, v: IntArray) -> tuple[IntArray, IntArray]:
-        """For pairs (p,): how many ancestors they have in common, and the fewest edges by way of one."""
+        """For pairs (p,), the number of common ancestors, and the fewest edges by way of one."""
         i, j = self.first[u], self.first[v]
         count, fewest = np.zeros(len(u), dtype=np.int64), np.full(len(u), 2 * len(self.node))
         pair, root = np.arange(len(u)), len(self.node) - 1
@@ -149,7 +149,7 @@ def _check_size(entries: int, nodes: int) -> None:
 
 
 class _Growing:
-    """An array that is appended to, its space doubled when it runs out."""
+    """An array to append to; its capacity is doubled when it is full."""
 
     def __init__(self, values: IntArray) -> None:
         self._space, self.count = values.copy(), len(values)

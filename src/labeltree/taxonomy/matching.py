@@ -14,11 +14,11 @@ __all__ = ["Matching", "match_nodes"]
 
 
 class Matching(NamedTuple):
-    """Where the nodes of one taxonomy are in another.
+    """The nodes of one taxonomy matched to the nodes of another.
 
     Attributes:
-        nodes: (N,) int64, the node there of each node here, -1 if none is certain.
-        ambiguous: nodes whose name occurs several times here or there, and never there at the same path.
+        nodes: (N,) int64, the target node of each source node, -1 if no match is certain.
+        ambiguous: source nodes without a match because their name occurs several times in either taxonomy.
     """
 
     nodes: Tensor
@@ -29,11 +29,11 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
     """Find the nodes of a taxonomy in another one; the roots match whatever their names.
 
     A node matches the node at the same path (in a DAG: at its shortest path), or else the node of the same
-    name if that name occurs once here and once there.
+    name if that name occurs once in each taxonomy.
 
     Args:
-        source: whose nodes are looked for.
-        target: where they are looked for.
+        source: the taxonomy whose nodes are matched.
+        target: the taxonomy in which they are looked for.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

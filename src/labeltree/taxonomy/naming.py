@@ -1,4 +1,4 @@
-"""Names of nodes: which are valid, how a path is written as one string, and similar spellings."""
+"""Names of nodes: validity, paths as single strings, and similar spellings."""
 
 import difflib
 import unicodedata
@@ -24,7 +24,7 @@ MANY_NAMES = 20_000
 
 
 def is_missing(value: object) -> bool:
-    """Whether a table's cell holds nothing: None, NaN, pandas' NA or NaT. An empty string is not nothing."""
+    """Whether a cell of a table is missing: None, NaN, pandas' NA or NaT. An empty string is not missing."""
     if isinstance(value, str):
         return False
     if value is None:
@@ -35,9 +35,9 @@ def is_missing(value: object) -> bool:
 
 
 def tidy(name: object) -> str:
-    """The name without surrounding white space; empty if it is not valid, as `clean_name` would explain.
+    """The name without surrounding white space; empty if `clean_name` would reject it.
 
-    `tidy(name) or clean_name(name, where)` puts the place of the error together only if there is one.
+    In `tidy(name) or clean_name(name, where)` the text `where` is used only if there is an error.
     """
     text = name.strip() if isinstance(name, str) else ""
     return text if text.isprintable() else ""
@@ -62,7 +62,7 @@ def _check_characters(text: str, where: str) -> None:
         category = unicodedata.category(character)
         if category == "Cs":
             raise TaxonomyError(f"{where} has the name {text!r}, which is not valid Unicode text; rename it")
-        if category in ("Cc", "Zl", "Zp") or character == "\ufeff":  # a byte-order mark is no part of a name
+        if category in ("Cc", "Zl", "Zp") or character == "\ufeff":  # a byte-order mark is not part of a name
             raise TaxonomyError(
                 f"{where} has the name {text!r} with the control character {character!r}; a name is one line"
             )
@@ -74,9 +74,10 @@ def join_path(names: Sequence[str]) -> str:
 
 
 def split_path(text: str) -> tuple[str, ...]:
-    r"""Undo `join_path`: `a/b/c` to its names; one leading `/` is ignored, and `/` alone is the root's ().
+    r"""Split a path from `join_path` into names; one leading `/` is ignored, and `/` alone gives () (the
+    root).
 
-    A backslash that stands before neither `/` nor `\` is kept as it is.
+    A backslash that is not followed by `/` or `\` is kept.
     """
     text = text.strip().removeprefix("/")
     if not text:
@@ -118,7 +119,7 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 
 
 def nearest_hint(name: str, names: Iterable[str]) -> str:
-    """`nearest: 'dog', 'dot'`; what names there are if none is near; empty if there are none."""
+    """`nearest: 'dog', 'dot'`; some of the names if none is similar; empty if there are no names."""
     names = list(dict.fromkeys(names))
     near = near_names(name, names)
     if near:

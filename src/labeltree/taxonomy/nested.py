@@ -1,12 +1,12 @@
-"""Trees from nested mappings and lists, as YAML and JSON have them; no recursion, so any depth works.
+"""Trees from nested mappings and lists, as in YAML and JSON; without recursion, so any depth works.
 
-Whatever the source, the nesting arrives as a flat stream of marks, and one assembler gives it its meaning:
+Every source is converted to a flat stream of marks, which one assembler turns into a tree:
 
-- a key is a node, and what stands under it are its children;
-- an item of a list is a leaf, or, where it is a mapping, one node per key;
+- a key is a node, and the entries under it are its children;
+- an item of a list is a leaf, or, if it is a mapping, one node per key;
 - nothing (None) under a key makes it a leaf, a single name under it is its one child.
 
-Of YAML, the parser's events are read instead of its objects: names stay as they are written (`no`, `1.0` and
+YAML is read from the parser's events instead of its objects: names stay as they are written (`no`, `1.0` and
 `2024-01-01` are names), a repeated key is seen, and marks have line numbers.
 """
 
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Pairs(list[tuple[str, Any]]):
-    """A mapping as its pairs, so that a repeated key is seen and not overwritten."""
+    """A mapping as a list of pairs, so that a repeated key is detected and not overwritten."""
 
 
 def entries_from_nested(data: object, root_name: str | None = "root") -> Entries:
@@ -47,13 +47,14 @@ def entries_from_yaml(text: str, root_name: str | None = "root") -> Entries:
     """Collect a tree from one YAML document of nested names.
 
     Raises:
-        TaxonomyError: if the text is no YAML, has aliases or several documents, or is no tree; with the line.
+        TaxonomyError: if the text is not YAML, has aliases or several documents, or is not a tree; the
+            message gives the line.
     """
     return _assemble(_marks_from_yaml(text), root_name)
 
 
 def _marks(data: object) -> Iterator[Mark]:
-    """Walk through nested data in order. Refuses data that contain themselves."""
+    """Yield the marks of nested data in order; raises an error for data that contain themselves."""
     stack: list[tuple[int, Iterator[object]]] = [(0, iter([data]))]
     open_ids = {0}
     while stack:
@@ -97,7 +98,7 @@ def _scalar(item: object) -> object:
 
 @dataclass
 class _Frame:
-    """An open mapping or list, the node that its names are children of, the key that waits for its value."""
+    """An open mapping or list: the parent node of its names, and the key that waits for its value."""
 
     kind: Literal["{", "["]
     node: int
@@ -187,7 +188,7 @@ def _at(mark: Mark) -> str:
 
 
 def _marks_from_yaml(text: str) -> Iterator[Mark]:
-    """The nesting of one YAML document."""
+    """Yield the marks of one YAML document."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -233,7 +234,7 @@ def yaml_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
 
 
 def _quoted(name: str) -> str:
-    # Plain where it is a word that no YAML version takes for anything but text
+    # Unquoted if it is a word that every YAML version reads as text
     if re.fullmatch(r"[^\W\d_][\w -]*", name) and name.isascii() and name.casefold() not in _RESERVED:
         return name
     return '"' + "".join(map(_escaped, name)) + '"'

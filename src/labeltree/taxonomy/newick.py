@@ -1,4 +1,4 @@
-"""Newick trees, as phylogenetics writes them: `((dog,cat)mammal,trout)animal;`. Neither way recurses."""
+"""Newick trees, as used in phylogenetics: `((dog,cat)mammal,trout)animal;`, without recursion."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class _Token(NamedTuple):
 def entries_from_newick(text: str, root_name: str | None = "root") -> Entries:
     """Read one Newick tree; comments in brackets and branch lengths are ignored.
 
-    Names stand as they are written, in quotes or without, underscores included. An inner node without a name
-    is called by the first and the last leaf below it, `dog … trout`, or by its leaf if that is one alone; an
-    outermost one without a name is the root, called `root_name`. A leaf needs a name.
+    Names are kept as they are written, quoted or not, including underscores. An inner node without a name is
+    named after the first and the last leaf below it, `dog … trout`, or after its leaf if there is only one;
+    an outermost node without a name is the root, named `root_name`. A leaf needs a name.
 
     Raises:
-        TaxonomyError: if the text is no Newick tree; with the line.
+        TaxonomyError: if the text is not a Newick tree; the message gives the line.
     """
     names, parents, lines = [""], [-1], [1]
     node, opened, state = 0, 0, "start"  # start: a node begins here; named: it has ended but for its length
@@ -101,7 +101,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _named(names: list[str], parents: list[int], lines: list[int], root_name: str | None) -> list[str]:
-    """The names with those that were missing; nodes stand before the nodes below them, leaves in order."""
+    """The names, with missing names filled in; parents come before children, leaves in order."""
     inner = set(parents)
     first: list[str] = [""] * len(names)
     last: list[str] = [""] * len(names)
@@ -119,7 +119,7 @@ def _named(names: list[str], parents: list[int], lines: list[int], root_name: st
 
 
 def newick_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
-    """Write a tree that is numbered in preorder as one line of Newick, all names and no lengths."""
+    """Write a tree in preorder as one line of Newick, with all names and without branch lengths."""
     out: list[str] = []
     waiting: list[int] = []  # nodes whose bracket is open, innermost last
     for node in range(len(names)):
@@ -138,7 +138,7 @@ def newick_from_tree(names: Sequence[str], parents: Sequence[int]) -> str:
 
 
 def _quoted(name: str) -> str:
-    # others read an underscore without quotes as a space
+    # other programs read an unquoted underscore as a space
     if re.fullmatch(r"[^\W_][^\W_.-]*(?:[.-][^\W_.-]+)*", name):
         return name
     return "'" + name.replace("'", "''") + "'"

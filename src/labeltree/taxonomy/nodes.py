@@ -1,4 +1,4 @@
-"""Node arguments: node ids as one checked int64 tensor; a warning if they look like class numbers."""
+"""Checks of node ids: conversion to an int64 tensor, and a warning if they look like class numbers."""
 
 import warnings
 from collections.abc import Sequence
@@ -56,14 +56,14 @@ def as_node(node: int, num_nodes: int) -> int:
 
 
 def warn_of_class_numbers(owner: object, name: str, nodes: Tensor) -> None:
-    """Warn once if labels hold node 0, the root, as class numbers do: `torch.arange(4)` begins with 0.
+    """Warn once if labels contain node 0, the root: class numbers such as `torch.arange(4)` contain 0.
 
     Only the first calls of an owner are checked, so that later training steps do not wait for their labels.
     Code that `torch.compile` traces is not checked.
 
     Args:
         owner: the loss or taxonomy whose calls are counted.
-        name: of the argument.
+        name: name of the argument.
         nodes: (n,) the labels, -1 where missing.
     """
     if torch.compiler.is_compiling():

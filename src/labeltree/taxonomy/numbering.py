@@ -16,17 +16,17 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Numbering:
-    """A tree or a DAG in topological order. Arrays over the nodes have shape (N,).
+    """A tree or a DAG in topological order. Arrays with one entry per node have shape (N,).
 
     Attributes:
         order: for each node, its index in the input.
-        parent_start: (N+1,) where the parents of each node begin in `parents`.
+        parent_start: (N+1,) index in `parents` of the first parent of each node.
         parents: (E,) the parents of node 0, then of node 1, ...; ascending for each node.
-        child_start: (N+1,) where the children of each node begin in `children`.
+        child_start: (N+1,) index in `children` of the first child of each node.
         children: (E,) the children of node 0, then of node 1, ...; ascending for each node.
-        main_parent: the parent nearest the root, of equally near ones the first; -1 for the root.
-        depth: edges of the shortest path from the root.
-        height: edges of the longest path down to a leaf.
+        main_parent: the parent nearest the root, ties going to the first; -1 for the root.
+        depth: number of edges of the shortest path from the root.
+        height: number of edges of the longest path down to a leaf.
     """
 
     order: IntArray
@@ -45,7 +45,7 @@ class Numbering:
 
 
 def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]) -> Numbering:
-    """Number nodes depth first, children in input order, each node when all its parents have a number.
+    """Number nodes depth first, children in input order, each node after all its parents.
 
     In a tree this is preorder: the subtree of a node is a range of numbers.
 
@@ -58,7 +58,7 @@ def number(names: Sequence[str], children: Sequence[int], parents: Sequence[int]
         TaxonomyError: if there is no root, more than one, or a cycle.
     """
     below: list[list[int]] = [[] for _ in names]
-    unnumbered = [0] * len(names)  # of each node, the parents that have no number yet
+    unnumbered = [0] * len(names)  # number of parents of each node that have no number yet
     for child, parent in zip(children, parents, strict=True):
         below[parent].append(child)
         unnumbered[child] += 1
@@ -128,7 +128,7 @@ def subtree_end(parent: Sequence[int]) -> list[int]:
 def _cycle_sentence(
     names: Sequence[str], children: Sequence[int], parents: Sequence[int], reached: set[int]
 ) -> str:
-    """Name a cycle: every node that the root does not reach has a parent that it does not reach either."""
+    """A sentence that names a cycle: every node unreachable from the root has an unreachable parent."""
     above: dict[int, int] = {}
     for child, parent in zip(children, parents, strict=True):
         if parent not in reached:

@@ -44,7 +44,7 @@ REMAINDERS = _names("other|others|misc|misc.|miscellaneous|various|rest|remainde
 
 
 def plain_name(name: str) -> str:
-    """A name as it is compared: in lower case, with single spaces, ``_`` being one.
+    """The form in which names are compared: lower case, with single spaces, ``_`` being a space.
 
     Example:
         >>> plain_name(" Not_Known ")
@@ -54,7 +54,7 @@ def plain_name(name: str) -> str:
 
 
 def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list[int]:
-    """The nodes with one of these names; if ``n/a`` was read as a path, the node ``n``.
+    """The nodes with one of the names in `known`; if ``n/a`` was read as a path, the node ``n``.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -66,7 +66,7 @@ def placeholder_nodes(tree: Graph, known: frozenset[str] = PLACEHOLDERS) -> list
 
 
 def _text(tree: Graph, node: int) -> str:
-    """The name of a node as it is compared; ``n/a`` for a node ``n`` whose only child is ``a``."""
+    """The name of a node in the form to compare; ``n/a`` for a node ``n`` whose only child is ``a``."""
     name = plain_name(tree.names[node])
     children = tree.children(node) if len(name) == 1 else []
     return f"{name}/{plain_name(tree.names[children[0]])}" if len(children) == 1 else name
@@ -77,7 +77,8 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
 
     Args:
         tree: The taxonomy.
-        nodes: Labels of samples ``(n,)``, -1 where missing, to count those of each class; None = no count.
+        nodes: Labels of samples ``(n,)``, -1 where missing, to count the samples of each class; None = no
+            count.
     """
     sentences = []
     for known, text in (
@@ -110,11 +111,11 @@ def placeholder_sentences(tree: Graph, nodes: Tensor | None = None) -> list[str]
 
 
 class MissingNames:
-    """Names of classes that mean a missing label: a label ends above the first of them.
+    """Names of classes that mean a missing label: a label is cut above the first such name.
 
     Args:
         names: Names of classes at any depth, in upper or lower case (``unknown``, ``n/a``), or paths
-            (``mammal/other``) of single ones.
+            (``mammal/other``) of single classes.
 
     Raises:
         TaxonomyError: If a name is empty.
@@ -144,7 +145,7 @@ class MissingNames:
                 self._single[plain] = name
 
     def place(self, path: Sequence[str]) -> tuple[int, str | None]:
-        """The number of names of a path before a missing name, and that name (None: there is none)."""
+        """The number of names of a path before the first missing name, and that name (None without one)."""
         plain = [plain_name(part) for part in path]
         for depth, part in enumerate(plain):
             name = self._single.get(part) or self._single.get("/".join(plain[depth : depth + 2]))
@@ -154,18 +155,18 @@ class MissingNames:
         return len(plain), None
 
     def cut(self, path: Sequence[str], samples: int = 1) -> tuple[str, ...]:
-        """The label above the first missing name; ``found`` counts the samples of that name."""
+        """The label cut above the first missing name; ``found`` counts the samples by missing name."""
         depth, name = self.place(path)
         if name is not None:
             self.found[name] += samples
         return tuple(path[:depth])
 
     def without(self, tree: TreeT) -> tuple[TreeT, Tensor, list[str | None]]:
-        """The tree without the classes of these names and all below them.
+        """The tree without the classes of these names and all nodes below them.
 
         Returns:
-            The tree; for each node of the old one ``(N,)`` the node in it that is left of it, -1 where none
-            is; and the missing name that it has in its path, None where it stays.
+            The smaller tree; for each old node, ``(N,)``, the node that remains of its path, -1 if none does;
+            and the missing name in its path, None if the node stays.
 
         Raises:
             TaxonomyError: If no class is left.

@@ -1,4 +1,4 @@
-"""From a DAG to a tree: which parent each node keeps."""
+"""Projection of a DAG to a tree: rules for the parent that each node keeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OUT = -2
 
 
 class KeptTree(NamedTuple):
-    """A tree among the nodes of a DAG: names, the place of each one's parent, and the node that each is."""
+    """A tree among the nodes of a DAG: names, the index of each node's parent, and the node in the DAG."""
 
     names: list[str]
     parents: list[int]
@@ -42,11 +42,11 @@ def nearest_root(dag: Graph, frequencies: NodesLike | None) -> list[int]:
     """The ODIR rule: of several parents each node keeps the one nearest the root (Section 4.1 of Climbing the
     Label Tree).
 
-    Of equally near ones the one with more samples at or below it, then the first by name.
+    Ties go to the parent with more samples at or below it, then to the first by name.
 
     Args:
-        dag: to be projected.
-        frequencies: (N,) training samples labelled with each node; None counts none.
+        dag: the DAG to project.
+        frequencies: (N,) number of training samples labelled with each node; None means 0 for all.
     """
     weight = np.zeros(len(dag))
     several = torch.nonzero(dag.num_parents > 1).flatten().tolist()
@@ -70,7 +70,7 @@ def _checked(dag: Graph, frequencies: NodesLike) -> NDArray[np.float64]:
 
 
 def _below(dag: Graph, counts: NDArray[np.float64], wanted: set[int]) -> NDArray[np.float64]:
-    """Samples at or below each wanted node, each counted once whatever the number of ways down."""
+    """Number of samples at or below each wanted node, each counted once however many paths lead to it."""
     total = np.zeros(len(dag))
     for node in wanted:
         total[node] = counts[dag.descendants(node).numpy()].sum()
@@ -78,16 +78,16 @@ def _below(dag: Graph, counts: NDArray[np.float64], wanted: set[int]) -> NDArray
 
 
 def yolo9000(dag: Graph, classes: NodesLike | None) -> list[int]:
-    """The YOLO9000 rule: classes with one path to the root come first, the others by what adds fewest nodes
-    (Section 4 of YOLO9000; Section 3.1 of Barz & Denzler 2019).
+    """The YOLO9000 rule: classes with one path to the root come first, the others add as few nodes as
+    possible (Section 4 of YOLO9000; Section 3.1 of Barz & Denzler 2019).
 
-    The others come in node order. Each gets the path that adds the fewest nodes to the tree as it is then; of
-    equal ones the shortest to the root, then the one whose nodes, from the tree down, have the smallest
-    numbers. Nodes on no path that was added are left out.
+    The others come in node order. Each gets the path that adds the fewest nodes to the tree built so far;
+    ties go to the path that is shortest to the root, then to the one whose nodes, from the tree down, have
+    the smallest numbers. Nodes on no added path are left out.
 
     Args:
-        dag: to be projected.
-        classes: (C,) nodes that the tree must hold; None takes the leaves.
+        dag: the DAG to project.
+        classes: (C,) nodes that the tree must contain; None means the leaves.
     """
     wanted = dag.leaves if classes is None else as_nodes(classes, len(dag), "classes").flatten()
     if bool((wanted < 0).any()):
@@ -114,7 +114,7 @@ def _has_one_path(dag: Graph) -> list[bool]:
 
 
 def _shortest_way_in(dag: Graph, node: int, parent: list[int], depth: list[int]) -> list[int]:
-    """The way from a node up to the first node of the tree, both included."""
+    """The shortest path from a node up to the first node that is in the tree, including both."""
     if parent[node] != _OUT:
         return [node]
     layers, seen = [{node}], {node}

@@ -1,7 +1,7 @@
 """Relation codes: what a pairwise loss knows about a pair of labels, as one small integer.
 
-A code is `kind * (L + 1) + depth`, where depth is that of the pair's lowest common ancestor and L the
-largest depth of a leaf. One more code stands for pairs of which a label is missing.
+A code is `kind * (L + 1) + depth`, where depth is the depth of the pair's lowest common ancestor and L the
+largest depth of a leaf. One more code stands for pairs with a missing label.
 """
 
 from dataclasses import dataclass, field
@@ -36,12 +36,12 @@ UNKNOWN: Final = 4
 
 
 def num_relations(max_depth: int) -> int:
-    """How many codes there are, including INSTANCE and UNKNOWN: R = 4 (L + 1) + 1."""
+    """The number of codes, including INSTANCE and UNKNOWN: R = 4 (L + 1) + 1."""
     return 4 * (max_depth + 1) + 1
 
 
 def unknown_relation(max_depth: int) -> int:
-    """The code of a pair of which a label is missing: the last one."""
+    """The code of a pair with a missing label: the last one."""
     return UNKNOWN * (max_depth + 1)
 
 
@@ -62,7 +62,7 @@ def relation_code(kind: int, depth: int, max_depth: int) -> int:
 
 
 def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes_v: Tensor) -> Tensor:
-    """Relations of labels from their path rows, on any device, elementwise after broadcasting.
+    """Relation codes of labels from rows of `Taxonomy.paths`, on any device, elementwise after broadcasting.
 
     Takes rows rather than a taxonomy so that a loss can keep `Taxonomy.paths` as a buffer on its device.
     For all pairs of a batch, `rows = paths[nodes]; relation_from_paths(rows[:, None], nodes[:, None], rows,
@@ -81,7 +81,7 @@ def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes
     shape = torch.broadcast_shapes(paths_u.shape[:-1], paths_v.shape[:-1])  # type: ignore[no-untyped-call]
     depth = torch.zeros(shape, dtype=torch.int64, device=paths_u.device)
     apart = torch.zeros(shape, dtype=torch.bool, device=paths_u.device)
-    for level in range(max_depth):  # one depth at a time: no (..., L) table of pairs
+    for level in range(max_depth):  # one depth at a time, to avoid a (..., L) table of pairs
         at_u, at_v = paths_u[..., level], paths_v[..., level]
         equal = at_u == at_v
         decided = (at_u >= 0) & (at_v >= 0)
@@ -98,11 +98,11 @@ def relation_from_paths(paths_u: Tensor, nodes_u: Tensor, paths_v: Tensor, nodes
 
 @dataclass(frozen=True)
 class RelationTable:
-    """What each relation code means, as tensors over the codes, shape (R,), R = `num_relations(max_depth)`.
+    """The meaning of each relation code, as tensors of shape (R,), R = `num_relations(max_depth)`.
 
     Attributes:
         max_depth: L, the largest depth of a leaf.
-        kind: APART, ANCESTOR, SAME, INSTANCE or UNKNOWN of each code.
+        kind: the kind of each code: APART, ANCESTOR, SAME, INSTANCE or UNKNOWN.
         depth: the depth of the lowest common ancestor (0 for UNKNOWN).
 
     Example:
@@ -134,18 +134,18 @@ class RelationTable:
         return self.depth.to(torch.float64) / max(self.max_depth, 1)
 
     def agrees(self, depth: int) -> Tensor:
-        """Which relations mean that the labels agree at a depth from 1 to L, bool."""
+        """Mask of the relations whose labels agree at a depth from 1 to L, bool."""
         self._check(depth)
         whole = (self.kind == SAME) | (self.kind == INSTANCE)
         return whole | (self.depth >= depth)  # the depth of UNKNOWN is 0
 
     def differs(self, depth: int) -> Tensor:
-        """Which relations mean that the labels differ at a depth from 1 to L, bool."""
+        """Mask of the relations whose labels differ at a depth from 1 to L, bool."""
         self._check(depth)
         return (self.kind == APART) & (self.depth < depth)
 
     def undecided(self, depth: int) -> Tensor:
-        """Which relations leave open whether the labels agree at a depth from 1 to L, bool."""
+        """Mask of the relations that leave open whether the labels agree at a depth from 1 to L, bool."""
         return ~(self.agrees(depth) | self.differs(depth))
 
     def _check(self, depth: int) -> None:

@@ -38,15 +38,15 @@ class Taxonomy(Graph):
     """A tree of named nodes; a label is one of them.
 
     Nodes are numbered depth first from the root, 0, children in the order in which they were given, so that
-    the subtree of v is `range(v, subtree_end[v])`. Names need be unique under one parent only. Make one with
-    `from_edges`, `from_paths`, `from_nested`, `from_folders` or `from_file`.
+    the subtree of v is `range(v, subtree_end[v])`. Names need to be unique only among the children of one
+    parent. Make one with `from_edges`, `from_paths`, `from_nested`, `from_folders` or `from_file`.
 
     Args:
         names: a name for each node, in any order of nodes.
         parents: for each node, the index of its parent in `names`; -1 for the root.
 
-    Its arrays and numbers are `parent`, `subtree_end` and those of `Graph`: `names`, `depth`, `height`,
-    `is_leaf`, `leaves`, `num_nodes`, `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
+    Its attributes are `parent`, `subtree_end` and those of `Graph`: `names`, `depth`, `height`, `is_leaf`,
+    `leaves`, `num_nodes`, `num_leaves`, `max_depth` (L) and `max_height` (H, here equal to L).
 
     Raises:
         TaxonomyError: if this is not a tree of named nodes; the message says what is wrong and where.
@@ -85,7 +85,7 @@ class Taxonomy(Graph):
             paths: each a sequence of names or a string `a/b/c` (`\/` for a `/` in a name). Paths may differ
                 in length, the finest names may be missing (None or NaN), and a path may be given more than
                 once.
-            root_name: the name of the root above them; None if the paths begin with the root.
+            root_name: the name of the root above the paths; None if the paths begin with the root.
 
         Raises:
             TaxonomyError: if a path is empty, has a gap or an empty name.
@@ -94,18 +94,18 @@ class Taxonomy(Graph):
 
     @classmethod
     def from_nested(cls, data: object, root_name: str | None = "root") -> Self:
-        """Make a taxonomy from nested mappings, lists and names, as YAML and JSON have them.
+        """Make a taxonomy from nested mappings, lists and names, as in YAML and JSON.
 
         A key is a node with its children under it; an item of a list is a leaf, or a mapping with one node
-        per key; None (or an empty mapping or list) under a key makes it a leaf, a single name there is its
-        one child.
+        per key; None (or an empty mapping or list) under a key makes it a leaf, a single name under a key is
+        its only child.
 
         Args:
             data: the nested data below the root.
-            root_name: the name of the root above them; None if the one outermost key is the root.
+            root_name: the name of the root above the data; None if the only outermost key is the root.
 
         Raises:
-            TaxonomyError: if the nesting is no tree.
+            TaxonomyError: if the nesting is not a tree.
 
         Example:
             >>> print(Taxonomy.from_nested({"animal": {"mammal": ["dog", "cat"]}, "plant": None}).render())
@@ -132,20 +132,20 @@ class Taxonomy(Graph):
         return cls._of(entries_from_folders(path, root_name))
 
     def cut(self, depth: int) -> tuple[Self, Tensor]:
-        """The taxonomy down to a depth, and the node there of each node here.
+        """The taxonomy down to a depth, and the node in it of each node of this taxonomy.
 
         Args:
             depth: the depth of the finest nodes that stay, at least 1.
 
         Returns:
-            The coarser taxonomy, and for each node of this one, shape (N,), its node in the coarser one:
-            itself, or its ancestor at `depth`.
+            The coarser taxonomy, and for each node of this one, shape (N,), its node in the coarser one: the
+            node itself, or its ancestor at `depth`.
         """
         if depth < 1:
             raise ValueError(f"depth={depth}, expected at least 1")
         stays = self.depth <= depth
         coarse, _ = self.subgraph(torch.nonzero(stays).flatten())
-        return coarse, stays.cumsum(0) - 1  # in preorder, what is cut off follows the ancestor that stays
+        return coarse, stays.cumsum(0) - 1  # in preorder, removed nodes follow the ancestor that stays
 
     def collapse(self, keep: Container[str] = ()) -> Self:
         """Replace every inner node that has a single child by that child, including the root.
@@ -185,7 +185,7 @@ class Taxonomy(Graph):
         return review(self, nodes)
 
     def render(self, max_depth: int | None = None, max_children: int | None = None) -> str:
-        """The tree as indented text, one line per node; what is left out is counted.
+        """The tree as indented text, one line per node; the number of omitted nodes is shown.
 
         Args:
             max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
@@ -193,7 +193,7 @@ class Taxonomy(Graph):
         """
         return render(self, max_depth, max_children)
 
-    # What a tree answers faster than a DAG
+    # Queries that are faster on a tree than on a DAG
 
     def ancestors_of(self, node: int) -> list[int]:
         """The proper ancestors of a node from the root to its parent; the root has none."""
@@ -205,12 +205,12 @@ class Taxonomy(Graph):
         return found[::-1]
 
     def descendants(self, node: int) -> Tensor:
-        """The nodes at or below a node, ascending."""
+        """The ids of the nodes at or below a node, ascending."""
         node = as_node(node, self.num_nodes)
         return torch.arange(node, int(self.subtree_end[node]))
 
     def descendant_leaves(self, node: int) -> Tensor:
-        """The leaves of a node's subtree, ascending; a leaf's own is itself."""
+        """The leaves of a node's subtree, ascending; for a leaf, the leaf itself."""
         node = as_node(node, self.num_nodes)
         first, last = torch.searchsorted(
             self.leaves, torch.stack([torch.tensor(node), self.subtree_end[node]])
@@ -219,15 +219,15 @@ class Taxonomy(Graph):
 
     @cached_property
     def ancestor_count(self) -> Tensor:
-        """(N,) how many ancestors each node has, itself included: its depth + 1."""
+        """(N,) number of ancestors of each node, including the node itself: its depth + 1."""
         return self.depth + 1
 
     def cut_to_labels(self, nodes: Tensor, labels: Tensor) -> Tensor:
-        """Nodes (n,) cut to what labels (n,) decide: under an inner-node label, the ancestor at its depth.
+        """Truncate nodes (n,) to what labels (n,) decide: with an inner-node label, to its depth.
 
         Args:
-            nodes: none missing.
-            labels: none missing; a leaf label leaves a node as it is.
+            nodes: (n,) nodes, none missing.
+            labels: (n,) labels, none missing; a leaf label leaves a node unchanged.
         """
         depth, is_leaf = self.depth.to(labels.device), self.is_leaf.to(labels.device)
         cut = torch.where(is_leaf[labels], depth[nodes], torch.minimum(depth[nodes], depth[labels]))
@@ -269,8 +269,8 @@ class Taxonomy(Graph):
         """(N, L) the node on the path at depth 1 ... L; a shallow leaf repeats itself, an inner node has -1.
 
         Two labels agree at depth l if and only if `paths[u, l-1] == paths[v, l-1] != -1`. They differ at
-        depth l if two entries other than -1 differ at depth l or coarser; in all other cases it is
-        undecided. The root's row is all -1.
+        depth l if two entries other than -1 differ at depth l or coarser; in all other cases their agreement
+        is undecided. The root's row is all -1.
         """
         paths = self.ancestors[:, 1:]
         own = torch.arange(self.num_nodes)[:, None]
@@ -279,7 +279,7 @@ class Taxonomy(Graph):
     def relation(self, u: NodesLike, v: NodesLike) -> Tensor:
         """Relation codes of pairs of labels, int64, elementwise after broadcasting; never INSTANCE.
 
-        `Taxonomy.relations` says what each code means.
+        `Taxonomy.relations` gives the meaning of each code.
         """
         u, v, device = self._pair(u, v)
         ancestor = self.lca(u, v)
@@ -290,7 +290,7 @@ class Taxonomy(Graph):
 
     @cached_property
     def relations(self) -> RelationTable:
-        """What the codes of `relation` mean."""
+        """The meaning of the codes of `relation`."""
         return RelationTable(self.max_depth)
 
     # Class embeddings
@@ -305,22 +305,22 @@ class Taxonomy(Graph):
         """Vectors of classes whose inner products are their similarities `1 - lca_height_dissimilarity`.
 
         - `cholesky` (the default): the lower Cholesky factor of the similarities, exactly Algorithm 1 of
-          Barz & Denzler. Unit vectors, no entry negative, one dimension a leaf. They depend on the order of
+          Barz & Denzler. Unit vectors, no entry negative, one dimension per leaf. They depend on the order of
           the classes; their inner products do not.
         - `eigen` (the default where `dim` is given): the leading eigenpairs, the best approximation in
           `dim` dimensions. Not of unit length, unless normalised.
 
-        An inner node gets the normalised mean of the vectors of the leaves below it. These are embedded with
-        the leaves among the classes, so that there may be more dimensions than classes.
+        An inner node gets the normalised mean of the vectors of the leaves below it. These leaves are
+        embedded together with the classes, so there may be more dimensions than classes.
 
         Args:
             classes: (C,) distinct nodes below the root; all leaves by default.
-            dim: the number of dimensions, at most that of the exact embedding; None for the exact one.
+            dim: the number of dimensions, at most that of the exact embedding; None for the exact embedding.
             normalize: give `eigen` vectors unit length.
-            method: by default the one that `dim` suggests.
+            method: `cholesky` or `eigen`; the default depends on `dim`, see above.
 
         Returns:
-            (C, D) float64, one row a class in the order given.
+            (C, D) float64, one row per class, in the order given.
 
         Raises:
             TaxonomyError: if a class is missing, the root, or given twice; if two inner nodes stand for the
@@ -336,11 +336,11 @@ class Taxonomy(Graph):
         return class_vectors(self, as_classes(classes, self), dim, normalize, method)
 
     def sparse_class_embeddings(self, classes: NodesLike | None = None) -> Tensor:
-        """The exact class embeddings in closed form, one dimension a node: `φ(c)_a = √(s(a) - s(parent a))`.
+        """Exact class embeddings in closed form, one dimension per node: `φ(c)_a = √(s(a) - s(parent a))`.
 
         Here a is a node on the path of c, `s(a) = 1 - height(a) / H`. The inner products are those of
-        `class_embeddings`; in O(C · depth), without the matrix of all pairs. An inner node gets the part
-        that all classes below it share, of length `√s`.
+        `class_embeddings`; the cost is O(C · depth), without the matrix of all pairs. An inner node gets the
+        part that all classes below it share, of length `√s`.
 
         Args:
             classes: (C,) distinct nodes below the root; all leaves by default.
@@ -360,13 +360,13 @@ class Taxonomy(Graph):
         normalize: bool = False,
         method: EmbeddingMethod | None = None,
     ) -> Tensor:
-        """A vector for every node: of a class its own, above the classes their normalised mean.
+        """A vector for every node: for a class its own vector, above the classes their normalised mean.
 
         Args:
-            classes: (C,) as for `class_embeddings`, like the other arguments.
+            classes: (C,) classes; all arguments are as in `class_embeddings`.
 
         Returns:
-            (N, D) float64; zeros for nodes that are not a class and have none below.
+            (N, D) float64; zeros for nodes that are not a class and have no class below them.
         """
         nodes = as_classes(classes, self)
         vectors = class_vectors(self, nodes, dim, normalize, method)

@@ -1,4 +1,4 @@
-"""Trees with mistakes in them: a share of the nodes lies under a wrong parent."""
+"""Trees with deliberate mistakes: a share of the nodes is moved to a wrong parent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DRAWS = 100
 
 
 def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tensor]:
-    """Move a share of the nodes, with all that lies below them, under another parent of the same depth.
+    """Move a share of the nodes, with their subtrees, to another parent of the same depth.
 
     At every depth from 2 on, nodes are drawn and exchange their parents, so that each gets a different one.
     Every node keeps its depth and its number of children: the tree keeps its leaves and its shape, and only
@@ -28,11 +28,11 @@ def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tens
 
     Args:
         taxonomy: the true tree.
-        share: of the nodes of each depth, 0 to 1; 0 gives an equal tree.
-        seed: of the draws.
+        share: share of the nodes of each depth to move, 0 to 1; 0 gives an equal tree.
+        seed: seed of the random draws.
 
     Returns:
-        The tree with mistakes, and for each node of the true one, shape (N,), its node in it.
+        The tree with mistakes, and for each node of the true tree, shape (N,), its node in the new tree.
 
     Raises:
         ValueError: if `share` is not between 0 and 1.
@@ -76,7 +76,7 @@ def perturb(taxonomy: Taxonomy, share: float, seed: int) -> tuple[Taxonomy, Tens
 def _exchange(
     nodes: list[int], parents: list[int], share: float, generator: torch.Generator
 ) -> dict[int, int]:
-    """New parents of the drawn ones of these nodes, all of one depth."""
+    """New parents for a random part of the nodes, which all lie at one depth."""
     children = Counter(parents[node] for node in nodes)
     most = 2 * (len(nodes) - max(children.values(), default=0))
     count = min(max(2, round(share * len(nodes))), len(nodes), most)
