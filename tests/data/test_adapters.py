@@ -187,7 +187,7 @@ def test_unreadable_items_are_reported_together(caplog):
     expected = r"3 of 5 images cannot be read: 'item 1 of the data set' \(it is not an image .*'item 3 of"
     with pytest.raises(DataError, match=expected) as error:
         from_dataset(data, TREE)
-    assert "reals outside [0, 1]; open the data set without a transform" in str(error.value)
+    assert "its pixels are floats outside [0, 1]; open the data set without a transform" in str(error.value)
     assert "it is a str, not an image" in str(error.value)
     for cache in (None, False):
         source = from_dataset(data, TREE, on_error="skip", cache=cache)
