@@ -1,4 +1,4 @@
-"""Methods on the same samples: which samples those are, their parts, and every metric with differences."""
+"""Methods on common samples: choice of these samples, their strata, estimates and paired differences."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ _Rows = dict[tuple[int, int], int]
 def common_samples(
     methods: Mapping[str, Sequence[Outcomes]],
 ) -> tuple[dict[str, list[Outcomes]], dict[str, int]]:
-    """Reduce the outcomes of all runs to the samples that all have, in the order of the first.
+    """Reduce the outcomes of all runs to their common samples, in the order of the first run.
 
-    Samples are the same if their ids are, several rows of one id by their order. Groups are those of the
-    first run that has some.
+    Samples are matched by id; several rows with one id are matched in their order. The groups are taken from
+    the first run that has groups.
 
     Args:
         methods: method → outcomes of its runs.
 
     Returns:
-        the same with as many samples everywhere, and of each method how many were left out of the run that
-        lost most.
+        the reduced outcomes, and method → the largest number of samples left out of one of its runs.
 
     Raises:
-        DataError: if the taxonomies differ, or no sample is common, or a common sample has different labels.
+        DataError: if the taxonomies differ, no sample is common, or a common sample has different labels.
     """
     runs = [(name, run) for name, outcomes in methods.items() for run in outcomes]
     first_name, first = runs[0]
@@ -86,7 +85,7 @@ def common_samples(
 
 
 def _rows(outcomes: Outcomes) -> _Rows:
-    """(id, how many rows of that id came before) → row."""
+    """(id, number of earlier rows with this id) → row."""
     seen: dict[int, int] = {}
     rows: _Rows = {}
     for row, instance in enumerate(outcomes.instances.tolist()):
@@ -98,13 +97,13 @@ def _rows(outcomes: Outcomes) -> _Rows:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Some of the samples.
+    """A subset of the samples.
 
     Attributes:
         kind: ``subtree``, ``depth`` or ``frequency``.
-        name: what it is called: a path name, ``depth 2``, ``head``.
+        name: path name of a node, ``depth 2`` or ``head``.
         node: node of the subtree, −1 for other kinds.
-        rows: ``(n,)`` bool.
+        rows: ``(n,)`` bool mask of the samples.
     """
 
     kind: str
@@ -114,18 +113,18 @@ class Stratum:
 
 
 def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> list[Stratum]:
-    """All parts of the samples that have enough of them.
+    """All strata with enough samples.
 
-    - ``subtree``: the samples labelled at or below a node, for every node but the root; if there are too
-      many, those with the most samples.
-    - ``depth``: the samples whose label lies at a depth, where there are several.
-    - ``frequency``: the samples of frequent (``head``), less frequent and rare (``tail``) classes, where the
-      outcomes tell them apart.
+    - ``subtree``: the samples labelled at or below a node, for every node but the root; at most ``most``
+      nodes, those with the most samples.
+    - ``depth``: the samples whose label lies at a depth, if labels lie at several depths.
+    - ``frequency``: the samples of frequent (``head``), less frequent (``middle``) and rare (``tail``)
+      classes, if the outcomes have frequency bands.
 
     Args:
         outcomes: outcomes of one method.
-        min_samples: a part with fewer is left out.
-        most: how many subtrees at most.
+        min_samples: strata with fewer samples are omitted.
+        most: maximum number of subtrees.
     """
     taxonomy = outcomes.taxonomy
     nodes, ancestors = outcomes.nodes, taxonomy.ancestors.numpy()
@@ -153,19 +152,19 @@ def strata(outcomes: Outcomes, *, min_samples: int = 20, most: int = 200) -> lis
 
 
 Found = tuple[int, dict[str, Estimate], dict[str, Difference]]
-"""Samples that count, estimates by method, differences to the baseline by method."""
+"""Number of samples that count, estimates by method, differences from the baseline by method."""
 
 
 @dataclass(frozen=True)
 class PairedEstimates:
-    """Estimates and differences of methods on the same samples, by the choices of a comparison.
+    """Estimates and differences of methods on the same samples.
 
     Attributes:
         baseline: the method that the others are compared with.
         confidence: confidence level of the intervals.
-        resamples: number of draws of the bootstrap.
-        permutations: number of exchanges of the sign-flip test.
-        seed: random seed of both.
+        resamples: number of bootstrap draws.
+        permutations: number of random sign flips of the test.
+        seed: random seed of the bootstrap and the test.
     """
 
     baseline: str
@@ -175,7 +174,7 @@ class PairedEstimates:
     seed: int
 
     def measure(self, methods: Mapping[str, Sequence[Outcomes]], keys: Sequence[Key]) -> dict[Key, Found]:
-        """Samples, estimates and differences of every metric, for runs on the same samples."""
+        """Number of samples, estimates and differences of every metric, for runs on the same samples."""
         runs = [run for outcomes in methods.values() for run in outcomes]
         place: dict[str, list[int]] = {}
         for name, outcomes in methods.items():
@@ -223,7 +222,7 @@ class PairedEstimates:
         ]
 
     def _joint(self, runs: Sequence[Outcomes], keys: Sequence[Key]) -> JointBootstrap:
-        """Metrics that are no means, in the draws that means have, too."""
+        """Metrics that are not means, on the same bootstrap draws as the means."""
         units = runs[0].units
         groups = number_groups(np.arange(len(runs[0])) if units is None else units)
         count = int(groups.max()) + 1
@@ -231,7 +230,7 @@ class PairedEstimates:
         value = np.full((len(runs), len(keys)), np.nan)
         draws = np.full((self.resamples, *value.shape), np.nan)
         for place, run in enumerate(runs):
-            drawn: dict[int, tuple[Floats, Floats]] = {}  # the numbers of one statistic are computed at once
+            drawn: dict[int, tuple[Floats, Floats]] = {}  # all numbers of one statistic are computed together
             for column, key in enumerate(keys):
                 parts = []
                 for statistic in run.joint(key):
@@ -264,7 +263,7 @@ class PairedEstimates:
     def _differences(
         self, bootstrap: Bootstrap | JointBootstrap, values: Floats | None, runs: list[int], base: list[int]
     ) -> list[Difference]:
-        """From the baseline's runs to others; ``values`` of the samples where McNemar's test suits them."""
+        """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it."""
         contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
         found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
         low, high = found.low, found.high
@@ -291,7 +290,7 @@ class PairedEstimates:
 
 
 def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, GroupSums]:
-    """Values ``(n, r, m)`` of all runs, NaN where a run has no such metric, and their sums."""
+    """Values ``(n, r, m)`` of all runs, NaN where a run lacks the metric, and their sums within groups."""
     n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
     values, weights = np.full(shape, np.nan), np.ones(shape)
     for place, run in enumerate(runs):

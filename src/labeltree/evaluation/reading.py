@@ -1,4 +1,4 @@
-"""Features or embeddings: which of the two a classifier or a search reads, as vectors and as points."""
+"""The features or embeddings of a table, as points of a geometry and as vectors for linear classifiers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ROLES = ("features", "embeddings")
 
 @dataclass(frozen=True)
 class Representation:
-    """Which numbers of a sample a protocol reads, and how it compares them.
+    """The representation that a protocol reads, and the geometry in which it is compared.
 
     Attributes:
         source: the column of the embeddings table: ``features`` or ``embeddings``.
-        dim: how many numbers a sample has.
+        dim: number of dimensions.
         geometry: ``sphere`` (compared by cosine), ``euclidean`` or ``poincare``.
         curvature: curvature of the Poincaré ball; not used by the other geometries.
     """
@@ -44,11 +44,11 @@ class Reading:
     """One representation of all samples of a table.
 
     Attributes:
-        points: ``(n, d)`` points of the geometry, for whatever compares samples.
-        vectors: ``(n, d)`` vectors for linear classifiers and projections: the points themselves, and for
-            the Poincaré ball their image in the tangent space at its centre.
-        geometry: how points are compared.
-        representation: what to call it in a result.
+        points: ``(n, d)`` points of the geometry, for distances and similarities.
+        vectors: ``(n, d)`` vectors for linear classifiers and projections: the points themselves or, in the
+            Poincaré ball, their image in the tangent space at its centre.
+        geometry: geometry of the points.
+        representation: description of the representation for results.
     """
 
     points: Tensor
@@ -58,15 +58,22 @@ class Reading:
 
 
 def check_roles(roles: Sequence[str]) -> None:
-    """Raise ValueError unless these are one or both of the roles."""
+    """Check that the roles are ``features``, ``embeddings`` or both.
+
+    Raises:
+        ValueError: if there is no role, or an unknown one.
+    """
     if not roles or not set(roles) <= set(ROLES):
         raise ValueError(f"roles are {tuple(roles)}; expected one or both of {', '.join(ROLES)}")
 
 
 def read(table: EmbeddingTable, role: str, feature_geometry: FeatureGeometry = "sphere") -> Reading:
-    """Read ``features`` (compared by cosine, or by their distance) or ``embeddings`` (in their geometry).
+    """Read the ``features`` (in ``feature_geometry``) or ``embeddings`` (in their own geometry) of a table.
 
-    A table without features gives its embeddings as both.
+    For a table without features both roles give the embeddings.
+
+    Raises:
+        ValueError: for an unknown role.
     """
     if role not in ROLES:
         raise ValueError(f"role is '{role}', expected one of {', '.join(ROLES)}")

@@ -1,4 +1,4 @@
-"""Named protocols: how they are registered, chosen, given options and run."""
+"""Registry of named protocols: registration, selection, options and execution."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 Protocol = TypeVar("Protocol", bound=Callable[..., Any])
 Returned = ProtocolResult | Column | Statistic | Sequence[Column | Statistic]
-"""What a protocol gives: outcomes of samples, from which its numbers follow, or finished numbers."""
+"""The return type of a protocol: per-sample outcomes, from which numbers are computed, or final numbers."""
 
 _RESERVED = ("all", "answers", "aspects", "embeddings", "features", "predictions")
 _entries: dict[str, ProtocolEntry] = {}
@@ -48,20 +48,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of a protocol that has none."""
+    """Empty options, for a protocol without any."""
 
 
 @dataclass(frozen=True)
 class ProtocolEntry:
-    """One protocol: a pure function, and what is said about it.
+    """A registered protocol: a pure function with its description.
 
     Attributes:
-        name: as in ``--protocols NAME``.
-        run: called with the inputs and an instance of ``options``.
-        summary: one line for people.
-        source: the papers that report it.
-        options: the dataclass of what a user can choose, each field with a default.
-        standard: it runs on every table; its numbers are `MethodResult.scores`, by role and metric.
+        name: name of the protocol, as in ``--protocols NAME``.
+        run: function of the inputs and an instance of ``options``.
+        summary: one-line description.
+        source: the papers that report the protocol.
+        options: dataclass of the options, each field with a default.
+        standard: whether the protocol runs on every table; its numbers are then in `MethodResult.scores`, by
+            role and metric.
     """
 
     name: str
@@ -72,10 +73,10 @@ class ProtocolEntry:
     standard: bool = False
 
     def choose(self, chosen: Mapping[str, Any]) -> Any:
-        """An instance of the options from a user's choices.
+        """An instance of the options with the user's values.
 
         Raises:
-            ValueError: for an option that there is not, or a value that it cannot have.
+            ValueError: for an unknown option or an invalid value.
         """
         fields = {field.name: field for field in dataclasses.fields(self.options)}
         for key in chosen:
@@ -93,7 +94,7 @@ class ProtocolEntry:
             odd = any(isinstance(number, float) and not math.isfinite(number) for number in numbers)
             if odd or not fits(value, hints[key]):
                 with contextlib.suppress(TypeError):
-                    self._build({key: value})  # its own words name what it can be
+                    self._build({key: value})  # the dataclass's own error names the valid values
                 given = ", ".join(map(str, value)) if isinstance(value, tuple) else value
                 raise ValueError(
                     f"option '{key}' of protocol '{self.name}' is {given}; it must be of the kind of its "
@@ -121,22 +122,23 @@ def register(
     options: type[Any] = NoOptions,
     standard: bool = False,
 ) -> Callable[[Protocol], Protocol]:
-    """Add a protocol under a name, as a decorator of ``function(inputs, options)``.
+    """Decorator that registers ``function(inputs, options)`` as a protocol.
 
-    The function returns columns of outcomes, one `Column` or several: their means become the protocol's
-    numbers, with confidence intervals, and `compare` can compare them. So it can the numbers of a
-    `Statistic` (NMI, AUROC, a calibration error). All others it returns as a `ProtocolResult`.
+    The function returns one or several `Column` of per-sample outcomes, whose means become the protocol's
+    numbers, or `Statistic` for numbers that are not means over samples (NMI, AUROC, a calibration error).
+    Both get confidence intervals, and `compare` can compare them. Any other numbers are returned as a
+    `ProtocolResult`.
 
     Args:
-        name: letters, digits and ``-``.
-        summary: one line for people.
-        source: the papers that report it.
-        options: a dataclass with a default for every field; it may check its values with `ValueError`.
-        standard: run it on every table. Its names then are ``ROLE.METRIC``, and ``accuracy`` by depth is that
-            of the classifier that the protocol is named for.
+        name: name of the protocol: lower-case letters, digits and ``-``, beginning with a letter.
+        summary: one-line description.
+        source: the papers that report the protocol.
+        options: a dataclass with a default for every field; it may raise `ValueError` for invalid values.
+        standard: whether to run the protocol on every table. Its columns must then be named ``ROLE.METRIC``,
+            and ``accuracy`` by depth is reported for the classifier that the protocol is named after.
 
     Raises:
-        ValueError: if the name is taken or holds other characters.
+        ValueError: if the name is taken, reserved or has other characters.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in _RESERVED:
         raise ValueError(
@@ -160,10 +162,10 @@ def list_protocols(pattern: str = "*") -> list[ProtocolEntry]:
 
 
 def get_protocol(name: str) -> ProtocolEntry:
-    """The protocol of that name.
+    """The protocol with the given name.
 
     Raises:
-        ValueError: if there is none; the message names the nearest.
+        ValueError: if there is no such protocol; the message suggests the closest name.
     """
     load_plugins("protocols")
     if name not in _entries:
@@ -174,7 +176,7 @@ def get_protocol(name: str) -> ProtocolEntry:
 
 
 def wanted_protocols(names: Sequence[str]) -> list[ProtocolEntry]:
-    """The standard protocols, and those of these names in the order given; ``all`` stands for every one."""
+    """The standard protocols, followed by the named ones in the given order; ``all`` adds every protocol."""
     load_plugins("protocols")
     found = {name: entry for name, entry in _entries.items() if entry.standard}
     for name in names:
@@ -188,13 +190,14 @@ def run_protocol(entry: ProtocolEntry, inputs: Inputs, *, strict: bool = True) -
 
     Args:
         entry: the protocol.
-        inputs: what it reads.
-        strict: raise where it is not defined for this table; else say so in the notes of an empty result,
-            and likewise where it fails in any other way: a protocol that fails costs no other.
+        inputs: inputs of the protocol.
+        strict: whether to raise if the protocol fails or is not defined for this table. If False, the result
+            is empty with a note that says why, so that other protocols can still run.
 
     Raises:
-        DataError: if it is strict and not defined for this table, or is another package's and fails.
-        ValueError: for an option that it does not have, strict or not.
+        DataError: if ``strict``, and the protocol is not defined for this table or comes from another package
+            and fails.
+        ValueError: for an unknown option, strict or not.
     """
     options = entry.choose(inputs.settings.options.get(entry.name, {}))
     try:
@@ -221,11 +224,11 @@ def _result(entry: ProtocolEntry, inputs: Inputs, found: Returned) -> ProtocolRe
 
 
 def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Read ``PROTOCOL.OPTION=VALUE``; several values are divided by commas.
+    """Parse words of the form ``PROTOCOL.OPTION=VALUE``; several values are separated by commas.
 
     Raises:
-        ValueError: if a word has another form, there is no such protocol or option, or the value is not of
-            the kind that the option has.
+        ValueError: if a word has another form, the protocol or option does not exist, or the value does not
+            have the type of the option.
 
     Example:
         >>> parse_options(["knn.ks=1,5", "knn.weights=uniform"])
@@ -242,7 +245,7 @@ def parse_options(words: Iterable[str]) -> dict[str, dict[str, Any]]:
         if option in defaults:
             found.setdefault(name, {})[option] = _value(word, text, defaults[option])
         else:
-            entry.choose({option: text})  # says which options there are
+            entry.choose({option: text})  # raises and lists the options
     for name, chosen in found.items():
         get_protocol(name).choose(chosen)
     return found
@@ -274,7 +277,7 @@ def _number_or_text(text: str) -> int | float | str:
 
 
 def describe_protocols(pattern: str = "*") -> str:
-    """What ``labeltree evaluate --list-protocols`` prints: names, sources, options with their defaults."""
+    """The output of ``labeltree evaluate --list-protocols``: names, sources, options with their defaults."""
     blocks = []
     for entry in list_protocols(pattern):
         always = " (standard: always run)" if entry.standard else ""

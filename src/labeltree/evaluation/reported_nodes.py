@@ -33,19 +33,19 @@ __all__ = [
 
 
 MOST_PROBABILITIES = 2**22
-"""Of more samples times classes, the probabilities are not kept, and AUROC cannot be compared: 32 MB."""
+"""Maximum number of probabilities (samples × classes) to keep, 32 MB; with more, AUROC cannot be compared."""
 
 
 @dataclass(frozen=True)
 class ReportedNodes:
-    """The nodes below the root, by what can be said of them.
+    """The nodes below the root, with masks of those that have scores.
 
     Attributes:
         taxonomy: taxonomy of the nodes.
-        positives: ``(N,)`` test samples at or below each.
-        negatives: ``(N,)`` test samples that are not.
-        told: ``(N,)`` bool, some learned classes lie at or below it and some do not.
-        shown: ``(N,)`` bool, it has test samples or learned classes.
+        positives: ``(N,)`` number of test samples at or below each node.
+        negatives: ``(N,)`` number of all other test samples.
+        told: ``(N,)`` bool, whether some learned classes, but not all, lie at or below the node.
+        shown: ``(N,)`` bool, whether the node has test samples or learned classes.
     """
 
     taxonomy: AnyTaxonomy
@@ -62,7 +62,7 @@ class ReportedNodes:
         classes: Tensor | None = None,
         num_classes: int = 0,
     ) -> ReportedNodes:
-        """From rates with their counts, and how many of the learned classes lie at or below each node."""
+        """From confusion counts by node, and the number ``(N,)`` of learned classes at or below each node."""
         positives = rates["true_positives"] + rates["false_negatives"]
         negatives = rates["false_positives"] + rates["true_negatives"]
         below_root = torch.arange(taxonomy.num_nodes) > 0
@@ -73,11 +73,11 @@ class ReportedNodes:
 
     @property
     def counted(self) -> Tensor:
-        """``(N,)`` bool, it has samples of both kinds and counts in the means."""
+        """``(N,)`` bool, whether a node has positives and negatives, so that it counts in the means."""
         return self.shown & (self.positives > 0) & (self.negatives > 0)
 
     def named(self, values: Tensor) -> dict[str, float]:
-        """The numbers ``(N,)`` of the nodes that are shown, by path name."""
+        """Path name → value, from the values ``(N,)`` of the nodes that are shown."""
         nodes = self.shown.nonzero().squeeze(1).tolist()
         return {self.taxonomy.path_name(node): float(values[node]) for node in nodes}
 
@@ -100,17 +100,17 @@ class ReportedNodes:
 
 
 def counted_nodes(values: Mapping[str, Tensor], nodes: ReportedNodes) -> dict[str, NDArray[np.bool_]]:
-    """Name → ``(N,)`` which nodes count in the means of a number."""
+    """Name of a number → mask ``(N,)`` of the nodes that count in its means."""
     return {name: (nodes.counted & ~column.isnan()).numpy() for name, column in values.items()}
 
 
 def with_prefix(prefix: str, columns: dict[str, NDArray[np.bool_]]) -> dict[str, NDArray[np.bool_]]:
-    """Those whose names begin so."""
+    """The columns whose names begin with the prefix."""
     return {name: column for name, column in columns.items() if name.startswith(prefix)}
 
 
 def node_result(values: Mapping[str, Tensor], nodes: ReportedNodes) -> ProtocolResult:
-    """Numbers ``(N,)`` by name: their means, their means by depth, and each by node."""
+    """A result with the means, means by depth and single values of numbers ``(N,)`` by name."""
     counted = {name: column.masked_fill(~nodes.counted, torch.nan) for name, column in values.items()}
     depths = [nodes.taxonomy.depth == depth for depth in range(1, nodes.taxonomy.max_depth + 1)]
     return ProtocolResult(
@@ -125,11 +125,11 @@ def node_result(values: Mapping[str, Tensor], nodes: ReportedNodes) -> ProtocolR
 
 
 class MeanDraws:
-    """A mean of several metrics, in each draw over those that are defined there.
+    """The mean of several metrics, in each bootstrap draw over the metrics defined in this draw.
 
     Attributes:
-        fewest: groups that count in the metric in which the fewest do.
-        count: how many metrics there are.
+        fewest: smallest number of groups that count in one of the metrics.
+        count: number of metrics.
         influence: ``(G,)`` derivative with respect to the count of each group.
     """
 
@@ -141,7 +141,7 @@ class MeanDraws:
         self.count = 0
 
     def add(self, value: Floats, draws: Floats, influence: Floats, groups: Floats) -> None:
-        """Metrics ``(b,)``, none NaN, in each draw ``(b, R)``, influences ``(b, G)`` and groups ``(b,)``."""
+        """Add metrics ``(b,)``, none NaN, with draws ``(b, R)``, influences ``(b, G)``, groups ``(b,)``."""
         if not len(value):
             return
         self._sums += np.nansum(draws, axis=0)
@@ -152,28 +152,28 @@ class MeanDraws:
         self.fewest = min(self.fewest, float(groups.min()))
 
     def add_mean(self, other: MeanDraws) -> None:
-        """One more metric, which is itself a mean; nothing where that is not defined."""
+        """Add a metric that is itself a mean; ignored if that mean is not defined."""
         if other.count:
             agreeing = np.array([other.fewest * other.count])
             self.add(np.array([other.value]), other.draws[None], other.influence[None], agreeing)
 
     @property
     def value(self) -> float:
-        """Of the samples; NaN without any metric."""
+        """The mean on the samples themselves; NaN without any metric."""
         return self._total / self.count if self.count else np.nan
 
     @property
     def draws(self) -> Floats:
-        """``(R,)``."""
+        """``(R,)`` the mean in each draw."""
         return divided(self._sums, self._known)
 
     @property
     def influence(self) -> Floats:
-        """``(G,)``."""
+        """``(G,)`` derivative of the mean with respect to the count of each group."""
         return self._influence / max(self.count, 1)
 
     def interval(self, units: ResamplingUnits, *, share: bool = True) -> tuple[float, float]:
-        """The ends of its interval, NaN where there is none."""
+        """The ends of the confidence interval; NaN if there is none."""
         if units.resampling is None or not self.count:
             return np.nan, np.nan
         change = self.influence[None]
@@ -189,7 +189,7 @@ class MeanDraws:
 
 
 class _Metrics(NamedTuple):
-    """One metric of some nodes: values, draws, influences, groups that count, pairs of groups that agree."""
+    """One metric of several nodes: values, draws, influences, counts of groups and of independent groups."""
 
     nodes: NDArray[np.int64]
     value: Floats
@@ -201,10 +201,10 @@ class _Metrics(NamedTuple):
 
 
 class NodeIntervals:
-    """Gives intervals to metrics of nodes, to their means over all nodes and over those of each depth.
+    """Intervals of metrics by node, of their means over all nodes and of their means by depth.
 
     Args:
-        result: has the numbers, and gets their intervals.
+        result: result with the numbers; their intervals are added to it.
         units: resampling units of the samples.
         taxonomy: taxonomy of the nodes.
     """
@@ -221,13 +221,13 @@ class NodeIntervals:
         classes: Tensor,
         counted: Mapping[str, NDArray[np.bool_]],
     ) -> None:
-        """``auroc`` and ``average_precision``.
+        """Add the intervals of ``auroc`` and ``average_precision``.
 
         Args:
-            probabilities: ``(n, c)`` of the samples.
-            target: ``(n,)`` their labels.
-            classes: ``(c,)`` nodes that the columns stand for.
-            counted: name → ``(N,)`` which nodes count in the means.
+            probabilities: ``(n, c)`` class probabilities of the samples.
+            target: ``(n,)`` labels of the samples.
+            classes: ``(c,)`` nodes of the columns.
+            counted: name of a number → mask ``(N,)`` of the nodes that count in its means.
         """
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
@@ -243,7 +243,7 @@ class NodeIntervals:
             for number, (name, change) in enumerate(
                 zip(("auroc", "average_precision"), block.influence(), strict=True)
             ):
-                share = name == "auroc"  # pairs of a positive and a negative group are right or wrong
+                share = name == "auroc"  # a pair of a positive and a negative group is ranked right or wrong
                 metrics = _Metrics(
                     block.nodes, values[number][:, 0], draws[number], change, groups, groups, share
                 )
@@ -252,7 +252,7 @@ class NodeIntervals:
             self._put_means(name, found, share=name == "auroc")
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Sensitivity and its like, named ``prefix`` and their own names, which ``counted`` has."""
+        """Add the intervals of the rates (sensitivity …) in ``counted``; their names begin with ``prefix``."""
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
             return
@@ -275,14 +275,14 @@ class NodeIntervals:
             self._put_means(f"{prefix}{name}", of_name, share=True)
 
     def _means(self) -> list[MeanDraws]:
-        """Of all nodes, then of those at each depth."""
+        """Empty means over all nodes, then over the nodes of each depth."""
         resampling = self.units.resampling
         assert resampling is not None
         depths = range(self.taxonomy.max_depth + 1)
         return [MeanDraws(resampling.resamples, self.units.count) for _ in depths]
 
     def _take(self, name: str, metrics: _Metrics, means: list[MeanDraws], counted: NDArray[np.bool_]) -> None:
-        """The intervals of some nodes, and their part in the means."""
+        """Add the intervals of the nodes to the result, and their metrics to the means."""
         resampling = self.units.resampling
         assert resampling is not None
         nodes, value, draws, change, groups, agreeing, share = metrics
@@ -311,15 +311,15 @@ def mean_auroc(
     units: ResamplingUnits,
     rows: NDArray[np.int64] | None = None,
 ) -> MeanDraws:
-    """The mean AUROC of all nodes that have one, in every draw.
+    """The mean AUROC over all nodes for which it is defined, with its bootstrap draws.
 
     Args:
-        probabilities: ``(m, c)``.
+        probabilities: ``(m, c)`` class probabilities.
         target: ``(m,)`` labels.
         taxonomy: taxonomy of the labels.
-        classes: ``(c,)`` nodes that the columns stand for.
-        units: that are drawn.
-        rows: ``(m,)`` positions of the samples in these; None means all of them.
+        classes: ``(c,)`` nodes of the columns.
+        units: resampling units.
+        rows: ``(m,)`` positions of the samples in ``units``; None = all of them.
     """
     resampling, count = units.resampling, units.count
     if resampling is None:
@@ -338,14 +338,16 @@ def mean_auroc(
 def ranking_statistic(
     names: tuple[str, ...], rows: Tensor, probabilities: Tensor, target: Tensor, classes: Tensor
 ) -> list[Statistic]:
-    """The mean AUROC of nodes, and the mean average precision, for comparisons; nothing of too many numbers.
+    """The mean AUROC and mean average precision over nodes, as a statistic for comparisons.
+
+    The list is empty if there are more than `MOST_PROBABILITIES` probabilities.
 
     Args:
-        names: names of the two, or of the first.
-        rows: ``(m,)`` of the samples in the table.
-        probabilities: ``(m, c)``.
+        names: names of the two numbers, or of AUROC only.
+        rows: ``(m,)`` rows of the samples in the table.
+        probabilities: ``(m, c)`` class probabilities.
         target: ``(m,)`` labels.
-        classes: ``(c,)`` nodes that the columns stand for.
+        classes: ``(c,)`` nodes of the columns.
     """
     if probabilities.numel() > MOST_PROBABILITIES:
         return []
@@ -354,6 +356,6 @@ def ranking_statistic(
 
 
 def _acceleration(change: Floats) -> Floats:
-    """``(b,)`` from influences ``(b, G)``: Efron (1987, Eq. 6.6), with their sign."""
+    """Accelerations ``(b,)`` from influences ``(b, G)``, with their sign: Efron (1987, Eq. 6.6)."""
     squares = np.square(change)
     return acceleration_of(squares.sum(axis=1), np.einsum("ij,ij->i", squares, change))

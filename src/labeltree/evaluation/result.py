@@ -1,4 +1,4 @@
-"""The result of an evaluation, ``metrics.json``: every number, with the name of what was read to get it."""
+"""The result of an evaluation, ``metrics.json``: every number, and the representation it was measured on."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
 FORMAT = 1
 
 PREFIX: dict[ClassifierKind, str] = {"probe": "", "prototypes": "prototype_", "own": "own_"}
-"""What the scores of each classifier begin with."""
+"""Prefix of the score names of each classifier."""
 
 _ROLE: dict[ClassifierKind, str | None] = {"probe": None, "prototypes": "embeddings", "own": "predictions"}
 
 
 _INTERVALS = ("intervals", "depth_intervals", "node_intervals", "curve_intervals")
 NOT_MEASURED = "Not measured: "
-"""Start of the only note of a protocol that is not defined for the table."""
+"""Beginning of the only note in the result of a protocol that is not defined for the table."""
 _ROUNDING = 1e-9
 _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 
@@ -49,26 +49,27 @@ _NAMED = ("scores", "by_depth", "by_node", "curves", "axes", *_INTERVALS)
 class ProtocolResult:
     """The numbers of one protocol for one method.
 
-    Names begin with what was read where a protocol reads both: ``features.top1``, ``embeddings.top1``.
+    If a protocol reads features and embeddings, names begin with the representation: ``features.top1``,
+    ``embeddings.top1``.
 
     Attributes:
-        title: one line for people.
-        scores: name → value; NaN where it is not defined for these samples.
+        title: one-line description.
+        scores: name → value; NaN if it is not defined for these samples.
         by_depth: name → values at depth 1 … L, coarse → fine.
-        by_node: name → path name of a node (``/`` for the root) → value of the samples labelled at or below
-            it.
-        curves: name → values over something else than depth, which ``axes`` has.
-        axes: name of a curve → what its values belong to (``[1, 5, 20]`` neighbours).
-        counts: how many samples and classes were used for what.
-        notes: sentences for people on what was read and left out.
-        intervals: name of a score → lower and upper end of its confidence interval, NaN where there is none;
-            a name that is missing has none.
+        by_node: name → path name of a node (``/`` for the root) → value over the samples labelled at or below
+            the node.
+        curves: name → values along an axis other than depth.
+        axes: name of a curve → positions of its values (``[1, 5, 20]`` neighbours).
+        counts: numbers of samples and classes by use.
+        notes: sentences on the representations and samples used and on those left out.
+        intervals: name of a score → lower and upper end of its confidence interval; NaN or missing if there
+            is none.
         depth_intervals: intervals of ``by_depth``, a pair for each depth.
         node_intervals: intervals of ``by_node``.
         curve_intervals: intervals of ``curves``.
-        columns: the outcomes of single samples behind the numbers, for comparisons; not kept in this file.
-        statistics: the same for numbers that are not means.
-        of: the `Inputs` of another table, if the protocol measured that instead of the evaluated one.
+        columns: per-sample outcomes behind the numbers, for comparisons; not saved in ``metrics.json``.
+        statistics: the data behind numbers that are not means over samples; not saved in ``metrics.json``.
+        of: the `Inputs` of the table that the protocol measured, if that is not the evaluated one.
     """
 
     title: str
@@ -89,16 +90,16 @@ class ProtocolResult:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing was measured; None where something was."""
+        """The reason why nothing was measured; None if the protocol has scores."""
         first = self.notes[0] if self.notes and not self.scores else ""
         return first.removeprefix(NOT_MEASURED) if first.startswith(NOT_MEASURED) else None
 
     def without_samples(self) -> ProtocolResult:
-        """The numbers alone."""
+        """The result without per-sample outcomes."""
         return replace(self, columns=[], statistics=[], of=None)
 
     def put(self, place: Place, number: Number) -> None:
-        """Write a number, and its interval where it is defined."""
+        """Set a number, and its interval if it is defined."""
         kind, name, at = place
         if kind == "scores":
             self.scores[name] = number.value
@@ -114,9 +115,9 @@ class ProtocolResult:
         self.put_interval(place, number.low, number.high)
 
     def put_interval(self, place: Place, low: float, high: float) -> None:
-        """Write the interval of a number that is here; nothing where either is not defined.
+        """Set the interval of a number of this result; ignored if the number or the interval is not defined.
 
-        The number and its interval may differ by rounding; then the interval is widened to hold the number.
+        If the number lies outside its interval by a rounding error, the interval is widened to include it.
         """
         kind, name, at = place
         column = getattr(self, kind).get(name)
@@ -143,13 +144,13 @@ class ProtocolResult:
         counts: Mapping[str, int] | None = None,
         notes: Sequence[str] = (),
     ) -> ProtocolResult:
-        """Several results as one, every name beginning with that of its part: ``features.top1``.
+        """Join several results into one, with the part's name before every name: ``features.top1``.
 
         Args:
-            title: title of the whole.
-            parts: name → result; counts and notes that they share are kept once, without the name.
-            counts: counts of the whole, which come first.
-            notes: notes of the whole, which come first.
+            title: title of the joined result.
+            parts: name → result; counts and notes that several parts share are kept once, without the name.
+            counts: further counts, placed first.
+            notes: further notes, placed first.
         """
 
         def named(column: str) -> dict[str, Any]:
@@ -190,14 +191,14 @@ def _prefixed(prefix: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class AspectResult:
-    """What was measured of one aspect of the samples; those without a label in it are left out.
+    """The results for one aspect, over the samples that have a label in it.
 
     Attributes:
         scores: metric → value: of the linear probe (``top1`` …), of the model's own answers (``own_top1`` …)
-            where there are some, and of retrieval by the first representation (``recall_at_1`` …). NaN where
-            one is not defined for these samples.
+            if it gave any, and of retrieval by the first representation (``recall_at_1`` …). NaN if a score
+            is not defined for these samples.
         by_depth: protocol (``probe``, ``own``) → accuracy at depth 1 … L of the aspect's taxonomy.
-        counts: how many samples and classes were used for what.
+        counts: numbers of samples and classes by use.
     """
 
     scores: dict[str, float]
@@ -216,12 +217,11 @@ class AspectResult:
 
 
 def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
-    """The mean of every score over the aspects, each counting once, whatever its number of samples.
+    """The unweighted mean of every score over the aspects for which it is defined.
 
-    ``aspect_top1`` is the accuracy by the finest labels and ``aspect_accuracy_at_depth_1`` by the coarsest;
-    ``aspect_own_…`` are the same of the model's own answers. Of aspects whose labels are sentiments (depth 1)
-    over ratings (depth 2), the accuracy at depth 1 is what Ghanooni et al. report (Tables 4 and 5). Aspects
-    for which a score is not defined are left out of its mean.
+    ``aspect_top1`` is the accuracy on the finest labels and ``aspect_accuracy_at_depth_1`` on the coarsest;
+    ``aspect_own_…`` are those of the model's own answers. For aspects with sentiments at depth 1 and ratings
+    at depth 2, Ghanooni et al. report the accuracy at depth 1 (Tables 4 and 5).
     """
     values: dict[str, list[float]] = {}
     for result in results.values():
@@ -234,25 +234,26 @@ def aspect_means(results: Mapping[str, AspectResult]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class MethodResult:
-    """All that was measured of one method.
+    """The results of one method.
 
-    A protocol asks for a *role*, ``features`` or ``embeddings``. A table that has only embeddings (raw
-    pixels, somebody else's vectors) gives them in both; ``representations`` says what was really read.
+    A protocol reads a *role*, ``features`` or ``embeddings``. A table with embeddings only (raw pixels, any
+    other vectors) provides them in both roles; ``representations`` records what was read.
 
     Attributes:
         name: name of the method.
-        representations: role → what was read.
-        scores: role → metric → value; NaN where it is not defined for these samples. The model's own answers
-            are a role too, ``predictions``, and so are the means over the aspects, ``aspects``.
+        representations: role → the representation read.
+        scores: role → metric → value; NaN if it is not defined for these samples. Two further roles are
+            ``predictions``, the model's own answers, and ``aspects``, the means over the aspects.
         by_depth: protocol (``probe``, ``prototypes``, ``own``) → accuracy at depth 1 … L, coarse → fine.
         hp_curve: role → HP@1 … HP@K.
-        errors: where the chosen classifier errs.
-        aspects: what was measured of each aspect, by its name; empty where there are none.
-        protocols: what the further protocols that were asked for found, by their names.
-        intervals: role → metric → lower and upper end of its confidence interval, for the scores that are
-            means over samples; NaN where there is none, empty where none were computed.
-        depth_intervals: protocol → those of its accuracy at depth 1 … L.
-        classifier: which classifier the method answers with, and why; ``answer_*`` read its numbers.
+        errors: errors of the chosen classifier on the tree.
+        aspects: name of an aspect → its results; empty if there are no aspects.
+        protocols: name of a requested further protocol → its result.
+        intervals: role → metric → lower and upper end of its confidence interval, for scores that are means
+            over samples; NaN if there is none, empty if no intervals were computed.
+        depth_intervals: protocol → confidence intervals of its accuracy at depth 1 … L.
+        classifier: the classifier that gives the method's answers, and why it was chosen; the ``answer_*``
+            methods return its numbers.
     """
 
     name: str
@@ -273,27 +274,28 @@ class MethodResult:
         return self.by_depth.get(self.classifier.name, [])
 
     def answer_score(self, metric: str) -> float:
-        """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN where there is none."""
+        """The chosen classifier's ``top1``, ``hierarchical_f1`` …; NaN if it is missing."""
         return self.score(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
 
     def answer_interval(self, metric: str) -> Bounds:
-        """The ends of the confidence interval of `answer_score`, NaN where there is none."""
+        """The ends of the confidence interval of `answer_score`; NaN if there is none."""
         return self.interval(f"{PREFIX[self.classifier.name]}{metric}", _ROLE[self.classifier.name])
 
     def interval(self, metric: str, role: str | None = None) -> Bounds:
-        """The ends of a metric's confidence interval, NaN where there is none; arguments as for `score`."""
+        """The ends of a metric's confidence interval; NaN if there is none. Arguments as for `score`."""
         given = self.intervals
         wanted = [role] if role in given else list(given) if role in (None, "features") else []
         found = [given[name][metric] for name in wanted if metric in given[name]]
         return found[0] if found else (math.nan, math.nan)
 
     def score(self, metric: str, role: str | None = None) -> float:
-        """The value of a metric, NaN where there is none.
+        """The value of a metric; NaN if it is missing.
 
         Args:
-            metric: its name; that of a protocol's score begins with the protocol: ``knn.features.top1``.
-            role: role of the scores; None takes the first that has the metric. Where only embeddings were
-                read, they stand for the features too.
+            metric: name of the metric; the scores of further protocols begin with the protocol:
+                ``knn.features.top1``.
+            role: role of the scores; None = the first role that has the metric. If only embeddings were read,
+                ``features`` gives their scores.
         """
         protocol, _, inner = metric.partition(".")
         if inner:
@@ -305,21 +307,21 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """What `labeltree.evaluation.evaluate` found: this is ``metrics.json``.
+    """The result of `labeltree.evaluation.evaluate`, saved as ``metrics.json``.
 
     Attributes:
         name: name of the evaluated method, a key of ``methods``.
-        split: the split it was evaluated on; ``half`` where the table has none.
-        methods: the evaluated method first, then the baselines.
-        counts: how many samples were used for what, and how many left out.
-        notes: sentences for people on what was read and what was left out.
-        cautions: the notes that must be shown with the numbers: what is not defined, what is computed from
-            very few samples, what was searched.
-        search: how retrieval searched: ``searched`` among the other ``queries`` or in the split ``train``;
-            ``own_group`` of a query ``left out``, ``counted``, or ``no groups``. Empty in older results.
+        split: the evaluated split; ``half`` if the table has no splits.
+        methods: name → results, the evaluated method first, then the baselines.
+        counts: numbers of samples by use, and of samples left out.
+        notes: sentences on the representations and samples used and on those left out.
+        cautions: the notes that must be shown with the numbers: on undefined numbers, on numbers from very
+            few samples, and on the retrieval search.
+        search: how retrieval searched: ``searched`` is ``queries`` (among each other) or ``train``;
+            ``own_group`` of the query is ``left out``, ``counted`` or ``no groups``. Empty in older results.
         settings: the settings used.
-        outcomes: method → what came of every sample; kept in a file of its own, see `save_outcomes`.
-        samples: the rows of the evaluated method's table by what they were used for; not kept in a file.
+        outcomes: method → its per-sample outcomes; saved in a separate file, see `save_outcomes`.
+        samples: the rows of the evaluated method's table by use; not saved.
     """
 
     name: str
@@ -339,7 +341,7 @@ class EvaluationResult:
         return self.methods[self.name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, strings and numbers; NaN becomes None, so that it is valid JSON."""
+        """Plain dictionaries, lists, strings and numbers; NaN becomes None, as JSON has no NaN."""
         content: dict[str, Any] = without_nan(asdict(replace(self, outcomes={}, samples=None)))
         del content["outcomes"], content["samples"]
         for name, method in self.methods.items():
@@ -354,7 +356,7 @@ class EvaluationResult:
         """The inverse of `to_dict`.
 
         Raises:
-            DataError: if ``content`` is not the result of an evaluation, or that of a newer version.
+            DataError: if ``content`` is not the result of an evaluation, or was written by a newer version.
         """
         if content.get("format") != FORMAT:
             raise DataError(

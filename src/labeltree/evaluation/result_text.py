@@ -1,4 +1,4 @@
-"""What the protocols found and what a comparison found, as text for a terminal and as Markdown."""
+"""Results of protocols and of comparisons, as text for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["comparison_notes", "comparison_text", "protocol_table"]
 
 _ALPHA = 0.05
 
-# further looks at the same answers: metrics.json has them
+# secondary scores of the same answers, only in metrics.json
 _LEFT_OUT = re.compile(
     r"(^|\.)(tree_accuracy|mistake_severity|mean_average_precision|training_loss|recall_at_(?!1$|1_)\d+"
     r"|(hierarchical_f1|map_at_r|ahp)_(head|middle|tail))$"
@@ -29,9 +29,9 @@ _LEFT_OUT = re.compile(
 
 
 def protocol_table(result: EvaluationResult) -> str:
-    """The main scores of every further protocol, a column a method; empty where none was run.
+    """The main scores of every further protocol, one column for each method; empty if none was run.
 
-    Behind a score stand its standard deviation, where it is a mean over draws or folds, and the ends of its
+    A score is followed by its standard deviation, if it is a mean over draws or folds, and by the ends of its
     confidence interval.
     """
     methods = result.methods
@@ -78,11 +78,12 @@ def _aligned(heads: list[str], rows: dict[str, list[str]]) -> list[str]:
 
 
 def comparison_text(comparison: Comparison, *, parts: int = 20) -> str:
-    """Tables of all metrics, their differences to the baseline, and where on the tree they are largest.
+    """Tables of all metrics, of differences from the baseline, and of these differences by stratum.
 
     Args:
-        comparison: what to show.
-        parts: how many subtrees, the surest differences first; depths and frequencies are all shown.
+        comparison: the comparison to show.
+        parts: number of subtrees to show, those with the smallest p-values; all depths and frequency bands
+            are shown.
     """
     lines = ["# Comparison", ""]
     for name, runs in comparison.methods.items():
@@ -150,7 +151,7 @@ def _strata(comparison: Comparison, entries: list[StratumComparison], most: int 
 
 
 def _surest(entry: StratumComparison) -> tuple[float, float]:
-    """The least p-value first; among equal ones, what moved the most samples."""
+    """Sort key: smallest p-value first, then largest difference weighted by the root of the sample size."""
     parts = entry.differences.values()
     chance = min(1.0 if math.isnan(part.p) else part.p for part in parts)
     return chance, -max(abs(part.value) for part in parts) * math.sqrt(entry.samples)
@@ -190,12 +191,12 @@ def _number(value: float) -> str:
 
 
 def _label(entry: MetricComparison) -> str:
-    """Role and metric: `features top1`, and `answers top1` for `answer_top1`."""
+    """Role and metric in words: `features top1`, or `answers top1` for `answer_top1`."""
     return f"{entry.role} {entry.metric.removeprefix('answer_').replace('_', ' ')}"
 
 
 def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
-    """Columns of equal width, so that the text can be read as it is."""
+    """A Markdown table with padded columns, readable as plain text."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in [list(head), *rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = [
@@ -206,7 +207,7 @@ def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def _on_answers(result: Comparison) -> list[str]:
-    """Which classifier each method answers with; nothing where it is known of none."""
+    """A note on the classifier that gives each method's answers; empty if none is known."""
     if not any(name for names in result.classifiers.values() for name in names):
         return []
     found = []
@@ -227,7 +228,7 @@ def _on_answers(result: Comparison) -> list[str]:
 
 
 def comparison_notes(result: Comparison) -> list[str]:
-    """What to know before reading the numbers."""
+    """Notes on the samples compared, the answers, the runs and the assumptions of the tests."""
     unit = "groups of samples (all of a group together)" if result.grouped else "samples"
     notes = [
         f"{result.samples} samples that all runs have in common were compared; intervals "

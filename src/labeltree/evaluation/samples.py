@@ -1,4 +1,4 @@
-"""Which samples of a table a protocol learns from, tests on and searches; how frequent their classes are."""
+"""Choice of the samples that protocols learn from, test on and search; frequency of their classes."""
 
 from __future__ import annotations
 
@@ -36,31 +36,30 @@ __all__ = [
 GROUPS = ("head", "middle", "tail")
 
 FEW = 10
-"""A share of fewer samples than this is shown with a warning."""
+"""Numbers computed from fewer samples than this are shown with a warning."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows of a table, by what they are used for.
+    """Rows of a table, by use.
 
-    A label is *finest* if no sample has a label below it. Classes are the finest labels; a sample labelled
-    more coarsely helps where its label decides (accuracy at the depths it has) and is left out elsewhere.
+    A label is *finest* if no sample has a label below it. Classes are the finest labels; a test sample with a
+    coarser label counts only in the accuracy down to the depth of its label.
 
     Attributes:
-        train: rows with a label that the probe and the prototypes learn from.
-        test: rows with a label that they are tested on.
-        search: rows with a finest label that retrieval searches for.
-        plan: what it searches them among, and whether their own groups count.
+        train: labelled rows that the probe and the prototypes learn from.
+        test: labelled rows that classifiers are tested on.
+        search: rows with a finest label that are the queries of retrieval.
+        plan: the retrieval search of these queries.
         finest: ``(num_nodes,)`` bool, whether a node is a finest label.
-        split: name of the evaluated split, ``half`` where the table has none.
-        counts: how many samples are used for what, and how many left out.
-        notes: sentences that say so.
-        cautions: those of the notes that must stand beside the numbers.
-        one_class: the class of all samples, if they are of one class only, so that no number is meaningful.
-        unlearned: where no class of the test has a training sample, the depths at which no test label has one
-            either: what a classifier learned there says nothing of the test. Else None.
-        shared: down to which depth all classes share one node: what a classifier that learned from them says
-            there cannot be wrong.
+        split: name of the evaluated split; ``half`` if the table has no splits.
+        counts: numbers of samples by use, and of samples left out.
+        notes: sentences on the samples used and left out.
+        cautions: the notes that must be shown with the numbers.
+        one_class: the class of all samples if there is only one, so that no number is meaningful; else None.
+        unlearned: if no test class has a training sample, the depths at which no test label has one either,
+            so that a fitted classifier cannot be tested there; else None.
+        shared: greatest depth at which all classes share one node; down to it every answer is correct.
     """
 
     train: Tensor
@@ -80,7 +79,7 @@ class Samples:
 def choose_samples(
     table: EmbeddingTable, taxonomy: Taxonomy, split: str, settings: EvaluationSettings
 ) -> Samples:
-    """Sort the rows of a table by what they are used for; a pure function of its labels and splits.
+    """Assign the rows of a table to training, test and retrieval, given its labels and splits.
 
     Raises:
         DataError: if no sample has a label below the root, or the split is missing or empty.
@@ -149,7 +148,7 @@ def choose_samples(
 
 
 def _unlearned(learned: Tensor, tested: Tensor, finest: Tensor, taxonomy: Taxonomy) -> tuple[int, ...] | None:
-    """The depths at which no test label has a training sample, where no class of the test has one."""
+    """The depths at which no test label has a training sample; None if any test class has one."""
     classes = tested[finest[tested]]
     if not len(classes) or bool(torch.isin(classes, learned).any()):
         return None
@@ -226,7 +225,7 @@ def _count(samples: Samples, table: EmbeddingTable, train: int, search: int) -> 
 
 
 def has_unseen(table: EmbeddingTable) -> bool:
-    """Whether a run hid classes from its training: their samples are of the split ``unseen``."""
+    """Whether classes were hidden from training, so that their samples are in the split ``unseen``."""
     return table.split is not None and bool(np.asarray(table.split == UNSEEN).any())
 
 
@@ -240,14 +239,14 @@ def _in_split(table: EmbeddingTable, split: str, *, required: bool = True) -> Te
 
 
 def labelled_rows(table: EmbeddingTable, split: str) -> Tensor:
-    """``(k,)`` rows of a split with a label below the root; none where the table has no such split."""
+    """Rows ``(k,)`` of a split with a label below the root; empty if the table has no such split."""
     if table.split is None:
         return torch.empty(0, dtype=torch.int64)
     return (torch.from_numpy(np.asarray(table.split == split)) & (table.nodes > 0)).nonzero()[:, 0]
 
 
 def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
-    """Rows of validation samples with a finest label, none of which classifiers learn from."""
+    """Rows of validation samples that have a finest label and are not in ``samples.train``."""
     rows = labelled_rows(table, "val")
     rows = rows[samples.finest[table.nodes[rows]]]
     return rows[~torch.isin(rows, samples.train)]
@@ -255,16 +254,16 @@ def held_rows(table: EmbeddingTable, samples: Samples) -> Tensor:
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How some rows of a table look for others of their class.
+    """Queries and gallery of a retrieval search.
 
     Attributes:
-        queries: ``(q,)`` rows that are searched for.
-        gallery: ``(g,)`` rows that they are searched among; None = each among the other queries.
-        groups: ``(n,)`` groups of all rows of the table, where the samples of a query's own group are left
-            out of its results, −1 for a row that stands alone; None where they count, or there are none.
-        found: how many queries have a sample of their class to find.
-        among_themselves: how many would have one among the other queries.
-        one_class: whether queries and gallery are of one class, so that whatever is found is right.
+        queries: ``(q,)`` rows of the queries.
+        gallery: ``(g,)`` rows of the gallery; None = each query is searched among the other queries.
+        groups: ``(n,)`` groups of all rows of the table, −1 for a row that is its own group, if results of
+            the query's own group are left out; None if they count, or there are no groups.
+        found: number of queries with another sample of their class to find.
+        among_themselves: number of queries with another sample of their class among the queries.
+        one_class: whether queries and gallery have a single class, so that every result is correct.
         grouped: whether the table has groups of several samples.
     """
 
@@ -278,23 +277,23 @@ class SearchPlan:
 
     @property
     def undefined(self) -> bool:
-        """Whether no search says anything."""
+        """Whether retrieval is not defined for this search."""
         return self.one_class or not self.found
 
     def counts(self) -> dict[str, int]:
-        """How many samples are searched for and among, and for how many there is nothing to find."""
+        """Numbers of queries, of gallery samples, and of queries without a sample of their class to find."""
         counts = {"queries": len(self.queries)}
         if self.gallery is not None:
             counts["gallery samples"] = len(self.gallery)
         return counts | {"queries without a sample of their class to find": len(self.queries) - self.found}
 
     def described(self) -> dict[str, str]:
-        """The same choices as words for a result: ``searched`` and ``own_group``."""
+        """The search in words, as in `EvaluationResult.search`: ``searched`` and ``own_group``."""
         own = "left out" if self.groups is not None else "counted" if self.grouped else "no groups"
         return {"searched": "queries" if self.gallery is None else "train", "own_group": own}
 
     def notes(self, where: str) -> list[str]:
-        """Sentences on what was searched and what is not defined."""
+        """Notes on the search and on undefined numbers; ``where`` names the searched samples."""
         notes = []
         total = len(self.queries)
         other = " in another group" if self.groups is not None else ""
@@ -333,7 +332,7 @@ class SearchPlan:
 
 
 def few_note(count: int, measure: str) -> str:
-    """A sentence that says how few samples a number is computed from."""
+    """A warning that a measure is computed from only ``count`` samples."""
     return f"{measure} is computed from only {count} {'sample' if count == 1 else 'samples'}: it says little."
 
 
@@ -344,16 +343,18 @@ def plan_search(
     gallery: Tensor,
     choice: LeaveGroupOut = "auto",
 ) -> SearchPlan:
-    """Search the queries among themselves, or in the gallery where hardly any would find something.
+    """Choose whether to search the queries among each other or in the gallery.
 
-    Hardly any: fewer than half of them have another of their class, as validation has it.
+    The gallery is searched if fewer than half of the queries have another sample of their class among the
+    queries, or all queries are of one class, and the gallery has their class for more of them. Validation in
+    training uses the same threshold of one half.
 
     Args:
         table: table of the rows.
         finest: ``(num_nodes,)`` bool, which labels are classes.
         queries: ``(q,)`` rows, all with a class.
         gallery: ``(g,)`` training rows with a class; may be empty.
-        choice: see `leaves_group_out`; ``auto`` looks at all rows of the table.
+        choice: see `leaves_group_out`; ``auto`` considers all rows of the table.
     """
     known = (table.nodes > 0) & finest[table.nodes.clamp_min(0)]
     classes = torch.where(known, table.nodes, -1)
@@ -378,12 +379,12 @@ def plan_search(
 
 @dataclass(frozen=True)
 class ClassFrequency:
-    """How frequent classes are in the training split.
+    """Frequency of the classes in the training split.
 
     Attributes:
-        counts: ``(num_nodes,)`` training samples labelled with each node.
-        few: a class with at most so many belongs to the tail.
-        many: a class with more than so many belongs to the head.
+        counts: ``(num_nodes,)`` number of training samples labelled with each node.
+        few: largest number of training samples of a tail class.
+        many: head classes have more training samples than this.
     """
 
     counts: Tensor
@@ -396,7 +397,7 @@ class ClassFrequency:
         return len(torch.unique(self.group((self.counts > 0).nonzero().squeeze(1)))) == len(GROUPS)
 
     def group(self, classes: Tensor) -> Tensor:
-        """``(c,)`` place in `GROUPS` of each class, a node; −1 for one without training samples."""
+        """Position ``(c,)`` in `GROUPS` of each class (a node); −1 for classes without training samples."""
         counts = self.counts[classes]
         place = torch.where(counts > self.many, 0, torch.where(counts > self.few, 1, 2))
         return torch.where(counts > 0, place, -1)
@@ -408,13 +409,13 @@ def class_frequency(
     """Sort the classes with training samples into head, middle and tail.
 
     Args:
-        table: whose training split is counted, as a whole.
-        samples: which labels are classes, and what stands for the training split where the table has none.
+        table: table whose whole training split is counted.
+        samples: the classes, and the training rows if the table has no training split.
         num_nodes: number of nodes of the tree.
-        bounds: ``(few, many)``: the tail has at most ``few`` samples a class, the head more than ``many``, as
-            Liu et al. 2019 (Large-Scale Long-Tailed Recognition in an Open World) have it with (20, 100);
-            () makes each a third of the classes, those with equal counts staying together, in the group of
-            the first of them, the most frequent coming first.
+        bounds: ``(few, many)``: tail classes have at most ``few`` samples, head classes more than ``many``;
+            Liu et al. 2019 (Large-Scale Long-Tailed Recognition in an Open World) use (20, 100). With (),
+            each group has a third of the classes, ordered by decreasing count; classes with equal counts
+            stay together, in the group of the first of them.
     """
     counts = _training_counts(table, samples, num_nodes)
     if bounds:
@@ -429,7 +430,7 @@ def class_frequency(
 
 
 def _training_counts(table: EmbeddingTable, samples: Samples, num_nodes: int) -> Tensor:
-    """``(num_nodes,)`` how many training samples are labelled with each node, before any thinning out."""
+    """Number ``(num_nodes,)`` of training samples labelled with each node, before any subsampling."""
     rows = samples.train
     if table.split is not None and samples.split not in ("half", "train"):
         mask = torch.from_numpy(np.asarray(table.split == "train"))

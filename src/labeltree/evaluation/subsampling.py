@@ -1,4 +1,4 @@
-"""Halves, shares and folds of a table's rows, balanced over the labels, that never split a group."""
+"""Halves, shares and folds of a table's rows, balanced over the labels; halves and folds split no group."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Array = np.ndarray[Any, Any]
 
 
 def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
-    """Choose half of every label's samples, the odd one included; no instance and no group is parted.
+    """Choose half of every label's samples, rounded up, without splitting an instance or a group.
 
-    Where no group has several instances, the instances of each label are halved, the odd one being chosen.
-    Otherwise groups, largest first, go to the half where they bring the counts of the labels nearer to one
-    half each (least increase of the chi-square distance, see `labeltree.data.split_by_group`): halves are as
-    even as that greedy rule makes them, and a label whose samples are one group is in one of them only.
+    If no group has several instances, half of the instances of each label are chosen. Otherwise groups are
+    assigned greedily, largest first, to the half where they bring the counts of the labels closer to one half
+    each (least increase of the chi-square distance, see `labeltree.data.split_by_group`). These halves are
+    only approximately even, and a label whose samples form one group is in one half only.
 
     Args:
-        table: whose rows are split.
+        table: table of the rows.
         mask: ``(n,)`` bool, the rows to choose from.
         seed: random seed of the choice.
 
@@ -70,11 +70,11 @@ def half_split(table: EmbeddingTable, mask: Tensor, seed: int) -> Tensor:
 
 
 def _groups_of_instances(groups: Array, instances: Array) -> Array:
-    """The group of each instance, ``(k,)``, where instances that share a group, however indirectly, are one.
+    """The group ``(k,)`` of each instance; instances that share a group, even indirectly, are in one group.
 
     Args:
-        groups: ``(n,)`` of the rows, −1 = none.
-        instances: ``(n,)`` of the rows, numbered from 0.
+        groups: ``(n,)`` group of each row, −1 = none.
+        instances: ``(n,)`` instance of each row, numbered from 0.
     """
     count = int(instances.max(initial=-1)) + 1
     known = groups >= 0
@@ -88,11 +88,11 @@ def _groups_of_instances(groups: Array, instances: Array) -> Array:
 
 
 def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
-    """A share of every label's rows, at least one, but not all of them: ``(n,)`` bool.
+    """Mask ``(n,)`` of a share of every label's rows: at least one row, but never all (none of a single row).
 
     Args:
         nodes: ``(n,)`` labels.
-        share: between 0 and 1; rounded down to whole rows.
+        share: fraction between 0 and 1; rounded down to whole rows.
         seed: random seed of the choice.
     """
     rank, size = ranked_in_label(nodes, seed)
@@ -101,14 +101,14 @@ def share_of_labels(nodes: Tensor, share: float, seed: int) -> Tensor:
 
 
 def row_groups(table: EmbeddingTable, rows: Tensor) -> Tensor:
-    """The group of each of these rows: that of the table, else all rows of one sample, numbered from 0.
+    """The group of each row, numbered from 0: the table's group, or the instance of a row without a group.
 
     Args:
-        table: with or without ``groups`` and ``instances``.
-        rows: ``(m,)`` positions.
+        table: table with or without ``groups`` and ``instances``.
+        rows: ``(m,)`` positions of the rows.
 
     Returns:
-        ``(m,)`` int64.
+        ``(m,)`` int64 group numbers.
     """
     instances = rows if table.instances is None else table.instances[rows]
     own = torch.stack([torch.ones_like(instances), instances], dim=1)
@@ -126,14 +126,14 @@ def table_folds(
     """Divide rows into folds, balanced at every node of the tree; see `labeltree.data.make_folds`.
 
     Args:
-        table: its rows of one group, or of one sample, stay together.
+        table: table of the rows; rows of one group or one instance stay together.
         rows: ``(m,)`` positions of the rows to divide.
         judging: taxonomy of the table's nodes.
-        folds: how many.
-        seed: random seed of the draw.
+        folds: number of folds.
+        seed: random seed of the assignment.
 
     Returns:
-        ``(m,)`` the fold of each, 0 to ``folds - 1``.
+        ``(m,)`` fold of each row, 0 to ``folds - 1``.
 
     Raises:
         ValueError: if there are fewer than 2 folds.
@@ -145,7 +145,7 @@ def table_folds(
 
 
 def leak_notes(table: EmbeddingTable, learn: Tensor, test: Tensor) -> list[str]:
-    """A sentence that says so where rows to learn from and rows to test on are of the same groups."""
+    """A note if rows to learn from and rows to test on share groups; else an empty list."""
     groups = row_groups(table, torch.cat([learn, test]))
     shared = torch.isin(groups[len(learn) :], groups[: len(learn)])
     if not bool(shared.any()):

@@ -1,4 +1,4 @@
-"""How sure a number is: resampling of samples or groups, paired tests, and several runs of a method."""
+"""Statistical uncertainty: bootstrap over samples or groups, paired tests, and several runs of a method."""
 
 from labeltree.evaluation.statistics.bootstrap import (
     Bootstrap,

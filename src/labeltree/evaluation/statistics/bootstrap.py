@@ -32,7 +32,7 @@ __all__ = [
 
 _BATCH = 64
 _MOST_KEPT = 2**26
-_PATIENCE = 1.0  # seconds before progress is told
+_PATIENCE = 1.0  # seconds before progress is reported
 Counts = NDArray[np.uint16]
 
 Method = Literal["bca", "percentile"]
@@ -44,11 +44,11 @@ class GroupSums:
     """Numerators and denominators of metrics, summed within each group of samples.
 
     Every metric is Σ w·v / Σ w over the samples that count in it. Samples of one group (a patient, an item)
-    are no independent evidence: a group is drawn as a whole, so its sums are all that matters.
+    are not independent, so the bootstrap draws whole groups and needs only the sums within groups.
 
     Attributes:
-        numerators: ``(G, r, m)`` of G groups, r runs and m metrics.
-        denominators: ``(G, r, m)``.
+        numerators: ``(G, r, m)`` sums of w·v for G groups, r runs and m metrics.
+        denominators: ``(G, r, m)`` sums of w.
     """
 
     numerators: Floats
@@ -58,15 +58,15 @@ class GroupSums:
     def of(
         cls, values: Floats, groups: NDArray[np.int64] | None = None, weights: Floats | None = None
     ) -> GroupSums:
-        """Add up values per sample.
+        """Sum the values of samples within groups.
 
         Args:
-            values: ``(n, r, m)``, NaN where a sample does not count.
-            groups: ``(n,)`` group of each sample, −1 a group of its own; None = each is one.
-            weights: ``(n, r, m)``, at least 0; None = 1 for every sample that counts.
+            values: ``(n, r, m)`` values, NaN where a sample does not count.
+            groups: ``(n,)`` group of each sample, −1 for a group of its own; None = every sample is a group.
+            weights: ``(n, r, m)`` non-negative weights; None = 1 for every sample that counts.
 
         Raises:
-            ValueError: if the shapes do not fit, or a weight is negative.
+            ValueError: if the shapes do not match, or a weight is negative.
         """
         if values.ndim != 3 or (weights is not None and weights.shape != values.shape):
             shape = None if weights is None else weights.shape
@@ -92,16 +92,16 @@ class GroupSums:
 
     @property
     def ratios(self) -> Floats:
-        """``(r, m)`` the metrics themselves; NaN where no sample counts."""
+        """``(r, m)`` values of the metrics; NaN where no sample counts."""
         return divided(self.numerators.sum(axis=0), self.denominators.sum(axis=0))
 
     def runs(self, chosen: list[int]) -> GroupSums:
-        """The sums of some of the runs."""
+        """The sums of the chosen runs."""
         return GroupSums(self.numerators[:, chosen], self.denominators[:, chosen])
 
 
 def number_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number groups without gaps from 0; every −1 is a group of its own.
+    """Renumber groups from 0 without gaps; every −1 becomes a group of its own.
 
     Example:
         >>> number_groups(np.array([7, -1, 7, -1, 3])).tolist()
@@ -116,15 +116,15 @@ def number_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Bootstrap:
-    """Resamples groups with replacement, the same draws for all runs and metrics.
+    """Bootstrap over groups, with the same draws for all runs and metrics.
 
-    A draw takes as many groups as there are; a metric then is its numerators' sum over its denominators', so
-    that a ratio whose denominator varies (the severity of mistakes) is treated as one. Nothing is measured
-    again: classifiers and databases stay as they are, and what varies is which samples are tested.
+    Each draw takes G groups with replacement. A metric is recomputed as the ratio of its summed numerators
+    and denominators, so that ratios with a random denominator (the severity of mistakes) are treated
+    correctly. Classifiers and search galleries are held fixed; only the test samples vary.
 
     Args:
-        sums: sums of the samples.
-        resamples: how many draws.
+        sums: sums of the samples within groups.
+        resamples: number of draws.
         seed: random seed of the draws.
 
     Attributes:
@@ -150,12 +150,12 @@ class Bootstrap:
 
     @property
     def ratios(self) -> Floats:
-        """``(r, m)`` the metrics of each run."""
+        """``(r, m)`` values of the metrics of each run."""
         return self.sums.ratios
 
     @cached_property
     def _left_out(self) -> Floats:
-        """``(G, r, m)`` the metrics without each group in turn."""
+        """``(G, r, m)`` the metrics with each group left out in turn."""
         sums = self.sums
         denominators = sums.denominators.sum(axis=0) - sums.denominators
         return divided(
@@ -172,25 +172,25 @@ class Bootstrap:
     ) -> Interval:
         """Confidence intervals of a weighted sum of the runs, for every metric.
 
-        ``bca`` is Efron's bias-corrected and accelerated interval (1987, Eq. 2.3): second-order accurate, it
-        stays within the metric's range and follows the skewness of shares near 0 and 1, where the percentile
-        interval is off and a studentised one leaves the range. Its acceleration comes from the jackknife over
-        groups, in closed form. ``percentile`` suits differences: they are hardly skewed, and where two runs
-        differ in a few samples only, of one sign, the correction of the bias would rule out 0 too soon. Both
-        intervals are widened for few groups as Hesterberg (2015, Section 5.2)
-        does: normal quantiles become √(G/(G−1)) times those of t with G − 1 degrees of freedom.
+        ``bca`` is Efron's bias-corrected and accelerated interval (1987, Eq. 2.3). It is second-order
+        accurate, stays within the metric's range and follows the skewness of shares near 0 and 1, where the
+        percentile interval is inaccurate and a studentised one leaves the range. Its acceleration is the
+        jackknife over groups, in closed form. ``percentile`` suits differences: they are hardly skewed, and
+        if two runs differ in only a few samples, all in one direction, the bias correction would exclude 0
+        too early. Both intervals are widened for few groups as in Hesterberg (2015, Section 5.2): normal
+        quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom.
 
-        Where all groups agree on 0 or on 1, no resampling says how sure that is: the exact binomial interval
-        of G groups (Clopper and Pearson) takes its place.
+        If all groups agree on 0 or on 1, resampling has no variance; the exact binomial interval of G groups
+        (Clopper and Pearson) is used instead.
 
         Args:
             contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
             confidence: confidence level of the interval.
             method: ``bca`` or ``percentile``.
-            share: ``(m,)`` which metrics lie between 0 and 1; others have no binomial interval.
+            share: ``(m,)`` whether a metric lies between 0 and 1; others have no binomial interval.
 
         Raises:
-            ValueError: if a contrast is missing or does not fit, or the confidence is not between 0 and 1.
+            ValueError: if the contrast does not match the runs, or the confidence is not between 0 and 1.
         """
         if not 0 < confidence < 1:
             raise ValueError(f"confidence is {confidence}; expected a number between 0 and 1")
@@ -214,13 +214,13 @@ class Bootstrap:
         )
 
     def _groups(self, used: NDArray[np.int64]) -> Floats:
-        """``(m,)`` how many groups count in each metric, in any of the runs."""
+        """Number ``(m,)`` of groups that count in each metric, in any of the runs."""
         counts: Floats = (self.sums.denominators[:, used] > 0).any(axis=1).sum(axis=0).astype(np.float64)
         return counts
 
 
 def draw_counts(groups: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each group is drawn, ``(b, groups)`` for some draws at a time: rows sum to ``groups``."""
+    """Counts ``(b, groups)`` of each group in each draw, in batches of draws; rows sum to ``groups``."""
     rng = np.random.default_rng(seed)
     step = max(1, _CHUNK_ELEMENTS // groups)
     for start in range(0, resamples, step):
@@ -230,19 +230,19 @@ def draw_counts(groups: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _combined(values: Floats, weights: Floats) -> Floats:
-    """``(…, r, m)`` values of runs as their weighted sum ``(…, m)``."""
+    """Weighted sum ``(…, m)`` over runs of values ``(…, r, m)``."""
     total: Floats = (values * weights[:, None]).sum(axis=-2)
     return total
 
 
 class Resampling:
-    """Draws of groups with replacement, and how sure they leave us; see `Bootstrap`, whose draws they are.
+    """The bootstrap draws of `Bootstrap`, in batches, and BCa intervals from them.
 
     Args:
-        resamples: how many draws, at least 1.
+        resamples: number of draws, at least 1.
         confidence: confidence level of the intervals.
         seed: random seed of the draws.
-        progress: called as ``progress(message, done, total)``, where it takes longer than a second.
+        progress: called as ``progress(message, done, total)`` if the draws take longer than a second.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Resampling:
         self._kept: tuple[int, list[Counts]] = (0, [])
 
     def batches(self, groups: int, dtype: type[np.floating] = np.float64) -> Iterator[tuple[slice, Floats]]:
-        """For a few draws at a time: which, and how often each group is drawn in them, ``(groups, b)``."""
+        """Batches of b draws: their slice of all draws, and the counts ``(groups, b)`` of each group."""
         done, began = 0, time.monotonic()
         for drawn in self._drawn(groups):
             for start in range(0, drawn.shape[1], _BATCH):
@@ -276,7 +276,7 @@ class Resampling:
                     self.progress("confidence intervals", done, self.resamples)
 
     def _drawn(self, groups: int) -> Iterator[Counts]:
-        """``(groups, c)`` a chunk; kept for the next time where they are not too many."""
+        """Chunks ``(groups, c)`` of counts, which are kept for the next call if they fit into memory."""
         if self._kept[0] == groups:
             yield from self._kept[1]
             return
@@ -299,9 +299,9 @@ class Resampling:
         agreeing: Floats | None = None,
         share: bool | NDArray[np.bool_] = True,
     ) -> Interval:
-        """BCa intervals from draws ``(m, resamples)``; the further arguments are those of `interval_ends`.
+        """BCa intervals from draws ``(m, resamples)``; further arguments as for `interval_ends`.
 
-        A metric that is no share has none where all draws agree: nothing says how sure that is.
+        A metric that is not a share has no interval if all draws agree.
         """
         found = interval_ends(
             draws.T,

@@ -1,4 +1,4 @@
-"""From the draws of a bootstrap to the ends of intervals, whatever was resampled."""
+"""Confidence intervals from bootstrap draws of any kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-# two estimates nearer than this are the same number, added up in another order
+# estimates closer than this are equal up to the rounding of another order of summation
 SAME = 1e-12
 
 
@@ -30,7 +30,7 @@ class Interval:
     """Estimates with their uncertainty.
 
     Attributes:
-        value: ``(m,)``.
+        value: ``(m,)`` estimates.
         low: ``(m,)`` lower ends; NaN where a metric is not defined, or there are fewer than two groups.
         high: ``(m,)`` upper ends.
         error: ``(m,)`` standard errors.
@@ -52,20 +52,20 @@ def interval_ends(
     share: bool | NDArray[np.bool_] = False,
     agreeing: Floats | None = None,
 ) -> Interval:
-    """The intervals of `Bootstrap.interval`, which says whose they are, from draws of any kind.
+    """The intervals of `Bootstrap.interval` (see there for the methods), from bootstrap draws of any kind.
 
-    Every interval holds its estimate. That of a few groups, or of a ratio that loses its denominator in some
-    draws, may be the last of the draws or beyond: then the end moves there, which only widens the interval.
+    Every interval contains its estimate. With few groups, or for a ratio whose denominator is 0 in some
+    draws, the estimate may be the last of the draws or beyond them; the interval is then widened to it.
 
     Args:
-        draws: ``(R, m)`` the metrics of each draw, NaN where one is not defined.
-        value: ``(m,)`` the metrics of the samples.
-        groups: ``(m,)`` how many groups count in each.
+        draws: ``(R, m)`` the metrics in each draw, NaN where one is not defined.
+        value: ``(m,)`` the metrics on the samples.
+        groups: ``(m,)`` number of groups that count in each metric.
         confidence: confidence level of the intervals.
-        acceleration: ``(m,)`` of BCa; None gives percentiles.
-        share: ``(m,)`` whether the metrics lie between 0 and 1, so that the exact binomial interval stands
-            where all draws agree on one of these; or the same for all.
-        agreeing: ``(m,)`` number of independent groups for that interval; None takes ``groups``.
+        acceleration: ``(m,)`` acceleration of BCa; None = percentile intervals.
+        share: ``(m,)`` or one bool for all: whether a metric lies between 0 and 1, so that it has the exact
+            binomial interval if all draws agree on 0 or on 1.
+        agreeing: ``(m,)`` number of independent groups for the binomial interval; None = ``groups``.
     """
     draws = np.sort(draws, axis=0)  # NaN at the end
     tail = (1 - confidence) / 2
@@ -86,10 +86,10 @@ def interval_ends(
 
 
 def centred_ends(draws: Floats, value: Floats, groups: Floats, *, confidence: float) -> Interval:
-    """Percentile intervals of draws that are moved to have the value as their mean; cut off at 1.
+    """Percentile intervals of draws that are shifted to have the value as their mean; clipped at 1.
 
-    For metrics that are greater for samples drawn with replacement than for the samples themselves. The
-    arguments are those of `interval_ends`. There is no interval where all draws agree.
+    For metrics that are larger on samples drawn with replacement than on the samples themselves. Arguments as
+    for `interval_ends`. There is no interval if all draws agree.
     """
     shift = value - _mean(draws)
     found = interval_ends(draws + shift, value, groups, confidence=confidence)
@@ -99,52 +99,52 @@ def centred_ends(draws: Floats, value: Floats, groups: Floats, *, confidence: fl
 
 
 def _bias(draws: Floats, value: Floats) -> Floats:
-    """z0: the normal quantile of the share of draws below the estimate, ties counted half."""
+    """Bias correction z0: normal quantile of the fraction of draws below the estimate, ties counted half."""
     known = (~np.isnan(draws)).sum(axis=0)
     margin = SAME * np.maximum(1.0, np.abs(value))
     below = (draws < value - margin).sum(axis=0) + 0.5 * (np.abs(draws - value) <= margin).sum(axis=0)
-    # beyond what so many draws can show there is nothing to correct by
+    # limited to the fractions that this number of draws can resolve
     share = np.clip(below / np.maximum(known, 1), 1 / (known + 1), known / (known + 1))
     bias: Floats = norm.ppf(share)
     return bias
 
 
 def jackknife_acceleration(left_out: Floats) -> Floats:
-    """``(m,)`` from metrics without each group in turn ``(G, m)``, see `acceleration_of`."""
+    """Accelerations ``(m,)`` from metrics ``(G, m)`` with each group left out; see `acceleration_of`."""
     difference = _mean(left_out) - left_out
     squares = np.square(difference)
     return acceleration_of(np.nansum(squares, axis=0), np.nansum(squares * difference, axis=0))
 
 
 def acceleration_of(squares: Floats, cubes: Floats) -> Floats:
-    """a = Σ d³ / (6 (Σ d²)^{3/2}), d being the differences of the jackknife's mean from it, or influences."""
+    """a = Σ d³ / (6 (Σ d²)^{3/2}), d being the jackknife mean minus each jackknife value, or influences."""
     scale = 6 * squares**1.5
     found: Floats = np.where(scale > 0, cubes / np.where(scale > 0, scale, 1.0), 0.0)
     return found
 
 
 def _mean(values: Floats) -> Floats:
-    """``(m,)`` means of what is known; NaN where nothing is."""
+    """Means ``(m,)`` of the values that are not NaN; NaN if there are none."""
     return divided(np.nansum(values, axis=0), (~np.isnan(values)).sum(axis=0).astype(np.float64))
 
 
 def _deviation(values: Floats) -> Floats:
-    """``(m,)`` standard deviations of what is known."""
+    """Standard deviations ``(m,)`` of the values that are not NaN."""
     found: Floats = np.sqrt(_mean((values - _mean(values)) ** 2))
     return found
 
 
 def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
-    """The level of the draws' quantile that stands for the normal quantile ``reach``."""
+    """The quantile level of the draws that replaces the normal quantile ``reach``."""
     moved = bias + reach
     room = 1 - acceleration * moved
     level: Floats = norm.cdf(bias + moved / np.where(room > 0, room, np.nan))
-    # so skewed that the formula breaks down: the end of the draws
+    # with too much skew the formula is not defined; use the last draw
     return np.where(room > 0, level, (moved > 0).astype(np.float64))
 
 
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
-    """Quantiles ``(m,)`` of columns in rising order, NaN last, at a level each, interpolated linearly."""
+    """Linearly interpolated quantiles ``(m,)`` of ascending columns (NaN last), at one level for each column."""
     known = (~np.isnan(ordered)).sum(axis=0)
     place = np.nan_to_num(levels, nan=0.5) * np.maximum(known - 1, 0)
     below = np.floor(place).astype(np.int64)
@@ -158,7 +158,7 @@ def _quantiles(ordered: Floats, levels: Floats) -> Floats:
 def _of_one_mind(
     value: Floats, low: Floats, high: Floats, draws: Floats, groups: Floats, tail: float
 ) -> tuple[Floats, Floats]:
-    """Ends of intervals of shares that are 0 or 1 in every group."""
+    """Interval ends with the exact binomial ones for shares that are 0 or 1 in every group."""
     same = np.nanmax(draws, axis=0, initial=-np.inf) - np.nanmin(draws, axis=0, initial=np.inf) <= SAME
     allowance = 1 - tail ** (1 / np.maximum(groups, 1))
     low = np.where(same & (np.abs(value - 1) <= SAME), 1 - allowance, low)
@@ -167,6 +167,6 @@ def _of_one_mind(
 
 
 def divided(numerators: Floats, denominators: Floats) -> Floats:
-    """The quotients; NaN where a denominator is 0."""
+    """The elementwise quotients; NaN where a denominator is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(denominators > 0, numerators / denominators, np.nan)
