@@ -252,7 +252,7 @@ class NodeIntervals:
             self._put_means(name, found, share=name == "auroc")
 
     def add_rates(self, prefix: str, nodes: CountedNodes, counted: Mapping[str, NDArray[np.bool_]]) -> None:
-        """Add the intervals of the rates (sensitivity …) in ``counted``; their names begin with ``prefix``."""
+        """Add the intervals of the rates (sensitivity …) in ``counted``, named with the ``prefix``."""
         resampling, count = self.units.resampling, self.units.count
         if resampling is None:
             return

@@ -144,7 +144,7 @@ def _adjusted(bias: Floats, acceleration: Floats, reach: Floats) -> Floats:
 
 
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
-    """Linearly interpolated quantiles ``(m,)`` of ascending columns (NaN last), at one level for each column."""
+    """Linearly interpolated quantiles ``(m,)`` of ascending columns (NaN last), one level for each column."""
     known = (~np.isnan(ordered)).sum(axis=0)
     place = np.nan_to_num(levels, nan=0.5) * np.maximum(known - 1, 0)
     below = np.floor(place).astype(np.int64)

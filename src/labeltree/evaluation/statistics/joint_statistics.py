@@ -1,7 +1,7 @@
 """Numbers that are not means over samples: agreement of clusters, AUROC, calibration error.
 
-A `Statistic` keeps what such a number is computed from, one row per sample, so that it can be recomputed for
-any resample: for its interval, and for comparisons.
+A `Statistic` keeps the data of such a number, one row per sample, so that it can be recomputed in every
+bootstrap draw, for confidence intervals and comparisons.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 StatisticKind = Literal["agreement", "node_ranking", "calibration"]
 Integers = NDArray[np.int64]
 Part = Callable[[Floats], Floats]
-"""How often each group counts in each draw ``(G, b)`` → numbers ``(k, q, b)``, to be averaged over q."""
+"""Counts ``(G, b)`` of each group in each draw → numbers ``(k, q, b)``, to be averaged over q."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One or several numbers of some samples, and what they are computed from.
+    """One or several numbers and the per-sample data that they are computed from.
 
     ====================  ===============================  ==========================  ====================
     kind                  numbers                          ``samples``                 ``fixed``
@@ -50,15 +50,16 @@ class Statistic:
     ``calibration``       expected calibration error       ``confidence``, ``right``   ``bins`` ``(1,)``
     ====================  ===============================  ==========================  ====================
 
-    Statistics of the same names are parts of one number (the folds of a cross-validation): it is their mean.
+    Statistics with the same names are parts of one number (the folds of a cross-validation), which is the
+    mean of the parts.
 
     Attributes:
-        kind: see the table.
+        kind: kind of statistic, see the table.
         names: names of the numbers, in the order of the table; later ones may be missing.
         rows: ``(m,)`` the samples' rows in the table.
-        samples: name → ``(m, …)`` what is known of each sample.
-        fixed: name → what belongs to no sample.
-        larger_is_better: which direction is good.
+        samples: name → ``(m, …)`` array with one entry for each sample.
+        fixed: name → array that does not depend on the samples.
+        larger_is_better: whether a larger number is better.
     """
 
     kind: StatisticKind
@@ -81,7 +82,7 @@ class Statistic:
                 raise DataError(f"a statistic of {len(self.rows)} samples has {len(column)} '{name}'")
 
     def moved(self, place: Integers) -> Statistic:
-        """The same with the rows ``place[row]``, without samples for which that is −1."""
+        """The statistic with rows ``place[row]``, without the samples for which this is −1."""
         rows = place[self.rows]
         kept = rows >= 0
         samples = {name: column[kept] for name, column in self.samples.items()}
@@ -104,11 +105,11 @@ class Statistic:
     def drawn(
         self, groups: Integers, count: int, taxonomy: AnyTaxonomy, resampling: Resampling
     ) -> tuple[Floats, Floats]:
-        """The numbers ``(k,)`` of all samples, and in each draw ``(k, resamples)``; NaN where not defined.
+        """The numbers ``(k,)`` on all samples and ``(k, resamples)`` in each draw; NaN where not defined.
 
         Args:
-            groups: ``(m,)`` the number of each sample's group.
-            count: how many groups there are.
+            groups: ``(m,)`` index of each sample's group.
+            count: number of groups.
             taxonomy: taxonomy of the nodes.
             resampling: the draws.
         """
@@ -129,7 +130,7 @@ class Statistic:
 
 
 class _CalibrationError:
-    """The expected calibration error, where samples count several times; see `expected_calibration_error`."""
+    """The expected calibration error of samples with counts; see `expected_calibration_error`."""
 
     def __init__(self, confidence: Floats, right: NDArray[Any], bins: int) -> None:
         self.order = np.argsort(confidence, kind="stable")
@@ -139,7 +140,7 @@ class _CalibrationError:
         self.bins = bins
 
     def __call__(self, counts: Floats) -> Floats:
-        """``(b,)`` for samples that count ``(m, b)`` times."""
+        """The error ``(b,)`` for sample counts ``(m, b)``."""
         counts = counts[self.order]
         before = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
         total = before[-1]
@@ -152,18 +153,18 @@ class _CalibrationError:
 
 
 class JointBootstrap:
-    """What `Bootstrap` is for means, for the statistics of several runs.
+    """The counterpart of `Bootstrap` for the statistics of several runs.
 
-    Draws are moved to have the value as their mean: such a number is not the same on average for samples
-    drawn with replacement, which agree with themselves.
+    Draws are shifted to have the value as their mean, because such numbers are biased on samples drawn with
+    replacement: repeated samples agree with themselves.
 
     Args:
         value: ``(r, m)`` the numbers of each run.
-        draws: ``(resamples, r, m)`` in each draw.
-        groups: how many groups were drawn from.
+        draws: ``(resamples, r, m)`` the numbers of each run in each draw.
+        groups: number of groups drawn from.
 
     Attributes:
-        ratios: the value.
+        ratios: the argument ``value``.
         draws: as given.
     """
 
@@ -186,7 +187,7 @@ class JointBootstrap:
 
 
 def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:
-    """The mean of some numbers, and of their draws ``(resamples,)``, over those that are defined."""
+    """The mean of the parts' values, and of their draws ``(resamples,)``, ignoring NaN."""
 
     def mean(values: Sequence[Any]) -> Floats:
         stacked = np.stack(values)
@@ -197,13 +198,13 @@ def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Partition:
-    """Labels and clusters of some samples, as sums over groups.
+    """The contingency table of labels and clusters, by group of samples.
 
     Attributes:
-        cells: ``(p, G)`` samples of each pair of a label and a cluster that occurs.
-        labels: ``(c, p)`` ones: which cells are of a label.
-        clusters: ``(k, p)`` likewise.
-        expected: mutual information of random clusters of the same sizes.
+        cells: ``(p, G)`` number of samples of each occurring (label, cluster) pair in each group.
+        labels: ``(c, p)`` indicator of the label of each pair.
+        clusters: ``(k, p)`` indicator of the cluster of each pair.
+        expected: expected mutual information of random clusters of the same sizes.
     """
 
     cells: csr_array
@@ -213,7 +214,7 @@ class Partition:
 
     @classmethod
     def of(cls, labels: Integers, clusters: Integers, groups: Integers, count: int) -> Partition:
-        """From labels, clusters and groups ``(n,)`` of samples, none missing, and the number of groups."""
+        """From labels, clusters and groups ``(n,)`` of samples, none missing; ``count`` groups in all."""
         from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
         label, cluster = (np.unique(column, return_inverse=True)[1] for column in (labels, clusters))
@@ -230,10 +231,10 @@ class Partition:
         )
 
     def agreement(self, counts: Floats) -> Floats:
-        """``(2, b)`` NMI and AMI where groups count ``(G, b)`` times; NaN where no sample does.
+        """NMI and AMI ``(2, b)`` for group counts ``(G, b)``; NaN where no sample counts.
 
-        NMI is that of the samples drawn. AMI takes the chance agreement of all samples for theirs; where
-        that leaves no room, as nearly every sample is of a label of its own, it is NaN.
+        NMI is that of the samples drawn. AMI uses the chance agreement of all samples in every draw; it is
+        NaN where this is not below the maximum, as when nearly every sample has a label of its own.
         """
         cells = self.cells @ counts
         sums = [_information(part) for part in (cells, self.labels @ cells, self.clusters @ cells)]
@@ -253,21 +254,21 @@ def agreement_intervals(
     means: Sequence[Sequence[int]],
     resampling: Resampling,
 ) -> tuple[Floats, Interval]:
-    """NMI and AMI of some partitions, and means of them.
+    """NMI and AMI of partitions and of means over partitions, with intervals.
 
-    A sample that is drawn twice agrees with itself, so that the agreement of a draw is greater than that of
-    the samples by about as much as theirs is greater than that of endlessly many. So the draws are moved to
-    have the samples' agreement as their mean: the intervals say how much another test set of this size would
-    differ, not what a larger one would converge to. An AMI that is not defined in every draw has none,
-    nor has a mean of such.
+    A sample that is drawn twice agrees with itself, so the agreement in a draw exceeds that of the samples by
+    about as much as the latter exceeds the limit of infinitely many samples. The draws are therefore shifted
+    to have the samples' agreement as their mean: the intervals describe other test sets of this size, not the
+    limit of larger ones. An AMI that is not defined in every draw is NaN, without an interval, and so is any
+    mean over it.
 
     Args:
         partitions: partitions of samples in the same groups.
-        means: for each further number, the partitions that it is the mean of.
+        means: for each mean, the indices of its partitions.
         resampling: the draws.
 
     Returns:
-        the values and their intervals ``(2, len(partitions) + len(means))``, NMI first, flattened.
+        the values ``(2, len(partitions) + len(means))``, NMI first, and their intervals, flattened.
     """
     groups = partitions[0].cells.shape[1]
     draws = np.empty((2, len(partitions) + len(means), resampling.resamples))
@@ -295,7 +296,7 @@ def agreement_intervals(
 
 
 def _information(counts: Floats) -> Floats:
-    """``(b,)`` Σ x log x of the columns of whole numbers ``(p, b)``."""
+    """Σ x log x ``(b,)`` over the columns of integer counts ``(p, b)``."""
     table = xlogy(np.arange(counts.max(initial=0) + 1), np.arange(counts.max(initial=0) + 1))
     total: Floats = table[counts.astype(np.int64)].sum(axis=0)
     return total

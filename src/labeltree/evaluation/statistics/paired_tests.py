@@ -1,4 +1,4 @@
-"""Is one method better than another? Tests on the same samples, across runs, and corrected for many tests."""
+"""Tests of differences between methods: on the same samples, across runs, and corrected for many tests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SAME = 1e-9
 
 
 def sign_flip_test(sums: GroupSums, *, permutations: int = 10_000, seed: int = 0) -> Floats:
-    """p-values of the hypothesis that it does not matter which of two runs an outcome came from.
+    """Two-sided p-values of the hypothesis that the outcomes of two runs are exchangeable within groups.
 
-    The outcomes of a group change hands as a whole, numerators with denominators, with probability ½. The
-    p-value is the share of such exchanges whose difference is at least as large, on either side, the one
-    observed included (Phipson and Smyth 2010): with N permutations it is at least 1/(N + 1). With so few
-    groups that there are no more than N exchanges, each is tried once and the test is exact.
+    The two runs exchange the outcomes of a whole group (numerators and denominators) with probability ½. The
+    p-value is the fraction of such exchanges with an absolute difference at least as large as the observed
+    one, which is included (Phipson and Smyth 2010): with N permutations it is at least 1/(N + 1). If at most
+    N exchanges exist, each is evaluated once and the test is exact.
 
     Args:
-        sums: sums of two runs.
-        permutations: how many exchanges are drawn.
-        seed: random seed of the draw.
+        sums: sums of two runs within groups.
+        permutations: number of random exchanges N.
+        seed: random seed of the exchanges.
 
     Returns:
-        ``(m,)``, NaN where the difference is not defined.
+        ``(m,)`` p-values, NaN where the difference is not defined.
 
     Raises:
         ValueError: unless there are two runs.
@@ -77,16 +77,16 @@ def _every(groups: int) -> Iterator[Floats]:
 
 
 def mcnemar(first: Floats, second: Floats) -> float:
-    """The exact p-value: samples that only one of the two got right are coin tosses if both are as good.
+    """Exact McNemar test: a binomial test on the samples that only one of two methods got right.
 
-    It takes every sample for itself, so it does not suit samples in groups.
+    The test assumes independent samples, so it does not apply to samples in groups.
 
     Args:
-        first: ``(n,)`` 1 where right, 0 where wrong, NaN where the sample does not count.
-        second: the same of the other.
+        first: ``(n,)`` outcomes of one method: 1 right, 0 wrong, NaN where the sample does not count.
+        second: ``(n,)`` outcomes of the other method.
 
     Returns:
-        NaN where something else than 0 and 1 was measured, or the two were not judged on the same samples.
+        the p-value; NaN if there are values other than 0 and 1, or different samples count in the two.
 
     Example:
         >>> mcnemar(np.array([1.0, 1, 1, 1, 1, 0]), np.array([0.0, 0, 0, 0, 0, 0]))
@@ -106,13 +106,13 @@ def mcnemar(first: Floats, second: Floats) -> float:
 
 @dataclass(frozen=True)
 class Parts:
-    """An estimate over several runs, with what makes it uncertain.
+    """Interval, standard error and test of an estimate over several runs.
 
     Attributes:
         low: ``(m,)`` lower end of the interval.
-        high: ``(m,)`` upper end.
-        error: ``(m,)`` standard error, of runs and samples together.
-        freedom: ``(m,)`` degrees of freedom of its t distribution.
+        high: ``(m,)`` upper end of the interval.
+        error: ``(m,)`` standard error from the variance between runs and between samples.
+        freedom: ``(m,)`` degrees of freedom of the t distribution.
         p: ``(m,)`` two-sided p-value of the hypothesis that the estimate is 0.
     """
 
@@ -133,22 +133,22 @@ def across_runs(
 ) -> Parts:
     """Interval and test of a mean over runs, or of the difference of two such means.
 
-    Two things vary independently: the runs (seed of the weights and of the order of the samples) and the
-    samples tested. The variance of a method's mean over its S runs is s²/S from the runs, plus that of the
-    test samples, which the bootstrap gives with the runs held fixed; of a difference, each method brings its
-    own s²/S, and the bootstrap is that of the paired difference. Their sum is referred to a t distribution
-    with Welch's and Satterthwaite's degrees of freedom, S − 1 of each method and G − 1 of the groups.
+    Two sources of variance are independent: the runs (seed of the weights and of the sample order) and the
+    test samples. The variance of a method's mean over S runs is s²/S, plus the variance over test samples,
+    which the bootstrap gives with the runs held fixed. For a difference, each method contributes its own
+    s²/S, and the bootstrap is that of the paired difference. The reference distribution is t, with the
+    Welch–Satterthwaite degrees of freedom from S − 1 for each method and G − 1 for the groups.
 
-    It assumes that runs are drawn independently, also those of two methods with the same seed, that their
-    results are nearly normal, and that runs share one test set. What seeds change from sample to sample is in
-    both parts, so that the interval is rather too wide. Methods with one run bring no variance of runs: what
-    is said of them holds for that run alone.
+    This assumes independent runs (even of two methods with the same seed), nearly normal results and one
+    common test set. The interaction of seeds and samples enters both variances, so the interval tends to be
+    too wide. A method with a single run contributes no variance between runs; conclusions then hold for this
+    run only.
 
     Args:
         value: ``(m,)`` the estimates.
-        spread: for each method, the metrics of each of its runs ``(S, m)``.
+        spread: for each method, the metrics ``(S, m)`` of its S runs.
         sample_error: ``(m,)`` standard errors from the bootstrap over samples.
-        groups: how many groups the samples form.
+        groups: number of groups G.
         confidence: confidence level of the interval.
     """
     variances = [sample_error**2]
@@ -169,10 +169,10 @@ def across_runs(
 
 
 def holm(p: ArrayLike) -> Floats:
-    """p-values such that, if no hypothesis holds up, one of them falls below α with probability ≤ α at most.
+    """Adjusted p-values that control the family-wise error rate (Holm 1979).
 
-    Holm (1979): the i-th smallest of M is multiplied by M − i + 1, and none may be below a smaller one's. It
-    holds however the tests depend on each other. NaN are no tests, and stay.
+    The i-th smallest of M p-values is multiplied by M − i + 1, then the sequence is made non-decreasing and
+    clipped at 1. The correction is valid under any dependence between the tests. NaN are ignored and kept.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).tolist()

@@ -22,19 +22,19 @@ from labeltree.evaluation.statistics.interval_ends import (
 __all__ = ["RatioColumns"]
 
 _ELEMENTS = 2**22
-_FULL = 8  # a metric that more than one group in so many counts in is multiplied as a dense row
+_FULL = 8  # metrics in which more than 1 in 8 groups count are multiplied as dense rows
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RatioColumns:
-    """Metrics Σ w·v / Σ w as `GroupSums` has them, sparse, and means of such metrics.
+    """Metrics Σ w·v / Σ w as in `GroupSums`, but sparse, and means over such metrics.
 
     Attributes:
-        numerators: ``(m, G)`` sums of each metric within each group, with an entry where a sample counts.
-        denominators: ``(m, G)``, entries in the same places.
-        means: ``(a, m)`` weights of the metrics in further ones, which are their means, over those that are
-            defined.
+        numerators: ``(m, G)`` sums of w·v of each metric within each group, with an entry where a sample
+            counts.
+        denominators: ``(m, G)`` sums of w, with entries in the same places.
+        means: ``(a, m)`` weights of the metrics in each mean, which is taken over the defined metrics.
     """
 
     numerators: csr_array
@@ -51,15 +51,15 @@ class RatioColumns:
         shape: tuple[int, int],
         means: Sequence[tuple[Integers, Floats]],
     ) -> RatioColumns:
-        """Add up the entries of samples.
+        """Sum the entries of samples within groups.
 
         Args:
-            column: ``(e,)`` the metric that a sample counts in.
-            group: ``(e,)`` the sample's group, 0 to G − 1.
-            values: ``(e,)`` none missing.
-            weights: ``(e,)`` at least 0.
+            column: ``(e,)`` index of the metric of each entry.
+            group: ``(e,)`` group of the entry's sample, 0 to G − 1.
+            values: ``(e,)`` values, none missing.
+            weights: ``(e,)`` non-negative weights.
             shape: m and G.
-            means: the columns that are averaged and their weights, above 0, for each of the a means.
+            means: for each of the a means, the indices of its metrics and their positive weights.
         """
         place = (column, group)
         sums = coo_array((values * weights, place), shape=shape).tocsr()
@@ -77,11 +77,11 @@ class RatioColumns:
         return found, self._averaged(found[:, None])[:, 0]
 
     def _averaged(self, values: Floats) -> Floats:
-        """``(a, b)`` means of what is defined of the metrics ``(m, b)``."""
+        """Means ``(a, b)`` over the metrics ``(m, b)`` that are not NaN."""
         return divided(self.means @ np.nan_to_num(values), self.means @ (~np.isnan(values)).astype(float))
 
     def draws(self, resampling: Resampling, rows: slice) -> Floats:
-        """``(k, resamples)`` some of the metrics in each draw."""
+        """Values ``(k, resamples)`` of the metrics ``rows`` in each draw."""
         count, groups = rows.stop - rows.start, self.numerators.shape[1]
         stacked = vstack([self.numerators[rows], self.denominators[rows]], format="csr")
         full = np.diff(stacked.indptr) > groups / _FULL
@@ -98,7 +98,7 @@ class RatioColumns:
 
         Args:
             resampling: the draws.
-            share: ``(m,)`` which metrics lie between 0 and 1.
+            share: ``(m,)`` whether a metric lies between 0 and 1.
         """
         count, averages = self.numerators.shape[0], self.means.shape[0]
         value, mean = self.values
@@ -124,7 +124,7 @@ class RatioColumns:
         return metrics, averaged
 
     def _left_out(self) -> tuple[Integers, Integers, Floats]:
-        """Metric, group and value ``(e,)`` without the group, for each entry; NaN where nothing is left."""
+        """Metric, group, and value of the metric without this group ``(e,)``; NaN where nothing is left."""
         totals = _total(self.numerators), _total(self.denominators)
         metric = _rows(self.denominators)
         rest = totals[1][metric] - self.denominators.data
@@ -132,7 +132,7 @@ class RatioColumns:
         return metric, self.denominators.indices.astype(np.int64), left
 
     def _accelerations(self, value: Floats) -> Floats:
-        """``(m,)`` as `jackknife_acceleration`: groups without an entry leave a metric as it is."""
+        """Accelerations ``(m,)`` as in `jackknife_acceleration`; groups without an entry change nothing."""
         count, groups = self.numerators.shape
         metric, _, left = self._left_out()
 
@@ -151,10 +151,10 @@ class RatioColumns:
         return np.where(np.isnan(value), 0.0, np.nan_to_num(found))
 
     def _means(self, value: Floats, present: csr_array, groups: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of each mean ``(a,)``: how many groups count, its acceleration, and how many agree where all do.
+        """For each mean ``(a,)``: number of groups, acceleration, and number of groups of the exact interval.
 
-        Where every class is right throughout, the least sure is the class with the fewest groups: the exact
-        interval is that of as many groups in every class.
+        If all samples of all classes are right, the class with the fewest groups is the least certain; the
+        exact interval assumes this number of groups in every class.
         """
         metric, group, left = self._left_out()
         shape = self.numerators.shape
@@ -179,12 +179,12 @@ class RatioColumns:
 
 
 def _present(matrix: csr_array) -> csr_array:
-    """Ones where an entry is above 0."""
+    """A sparse matrix with 1 for every positive entry."""
     return csr_array(((matrix.data > 0).astype(float), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _rows(matrix: csr_array) -> Integers:
-    """The row of each entry."""
+    """The row index of each entry."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
@@ -194,6 +194,6 @@ def _total(matrix: csr_array) -> Floats:
 
 
 def _blocks(count: int, width: int) -> list[slice]:
-    """Ranges of rows that hold few elements."""
+    """Slices of rows with at most ``_ELEMENTS`` elements each."""
     step: Any = max(1, _ELEMENTS // max(width, 1))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
