@@ -1,4 +1,4 @@
-"""The named protocols, a file each; importing this package registers them."""
+"""The named protocols, one file each; importing this package registers them."""
 
 from labeltree.evaluation.protocols import (
     class_embeddings,

@@ -1,4 +1,4 @@
-"""``class-embeddings``: the class whose embedding lies nearest, for models that are trained towards such."""
+"""``class-embeddings``: nearest class embedding, for models trained towards class embeddings."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ClassEmbeddingOptions:
-    """What can be chosen.
+    """Options of `class_embeddings`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        vectors: where the class embeddings come from: ``taxonomy`` (Barz & Denzler 2019, Section 3.2; with
-            fewer dimensions than classes, Section 3.3), ``words`` (of the classes' names, as in DeViSE) or
-            the name of an embeddings table, ``.npz`` or ``.parquet``, with a row for every class.
-        words: with ``words``: the file of word vectors.
-        by: ``direct``: what is read is compared with the class embeddings as it is, which means something
-            for a model that was trained towards them; ``fitted``: after a linear map, learned by ridge
-            regression from the training samples, which any model allows. Or both.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        vectors: source of the class embeddings: ``taxonomy`` (Barz & Denzler 2019, Section 3.2; with fewer
+            dimensions than classes, Section 3.3), ``words`` (word vectors of the class names, as in DeViSE)
+            or the path of an embeddings table, ``.npz`` or ``.parquet``, with one row for every class.
+        words: file of word vectors, if ``vectors`` is ``words``.
+        by: ``direct`` compares samples with the class embeddings directly, which is meaningful for models
+            trained towards them; ``fitted`` first applies a linear map, learned by ridge regression from the
+            training samples, which suits any model. Or both.
         penalty: penalty of the ridge regression, per training sample.
     """
 
@@ -57,7 +57,7 @@ class ClassEmbeddingOptions:
     options=ClassEmbeddingOptions,
 )
 def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> ProtocolResult:
-    """Name the class embedding with the largest inner product; in the Poincaré ball the nearest one."""
+    """Predict the class embedding with the largest inner product; in the Poincaré ball, the nearest one."""
     notes: list[str] = []
     parts = {}
     readings = inputs.chosen(options.roles)
@@ -88,7 +88,7 @@ def class_embeddings(inputs: Inputs, options: ClassEmbeddingOptions) -> Protocol
 
 
 def _candidates(inputs: Inputs) -> Tensor:
-    """The finest labels, and the leaves that are not below one: ``(c,)``."""
+    """The candidate classes ``(c,)``: the finest labels, and the leaves that are not at or below one."""
     tree, finest = inputs.judging.tree, inputs.samples.finest
     lines = tree.ancestors[tree.leaves]
     covered = (finest[lines.clamp_min(0)] & (lines >= 0)).any(1)
@@ -96,10 +96,10 @@ def _candidates(inputs: Inputs) -> Tensor:
 
 
 def _targets(inputs: Inputs, options: ClassEmbeddingOptions, width: int, way: str) -> Tensor:
-    """``(num_nodes, D)`` float64 embedding of every node as a label, 0 where there is none."""
+    """Class embedding ``(num_nodes, D)`` of every node, float64; 0 for nodes without one."""
     tree = inputs.judging.tree
     if options.vectors == "taxonomy":
-        # the same as those that `CorrelationLoss` trains towards in embeddings of this width
+        # the embeddings that `CorrelationLoss` uses as targets at this width
         few = width < tree.num_leaves and way == "direct"
         vectors = tree.node_embeddings(dim=width if few else None)
         if width > vectors.shape[1] and way == "direct":
@@ -143,7 +143,7 @@ def _fitted(
     known = learned[vectors[nodes[learned]].any(1)]
     if not len(known):
         raise DataError("no training sample has a class with an embedding")
-    if not len(inputs.samples.test):  # as where a table without splits has one sample of every label
+    if not len(inputs.samples.test):  # for example in a table without splits with one sample of every label
         return classes[:0]
     model = Ridge(alpha=options.penalty * len(known))
     model.fit(reading.vectors[known].double().numpy(), vectors[nodes[known]].numpy())
@@ -152,7 +152,7 @@ def _fitted(
 
 
 def _largest_product(points: Tensor, vectors: Tensor, classes: Tensor) -> Tensor:
-    """As the losses predict: the length of a class embedding counts, that of a point does not matter."""
+    """Classes with the largest inner product, as in the losses; the length of class embeddings matters."""
     targets = vectors[classes].T
     best = [(part.double() @ targets).argmax(1) for part in torch.split(points, _CHUNK)]
     return classes[torch.cat(best)] if best else classes[:0]

@@ -1,4 +1,4 @@
-"""``clustering``: do the classes show without labels, at each depth and within each coarse class?"""
+"""``clustering``: agreement of k-means clusters with the classes, at each depth and within coarse classes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _OF_INTERVALS = (
 
 @dataclass(frozen=True)
 class ClusteringOptions:
-    """What can be chosen.
+    """Options of `clustering`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        starts: number of k-means++ starts of k-means; the result with the lowest inertia counts.
-        within: depth of the coarse classes within which finer ones are clustered.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        starts: number of k-means++ initialisations; the result with the lowest inertia is used.
+        within: depth of the coarse classes within which the finest classes are clustered.
         max_samples: more samples than this are subsampled evenly over the labels.
     """
 
@@ -75,10 +75,11 @@ def clustering(inputs: Inputs, options: ClusteringOptions) -> ProtocolResult:
 def cluster_scores(
     reading: Reading, rows: Tensor, inputs: Inputs, options: ClusteringOptions, name: str
 ) -> ProtocolResult:
-    """NMI and AMI of k-means with as many clusters as classes, of some rows of one representation.
+    """NMI and AMI of k-means, with as many clusters as classes, on the given rows of one representation.
 
-    ``nmi`` is that of the finest labels; by depth, that of the labels at each; ``nmi_within`` the mean over
-    the coarse classes with two finest labels or more of the NMI of those, clustered by themselves.
+    ``nmi`` compares the clusters with the finest labels and, by depth, with the labels at each depth.
+    ``nmi_within`` is the mean NMI over the coarse classes that have at least two finest labels, each
+    clustered separately. Likewise ``ami`` and ``ami_within``.
     """
     tree, seed = inputs.judging.tree, inputs.settings.seed
     vectors, nodes = comparable(reading)[rows], inputs.nodes[rows]
@@ -148,10 +149,11 @@ def cluster_scores(
 
 
 def comparable(reading: Reading) -> Tensor:
-    """``(n, d)`` vectors whose Euclidean distances rank pairs as the geometry does, where such are known.
+    """Vectors ``(n, d)`` for Euclidean clustering.
 
-    On the sphere those are the normalised points. In the Poincaré ball they are the tangent vectors at its
-    centre, which keep the distances to the centre and no others.
+    On the sphere they are the normalised points, whose Euclidean distances rank pairs as the geometry does.
+    In the Poincaré ball they are the tangent vectors at its centre, which preserve only the distances to the
+    centre.
     """
     if reading.geometry.name == "sphere":
         return torch.nn.functional.normalize(reading.points, dim=1)
@@ -159,7 +161,7 @@ def comparable(reading: Reading) -> Tensor:
 
 
 def cluster(vectors: Tensor, clusters: int, *, starts: int, seed: int) -> Tensor:
-    """``(n,)`` cluster of each vector ``(n, d)``, by k-means."""
+    """The k-means cluster ``(n,)`` of each vector ``(n, d)``."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 

@@ -1,4 +1,4 @@
-"""``decisions``: answers as fine as the classifier is sure of, and how good they are on test samples."""
+"""``decisions``: answers as fine as the classifier's confidence allows, and their quality on test samples."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ _CURVES = ("coverage", "depth", "information")
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """What can be chosen.
+    """Options of `decisions`.
 
     Attributes:
-        coverages: the shares of answers that should hold the truth.
-        classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` is the
-            one that the headline numbers are of.
+        coverages: target coverages: fractions of answers that should contain the true class.
+        classifier: ``own``, ``probe`` on the features, or ``prototypes`` of the embeddings; ``auto`` uses the
+            classifier of the headline numbers.
         calibration: calibration of the probabilities: ``temperature``, ``vector``, ``depth`` or ``none``.
         descent: ``child`` or ``leaf``, see `labeltree.decisions.find_paths`.
-        counted: with groups, whether a ``sample`` or all of a ``group`` is promised.
+        counted: unit of the promised coverage: every ``sample``, or every ``group`` with all its samples.
         bins: number of bins of the reliability curves.
     """
 
@@ -89,7 +89,7 @@ class DecisionOptions:
     options=DecisionOptions,
 )
 def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
-    """Learn a classifier, calibrate it on validation samples, and answer for the test samples."""
+    """Fit a classifier, calibrate it on validation samples, and measure its answers to the test samples."""
     tree, table = inputs.judging.tree, inputs.table
     held, tested, notes = _samples(inputs)
     scorer, said = _classifier(inputs, options)
@@ -137,7 +137,7 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
 def _promises(
     inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor, options: DecisionOptions
 ) -> tuple[list[Column], list[str]]:
-    """How good the answers are at each coverage that is asked for, and at others for the curves."""
+    """Columns of the answers at the requested coverages and along the curves, and notes."""
     truth, notes = inputs.nodes[rows], []
     shared = shared_depth(rule.classes.nodes, inputs.judging.tree)
     columns: list[Column] = []
@@ -164,7 +164,7 @@ def _at_point(worth: Mapping[str, Column], at: int) -> list[Column]:
 
 
 def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict[str, Column]:
-    """What `labeltree.decisions.answers.answer_scores` has the means of."""
+    """The per-sample values of the scores in `labeltree.decisions.answers.answer_scores`."""
     holds = holds_truth(answers, truth, tree).double()
     columns = (
         Column("coverage", holds, rows, by_node=True),
@@ -178,7 +178,7 @@ def _worth(answers: Tensor, truth: Tensor, rows: Tensor, tree: Taxonomy) -> dict
 
 
 def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: str) -> list[Column]:
-    """Whether all of a group is answered rightly, and what is answered and right at each depth."""
+    """Columns of groups with all answers right, and of samples answered and answered right at each depth."""
     tree, truth = inputs.judging.tree, inputs.nodes[rows]
     columns = []
     if inputs.table.groups is not None:
@@ -192,7 +192,7 @@ def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: 
         reach = depth >= level
         columns.append(Column(f"answered_at_{at}", reach, rows, kind="by_depth", at=level - 1))
         right = torch.full((len(answers),), torch.nan, dtype=torch.float64)
-        if level > shared:  # where all answers share one node, nothing can be wrong
+        if level > shared:  # no answer can be wrong where all answers share one node
             reached = tree.ancestors[answers[reach], level]
             right[reach] = holds_truth(reached, truth[reach], tree).double()
         columns.append(Column(f"right_if_answered_at_{at}", right, rows, kind="by_depth", at=level - 1))
@@ -200,7 +200,7 @@ def _of_promise(inputs: Inputs, answers: Tensor, rows: Tensor, shared: int, at: 
 
 
 def _costs(inputs: Inputs, rule: DecisionRule, scores: Tensor, rows: Tensor) -> list[Column]:
-    """The costs of the answers with the least expected cost, and of always naming the most probable class."""
+    """Costs of the answers with minimum expected cost, and of always predicting the most probable class."""
     tree = inputs.judging.tree
     leaves = rule.classes.nodes[rule.probabilities(scores).argmax(1)]
     truths, place = torch.unique(inputs.nodes[rows], return_inverse=True)
@@ -224,7 +224,7 @@ def _add_calibration(
     rows: Tensor,
     bins: int,
 ) -> None:
-    """Whether probabilities mean what they say at each depth, before and after calibration."""
+    """Add calibration errors and reliability curves by depth, before and after calibration, to the result."""
     classes, shared = rule.classes, shared_depth(rule.classes.nodes, tree)
     for name, p in (("before", torch.softmax(scores.double(), 1)), ("after", rule.probabilities(scores))):
         of_nodes = classes.node_probabilities(p)
@@ -257,7 +257,7 @@ def _add_calibration(
 
 
 def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, str]:
-    """What gives classes their scores, and a sentence that says which it is."""
+    """The class scores of the classifier to use, and a note that names it."""
     known = inputs.classifiers
     if options.classifier != "auto":
         name = options.classifier
@@ -278,14 +278,14 @@ def _classifier(inputs: Inputs, options: DecisionOptions) -> tuple[ClassScores, 
 
 
 def _unlearned(truth: Tensor, classes: ClassNodes, tree: Taxonomy) -> int:
-    """How many labels have no class at them, below them or above them."""
+    """Number of labels that have no learned class at, below or above them."""
     line = tree.ancestors[truth]
     of_class = ((line >= 0) & (classes.place[line.clamp_min(0)] >= 0)).any(1)
     return int((~of_class & (classes.counts[truth] == 0)).sum())
 
 
 def _samples(inputs: Inputs) -> tuple[Tensor, Tensor, list[str]]:
-    """Rows to calibrate on, rows to test on, and what to say about them."""
+    """Rows for calibration, rows for testing, and notes on them."""
     table, held = inputs.table, labelled_rows(inputs.table, "val")
     learned = bool(torch.isin(held, inputs.samples.train).any())
     if len(held) and inputs.samples.split != "val" and not learned:

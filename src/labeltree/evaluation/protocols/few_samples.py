@@ -1,4 +1,4 @@
-"""``few-samples``: how good the linear probe is when it learns from few samples, or from wrong labels."""
+"""``few-samples``: accuracy of a linear probe that learns from few samples, or from noisy labels."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["FewSamplesOptions", "few_samples", "noisy_labels"]
 
 @dataclass(frozen=True)
 class FewSamplesOptions:
-    """What can be chosen.
+    """Options of `few_samples`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        per_class: numbers of training samples of every class; a class with fewer gives all it has.
-        shares: shares of every class's training samples, at least one; 1.0 is all of them.
-        totals: numbers of training samples drawn from all, whatever their classes.
-        noise: shares r of the labels that are redrawn from all N classes, so that a label stays with
-            probability 1 − r(N−1)/N.
-        seeds: draws of samples and labels for every figure.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        per_class: numbers of training samples per class; smaller classes contribute all their samples.
+        shares: fractions of every class's training samples, at least one sample; 1.0 = all samples.
+        totals: numbers of training samples, drawn regardless of class.
+        noise: noise rates r: a label is redrawn from all N classes with probability r, so that it stays the
+            same with probability 1 − r(N−1)/N.
+        seeds: number of random draws of samples and labels for every size and noise rate.
         probe: ``logistic``, as in the standard evaluation, or ``sgd``, as in ``sgd-probe``.
     """
 
@@ -65,7 +65,7 @@ class FewSamplesOptions:
     options=FewSamplesOptions,
 )
 def few_samples(inputs: Inputs, options: FewSamplesOptions) -> ProtocolResult:
-    """Learn from every draw, and test on all test samples with a finest label."""
+    """Fit a probe to every draw, and test it on all test samples with a finest label."""
     if not len(inputs.learned) or not len(inputs.tested):
         raise DataError("it needs training and test samples with finest labels")
     parts = {
@@ -122,7 +122,7 @@ def _of_reading(reading: Reading, inputs: Inputs, options: FewSamplesOptions, ro
 
 
 def _over_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Number:
-    """The mean over draws of training samples, whose interval allows for these and for the test samples."""
+    """The mean over draws, with an interval for the variance of both training draws and test samples."""
     if inputs.resampling is None or len(tops) == 1:
         return of_samples
     value, error = np.array([of_samples.value]), np.array([of_samples.error])
@@ -133,14 +133,14 @@ def _over_draws(tops: list[float], of_samples: Number, inputs: Inputs) -> Number
 
 
 def _sizes(options: FewSamplesOptions) -> Iterator[tuple[str, float]]:
-    """What kind of size each is, and the size."""
+    """The kind (``per_class``, ``share``, ``total``) and value of every training size."""
     yield from (("per_class", size) for size in options.per_class)
     yield from (("share", share) for share in options.shares)
     yield from (("total", size) for size in options.totals)
 
 
 def _drawn(inputs: Inputs, kind: str, size: float, seed: int) -> Tensor:
-    """Training rows of one draw. Larger draws of the same seed hold the smaller ones."""
+    """Training rows of one draw; larger draws with the same seed include the smaller ones."""
     rows = inputs.learned
     if kind == "total":
         order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
@@ -150,10 +150,10 @@ def _drawn(inputs: Inputs, kind: str, size: float, seed: int) -> Tensor:
 
 
 def noisy_labels(labels: Tensor, rate: float, seed: int) -> Tensor:
-    """Labels, each of them redrawn from all that occur with probability ``rate``.
+    """Redraw each label with probability ``rate`` from the N labels that occur.
 
-    A label stays with probability 1 − r(N−1)/N and becomes each other of the N with r/N (Ghanooni et al.,
-    Section 8.1).
+    A label stays the same with probability 1 − r(N−1)/N and becomes each other label with probability r/N
+    (Ghanooni et al., Section 8.1).
 
     Example:
         >>> import torch

@@ -18,11 +18,11 @@ _OF = ("probe", "prototypes", "own", "retrieval")
 
 @dataclass(frozen=True)
 class FrequencyOptions:
-    """What can be chosen. Where head and tail begin is a setting, ``frequency_bounds``, that all share.
+    """Options of `frequency`; the bounds of head and tail are the evaluation setting ``frequency_bounds``.
 
     Attributes:
-        of: what is broken down: ``probe`` (features), ``prototypes`` (embeddings), ``own`` (the model's own
-            answers, where it has some), ``retrieval`` (features and embeddings, leave-one-out).
+        of: scores to break down: ``probe`` (features), ``prototypes`` (embeddings), ``own`` (the model's own
+            answers, if any), ``retrieval`` (features and embeddings, leave-one-out).
     """
 
     of: tuple[str, ...] = _OF
@@ -39,7 +39,7 @@ class FrequencyOptions:
     options=FrequencyOptions,
 )
 def frequency(inputs: Inputs, options: FrequencyOptions) -> ProtocolResult:
-    """Break down every per-class score: means over the classes of each group."""
+    """Means of every per-class score over head, middle and tail classes."""
     groups = inputs.frequency
     if not groups.uneven:
         raise DataError(

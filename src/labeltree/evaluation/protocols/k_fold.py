@@ -1,4 +1,4 @@
-"""``k-fold``: the linear probe, learned and tested on every fold in turn."""
+"""``k-fold``: cross-validation of the linear probe."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["KFoldOptions", "k_fold"]
 
 @dataclass(frozen=True)
 class KFoldOptions:
-    """What can be chosen.
+    """Options of `k_fold`.
 
     Attributes:
-        roles: what the probe reads: ``features``, ``embeddings`` or both.
-        folds: how many.
+        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
+        folds: number of folds.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -50,13 +50,13 @@ class KFoldOptions:
 def k_fold(inputs: Inputs, options: KFoldOptions) -> ProtocolResult:
     """Cross-validate the linear probe within the evaluated split, which the encoder has not seen.
 
-    The folds are those of `labeltree.evaluation.subsampling.table_folds`: balanced at every node, no group
-    in two.
-    Each score is the mean over the folds, ``…_sd`` its standard deviation (of a sample: over k − 1), and the
-    curve of its name has every fold's. By depth there are both, by node the means.
+    The folds of `labeltree.evaluation.subsampling.table_folds` are balanced at every node and split no group.
+    Each score is the mean over the folds, ``…_sd`` the sample standard deviation (over k − 1), and the curve
+    with the name of the score has the values of all folds. Means and standard deviations are also given by
+    depth, means by node.
 
     Raises:
-        DataError: if there are fewer groups than folds, or a fold's others have no finest label to learn.
+        DataError: if there are fewer groups than folds, or the training part of a fold has no finest label.
     """
     table = inputs.table
     whole = table.split is None
@@ -107,8 +107,7 @@ def _check_learnable(inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> 
 def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, folds: int) -> ProtocolResult:
     """Numbers are means over the folds in which they are defined.
 
-    For the intervals the groups of all folds are drawn at once, and every fold is judged by those of its own
-    that were drawn.
+    Every bootstrap draw takes groups from all folds together; the number of a fold uses its own drawn groups.
     """
     nodes, judging, finest = inputs.nodes, inputs.judging, inputs.samples.finest
     units = inputs.units_of(rows)
@@ -146,14 +145,14 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
 
 
 def _mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """Over the folds where a value is defined."""
+    """Mean and sample standard deviation over the folds where a value is defined."""
     known = [value for value in values if not math.isnan(value)]
     mean = statistics.fmean(known) if known else math.nan
     return mean, statistics.stdev(known) if len(known) > 1 else math.nan
 
 
 def _unlearned(inputs: Inputs, rows: Tensor, fold: Tensor) -> int:
-    """How many samples of a finest class have all its samples in their own fold."""
+    """Number of samples with a finest label whose class lies in a single fold."""
     labels = inputs.nodes[rows]
     size = inputs.judging.tree.num_nodes
     count = torch.zeros(size, int(fold.max()) + 1, dtype=torch.int64)

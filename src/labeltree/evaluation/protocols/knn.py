@@ -1,4 +1,4 @@
-"""``knn``: the class that the nearest training samples vote for."""
+"""``knn``: classification by the votes of the nearest training samples."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ Weights = Literal["auto", "softmax", "distance", "uniform"]
 
 @dataclass(frozen=True)
 class KNNOptions:
-    """What can be chosen; see `labeltree.metrics.functional.nearest_neighbour_labels`.
+    """Options of `knn`; see `labeltree.metrics.functional.nearest_neighbour_labels`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
+        roles: representations to read: ``features``, ``embeddings`` or both.
         ks: numbers of neighbours.
-        main_k: the one whose scores by depth, subtree and frequency are given.
-        weights: weights of votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (its inverse),
-            ``uniform``; ``auto`` is softmax on the sphere, whose similarities have a scale, else distance.
-        temperature: temperature of softmax.
+        main_k: number of neighbours for the scores by depth, subtree and frequency.
+        weights: weights of the votes: ``softmax`` (exp(similarity/temperature)), ``distance`` (inverse
+            distance) or ``uniform``; ``auto`` is ``softmax`` on the sphere, where similarities are bounded,
+            and ``distance`` otherwise.
+        temperature: temperature of ``softmax``.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -90,7 +91,7 @@ def knn(inputs: Inputs, options: KNNOptions) -> ProtocolResult:
 
 
 def vote_weights(weights: Weights, geometry: Geometry) -> VoteWeights:
-    """What ``auto`` means in a geometry."""
+    """The weights to use in a geometry, with ``auto`` resolved."""
     if weights != "auto":
         return weights
     return "softmax" if geometry.name == "sphere" else "distance"

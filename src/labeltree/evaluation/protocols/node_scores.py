@@ -1,4 +1,4 @@
-"""``node-scores``: every node of the taxonomy as a test of its own, as clinical studies report one."""
+"""``node-scores``: every node of the taxonomy as a binary test, scored as in clinical studies."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from labeltree.metrics.functional.node_resampling import RATES, decided_nodes, n
 
 __all__ = ["NodeScoresOptions", "node_scores_protocol"]
 
-_HELD_OUT = 5  # without validation samples, one fold of so many
+_HELD_OUT = 5  # number of folds, one of which is held out if there are no validation samples
 
 
 @dataclass(frozen=True)
 class NodeScoresOptions:
-    """What can be chosen.
+    """Options of `node_scores_protocol`.
 
     Attributes:
-        roles: what the probe reads: ``features``, ``embeddings`` or both.
-        operating_point: how the threshold of every node is chosen on the validation samples: ``youden``, by
-            Youden's index, or a sensitivity such as 0.95: the greatest threshold that reaches it.
+        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
+        operating_point: rule for the threshold of every node on the validation samples: ``youden`` (maximum
+            of Youden's index), or a sensitivity such as 0.95 (the largest threshold that reaches it).
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -75,10 +75,10 @@ class NodeScoresOptions:
 def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> ProtocolResult:
     """Score every node by the linear probe's probabilities, at its decision and at an operating point.
 
-    Names: ``auroc``, ``average_precision``; ``decision_…`` where the most probable class decides, ``point_…``
-    at the operating point, ``own_…`` by the model's own answers; by node also ``point_threshold``, and how
-    many ``positives`` and ``negatives`` there are. Scores are means over the nodes below the root that have
-    both, each counting once.
+    Scores are ``auroc`` and ``average_precision``; ``decision_…`` for the decision by the most probable
+    class, ``point_…`` at the operating point, and ``own_…`` for the model's own answers. By node there are
+    also ``point_threshold`` and the numbers of ``positives`` and ``negatives``. Scores are unweighted means
+    over the nodes below the root that have positives and negatives.
     """
     taxonomy, notes = inputs.judging.judge, list[str]()
     learn, validate = _validation(inputs, notes)
@@ -91,7 +91,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
     notes += leak_notes(inputs.table, learn, inputs.samples.test)
     target = inputs.nodes[inputs.samples.test]
     if inputs.own_answers is not None:
-        answers = inputs.own_answers.clamp_min(0)  # no answer says nothing, as the root does
+        answers = inputs.own_answers.clamp_min(0)  # a missing answer counts as the root
         judge = inputs.judging.in_judge
         rates = node_decision_metrics(judge(answers), judge(target), taxonomy)
         found, nodes = {f"own_{name}": rates[name] for name in RATES}, ReportedNodes.of(rates, taxonomy)
@@ -109,7 +109,7 @@ def node_scores_protocol(inputs: Inputs, options: NodeScoresOptions) -> Protocol
 
 
 def _validation(inputs: Inputs, notes: list[str]) -> tuple[Tensor, Tensor]:
-    """Rows to learn from, and rows to choose operating points on."""
+    """Rows to fit the probe to, and rows to choose operating points on."""
     table, learned = inputs.table, inputs.learned
     rows = labelled_rows(table, "val")
     if len(rows) and inputs.split not in ("val", "train"):

@@ -1,4 +1,4 @@
-"""``per-group``: one answer for several samples of the same thing, judged once for each."""
+"""``per-group``: one answer for each group of samples (patient, item, lesion), scored once per group."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ Conflicts = Literal["drop", "all", "majority"]
 
 @dataclass(frozen=True)
 class PerGroupOptions:
-    """What can be chosen.
+    """Options of `per_group`.
 
     Attributes:
-        roles: what the probe reads: ``features``, ``embeddings`` or both.
-        aggregations: how the probabilities of a group are put together: ``mean``, ``logits``, ``max``,
-            ``vote``; see `labeltree.metrics.functional.group_probabilities`.
-        conflicts: what a group counts as whose samples' labels contradict each other, a patient with two
-            diagnoses: ``drop`` leaves it out, for it has no one answer; ``all`` takes each of its labels for
-            a group of its own, answered from the samples that have it; ``majority`` gives it the label of
-            most of its samples, and leaves it out where several share that place.
+        roles: representations that the probe reads: ``features``, ``embeddings`` or both.
+        aggregations: aggregation of the probabilities of a group: ``mean``, ``logits``, ``max``, ``vote``;
+            see `labeltree.metrics.functional.group_probabilities`.
+        conflicts: treatment of groups whose samples have contradictory labels (a patient with two
+            diagnoses): ``drop`` omits them; ``all`` splits them into one group for each label; ``majority``
+            assigns the most frequent label, and omits groups with a tie.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -59,11 +58,11 @@ class PerGroupOptions:
 def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
     """Aggregate the linear probe's probabilities over the groups of the table, and judge each group once.
 
-    Names: ``sample.…`` has the same numbers sample by sample, ``mean.…``, ``logits.…``, ``max.…`` and
-    ``vote.…`` by group. ``auroc`` is the mean over the nodes.
+    Scores named ``sample.…`` are those of single samples; ``mean.…``, ``logits.…``, ``max.…`` and ``vote.…``
+    are those of groups. ``auroc`` is the mean over the nodes.
 
     Raises:
-        DataError: if no two test samples are in one group, or no group is left that has one label.
+        DataError: if no two test samples are in one group, or no group without conflicts is left.
     """
     table = inputs.table
     groups = _groups_of(inputs)
@@ -93,7 +92,7 @@ def per_group(inputs: Inputs, options: PerGroupOptions) -> ProtocolResult:
 
 @dataclass(frozen=True)
 class _Resolved:
-    """Test rows, what each belongs to, and the label and first row of each such group."""
+    """Test rows and their groups; label, first row and resampling unit of each group."""
 
     test: Tensor
     groups: Tensor
@@ -105,14 +104,14 @@ class _Resolved:
 
 
 def _groups_of(inputs: Inputs) -> Tensor:
-    """``(m,)`` group of each test row, numbered from 0; a row without one stands alone."""
+    """Group ``(m,)`` of each test row, numbered from 0; a row without a group is a group of its own."""
     table, test = inputs.table, inputs.samples.test
     column = table.instances if table.groups is None else table.groups
     return torch.from_numpy(number_groups((test if column is None else column[test]).numpy()))
 
 
 def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
-    """Give every group one label, or leave it out, where its samples' labels contradict each other."""
+    """Assign one label to every group; groups with contradictory labels are resolved or omitted."""
     judge, placed = inputs.judging.judge, inputs.judging.placed
     test = inputs.samples.test
     nodes = inputs.judging.in_judge(inputs.nodes[test])
@@ -143,7 +142,7 @@ def _resolve(inputs: Inputs, groups: Tensor, how: Conflicts) -> _Resolved:
 
 
 def _majority(nodes: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
-    """``(g,)`` the label that most samples of each group have, and whether several share that place."""
+    """The most frequent label ``(g,)`` of each group, and whether there is a tie."""
     count = int(groups.max()) + 1
     (group, label), sizes = torch.unique(torch.stack([groups, nodes]), dim=1, return_counts=True)
     largest = torch.zeros(count, dtype=torch.int64).scatter_reduce_(0, group, sizes, "amax")
@@ -201,7 +200,7 @@ def _judged(
     rows: Tensor,
     units: ResamplingUnits,
 ) -> ProtocolResult:
-    """Scores of samples or groups, what came of a group standing at its first row."""
+    """Scores of samples or groups; the outcome of a group is recorded at its first row."""
     judge, judged = inputs.judging.judge, inputs.judging.in_judge(target)
     columns = inputs.answers(predicted, rows=rows, target=target)
     result = inputs.summarise(columns, by_frequency=False, rows=rows, units=units)

@@ -1,4 +1,4 @@
-"""``query-gallery``: some samples look for their like among others, as in DeepFashion and SOP."""
+"""``query-gallery``: retrieval from a gallery by a separate set of queries, as in DeepFashion and SOP."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _QUERIES = Reader("the list of queries", "write a path or an instance id on each
 
 @dataclass(frozen=True)
 class QueryGalleryOptions:
-    """What can be chosen. The first of these that is there says which samples are queries:
+    """Options of `query_gallery`. The queries are given by the first of these that is available:
 
-    1. ``listed``; 2. a split named ``queries`` with one named ``gallery``; 3. ``share``.
+    1. ``listed``; 2. the splits named by ``queries`` and ``gallery``; 3. ``share``.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        listed: a text file with a sample a line, its path or its instance id: the queries, whose gallery is
-            the rest of the evaluated split.
-        queries: name of a split.
-        gallery: name of a split.
-        share: share of every class's samples in the evaluated split that are drawn as queries, at least one;
-            the rest, at least one too, is the gallery.
-        ks: the k of recall@k; () takes those of the settings.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        listed: text file with the path or instance id of one query on each line; the gallery is the rest of
+            the evaluated split.
+        queries: name of the query split.
+        gallery: name of the gallery split.
+        share: fraction of every class's samples in the evaluated split that are drawn as queries, at least
+            one; the rest, at least one, is the gallery.
+        ks: the k of recall@k; () = those of the settings.
     """
 
     roles: tuple[str, ...] = ("features", "embeddings")
@@ -59,7 +59,7 @@ class QueryGalleryOptions:
     options=QueryGalleryOptions,
 )
 def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResult:
-    """Rank the gallery for every query; both with finest labels."""
+    """Rank the gallery for every query; queries and gallery samples have finest labels."""
     queries, gallery, how = _sides(inputs, options)
     notes = [how]
     limit, seed = inputs.settings.max_retrieval_samples, inputs.settings.seed
@@ -99,7 +99,7 @@ def query_gallery(inputs: Inputs, options: QueryGalleryOptions) -> ProtocolResul
 
 
 def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor, str]:
-    """Rows of the queries and of the gallery, and a sentence on how they were chosen."""
+    """Rows of the queries and of the gallery, and a note on how they were chosen."""
     split, nodes = inputs.table.split, inputs.nodes
     fine = (nodes > 0) & inputs.samples.finest[nodes.clamp_min(0)]
     here = fine.clone()
@@ -137,7 +137,7 @@ def _sides(inputs: Inputs, options: QueryGalleryOptions) -> tuple[Tensor, Tensor
 
 
 def _listed(inputs: Inputs, path: str) -> Tensor:
-    """``(n,)`` bool, the rows whose path or instance id stands in the file."""
+    """Mask ``(n,)`` of the rows whose path or instance id is listed in the file."""
     lines = read_text(path, _QUERIES).splitlines()
     wanted = {line.strip() for line in lines if line.strip()}
     table = inputs.table

@@ -1,4 +1,4 @@
-"""``seen-unseen``: classes that the encoder was trained on, and classes that it was not, side by side."""
+"""``seen-unseen``: separate scores of classes that the encoder was trained on and of all other classes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["SeenUnseenOptions", "seen_unseen"]
 
 @dataclass(frozen=True)
 class SeenUnseenOptions:
-    """What can be chosen.
+    """Options of `seen_unseen`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        unseen: nodes, by path or name, whose classes the encoder was not trained on, beside those that a run
-            hid from its training; () takes those, or where none are hidden the classes that are tested and
-            have no training samples.
-        depth: depth of the classes that the probe predicts, for data whose finer labels are new in the test;
-            0 = the finest labels.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        unseen: nodes, by path or name, whose classes the encoder was not trained on, in addition to classes
+            hidden from training (split ``unseen``); () = only the hidden classes or, if there are none, the
+            tested classes without training samples.
+        depth: depth of the classes that the probe predicts, for data whose finer labels occur only in the
+            test; 0 = the finest labels.
         starts: number of starts of k-means.
     """
 
@@ -57,12 +57,12 @@ class SeenUnseenOptions:
     options=SeenUnseenOptions,
 )
 def seen_unseen(inputs: Inputs, options: SeenUnseenOptions) -> ProtocolResult:
-    """Measure seen and unseen classes apart: each has its own probe and is searched separately.
+    """Measure seen and unseen classes separately, each with its own probe and retrieval search.
 
-    The probe of the unseen classes learns from their samples that were kept from training (split ``unseen``),
-    or, where the option names them, from those in the training split (the encoder must not have learned from
-    them). If they have none, it learns from one half of each class's samples in the evaluated split and is
-    tested on the other half; no group is split.
+    The probe of the unseen classes learns from their samples that were hidden from training (split
+    ``unseen``) and, for classes named by the option, from those in the training split (the encoder must not
+    have learned from them). If there are none, it learns from one half of each class's samples in the
+    evaluated split and is tested on the other half; no group is split.
     """
     hidden = labelled_rows(inputs.table, UNSEEN)
     unseen = _unseen(inputs, options, hidden)
@@ -126,7 +126,7 @@ def _measure(
     options: SeenUnseenOptions,
     name: str,
 ) -> ProtocolResult:
-    """Probe, retrieval and clusters of one kind of classes."""
+    """Probe, retrieval and clustering of the seen or of the unseen classes."""
     nodes, judging = inputs.nodes, inputs.judging
     progress = inputs.titled(f"retrieval: {name}")
     found = inputs.judge_retrieval(reading, plan.queries, plan.gallery, by_frequency=False, progress=progress)
@@ -155,18 +155,18 @@ def _measure(
 
 
 def _finest_of(hidden: Tensor, test: Tensor, inputs: Inputs) -> Tensor:
-    """Those of the hidden rows that no label divides further."""
+    """The hidden rows with a finest label, among the labels of hidden and test rows."""
     nodes = inputs.nodes
     finest = finest_labels(nodes[torch.cat([hidden, test])], inputs.judging.tree)
     return hidden[finest[nodes[hidden]]]
 
 
 def _unseen(inputs: Inputs, options: SeenUnseenOptions, hidden: Tensor) -> Tensor:
-    """``(num_nodes,)`` bool, which nodes are unseen classes.
+    """Mask ``(num_nodes,)`` of the unseen classes.
 
-    What a run hid is at or below nodes that have rows in the split ``unseen`` and none in training. A label
-    that has neither is what the nearest node above it is: an item that is new in the test is of a seen
-    class if its category is one.
+    Hidden classes lie at or below nodes that have rows in the split ``unseen`` and none in training. A label
+    without rows in either split is seen or unseen as its nearest ancestor with such rows: a new item of the
+    test is seen if its category is.
     """
     tree = inputs.judging.tree
     unseen = torch.zeros(tree.num_nodes, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""``sgd-probe``: the linear probe as most papers train it, a fixed number of epochs of SGD."""
+"""``sgd-probe``: the linear probe as in most papers, trained by a fixed number of epochs of SGD."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["SGDProbeOptions", "sgd_probe"]
 
 @dataclass(frozen=True)
 class SGDProbeOptions:
-    """What can be chosen; see `labeltree.metrics.SGDProbe`.
+    """Options of `sgd_probe`; see `labeltree.metrics.SGDProbe`.
 
     Attributes:
-        roles: what is read: ``features``, ``embeddings`` or both.
-        epochs: passes over the training samples.
-        batch_size: samples in a batch.
-        learning_rate: learning rate of the first step.
-        momentum: momentum of the steps.
+        roles: representations to read: ``features``, ``embeddings`` or both.
+        epochs: number of passes over the training samples.
+        batch_size: number of samples in a batch.
+        learning_rate: initial learning rate.
+        momentum: momentum of SGD.
         weight_decay: weight decay of the weights.
         schedule: schedule of the learning rate, ``constant`` or ``cosine``.
-        balanced: weigh every class alike.
+        balanced: whether all classes have the same weight in the loss.
     """
 
     roles: tuple[str, ...] = ("features",)
@@ -42,7 +42,7 @@ class SGDProbeOptions:
         self.probe(0)
 
     def probe(self, seed: int) -> SGDProbe:
-        """One that is not trained yet."""
+        """An untrained probe with these options."""
         return SGDProbe(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -62,7 +62,7 @@ class SGDProbeOptions:
     options=SGDProbeOptions,
 )
 def sgd_probe(inputs: Inputs, options: SGDProbeOptions) -> ProtocolResult:
-    """Learn the finest labels from the training samples by SGD, and name those of the test samples."""
+    """Train a linear probe on the finest labels by SGD, and predict those of the test samples."""
     title = f"Linear probe by SGD, {options.epochs} epochs"
     parts = {}
     for role, reading in inputs.chosen(options.roles).items():

@@ -1,6 +1,6 @@
 """The standard evaluation, as protocols that run on every table: classifiers, violations, retrieval.
 
-Their columns are named by role and metric, ``features.top1``; samples of all of them are drawn together.
+Columns are named by role and metric (``features.top1``); all protocols share the same bootstrap draws.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["own", "probe", "prototypes", "retrieval", "violations"]
     standard=True,
 )
 def probe(inputs: Inputs, options: Any) -> ProtocolResult:
-    """What the linear probe answers for the test samples, against their labels."""
+    """Scores of the linear probe on the test samples."""
     gap = inputs.classifiers.gap
     notes = [f"The linear probe of '{inputs.name}' stopped up to {gap:.1%} (relative) above its minimum."]
     return _answers(inputs, "probe", inputs.roles[0], notes if gap else [])
@@ -41,7 +41,7 @@ def probe(inputs: Inputs, options: Any) -> ProtocolResult:
     standard=True,
 )
 def prototypes(inputs: Inputs, options: Any) -> ProtocolResult:
-    """The class whose mean embedding lies nearest to each test sample."""
+    """Scores of the nearest class mean on the test samples."""
     return _answers(inputs, "prototypes", "embeddings")
 
 
@@ -52,7 +52,7 @@ def prototypes(inputs: Inputs, options: Any) -> ProtocolResult:
     standard=True,
 )
 def own(inputs: Inputs, options: Any) -> ProtocolResult:
-    """What the model answers; no answer is as wrong as can be: it counts as the root."""
+    """Scores of the model's own answers; a missing answer counts as the root."""
     if inputs.own_answers is None:
         return ProtocolResult("")
     silent = int((inputs.own_answers < 0).sum())
@@ -63,10 +63,10 @@ def own(inputs: Inputs, options: Any) -> ProtocolResult:
 def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[str] = ()) -> ProtocolResult:
     """All scores of a classifier's answers.
 
-    The model's own answers are judged at every depth of the tree, those of what was learned here at the
-    depths at which the table's classes differ. Where no class of the test was learned, a classifier that
-    learned here has no top-1, and no accuracy at the depths where no label was learned; the model's own
-    answers stay: a model of class embeddings may name classes that it has not seen.
+    The model's own answers are scored at every depth of the tree, those of classifiers fitted here at the
+    depths at which the table's classes differ. If no test class has training samples, a fitted classifier has
+    no top-1, and no accuracy at depths where no test label has training samples. The model's own answers are
+    still scored, since a model of class embeddings may predict unseen classes.
     """
     named = inputs.predicted[name].clamp(min=0)
     columns = inputs.answers(named, inputs.judging.tree.leaves if name == "own" else None)
@@ -92,8 +92,8 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
 def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     """Parent violations and pair violations of the embeddings.
 
-    All means and distances are those of their geometry; every training sample counts for its label and for
-    the nodes above it.
+    Means and distances are those of the embeddings' geometry. Every training sample contributes to the
+    prototypes of its label and of the label's ancestors.
     """
     settings, judging, nodes = inputs.settings, inputs.judging, inputs.nodes
     reading, tested = inputs.reading("embeddings"), inputs.tested
@@ -119,7 +119,7 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     judged = int((~violated.isnan()).sum())
     notes, under_root = [], int((judging.tree.parent[nodes[tested]] <= 0).sum())
     if not inputs.evaluated:
-        pass  # said of the evaluated method alone
+        pass  # only the evaluated method has these notes
     elif not judged:
         notes.append(
             "Parent violations are not defined here: they need two inner nodes at one depth below the root."
@@ -141,7 +141,7 @@ def violations(inputs: Inputs, options: Any) -> ProtocolResult:
     standard=True,
 )
 def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
-    """Rankings for every query in turn, as the samples' plan has it, and the means of HP@1 … HP@K."""
+    """Scores of the rankings of the samples' search plan, and the means of HP@1 … HP@K."""
     plan, columns = inputs.samples.plan, list[Column]()
     ranked: list[Column] = []
     curve: list[float] = []
@@ -164,7 +164,7 @@ def retrieval(inputs: Inputs, options: Any) -> ProtocolResult:
 
 
 def _summarised(inputs: Inputs, columns: Sequence[Column], notes: Sequence[str] = ()) -> ProtocolResult:
-    """The numbers of some columns; NaN where all samples are of one class: any answer would be right."""
+    """The numbers of the columns; NaN if all samples are of one class, so that any answer is right."""
     if inputs.samples.one_class is not None:
         columns = [column.undefined() for column in columns]
     rows = torch.unique(torch.cat([inputs.samples.test, inputs.samples.plan.queries]))

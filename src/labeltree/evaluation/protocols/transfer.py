@@ -1,4 +1,4 @@
-"""``transfer``: how good the same encoder is on another data set, with classes of its own."""
+"""``transfer``: scores of the same encoder on another data set, with its own classes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["TransferOptions", "transfer"]
 
 @dataclass(frozen=True)
 class TransferOptions:
-    """What can be chosen.
+    """Options of `transfer`.
 
     Attributes:
-        table: the other table's file, ``.npz`` or ``.parquet``, unless one is given beside the first.
-        taxonomy: the file of its taxonomy.
-        split: split of the other table that is tested on; where it has no splits, it is halved.
-        roles: what is read: ``features``, ``embeddings`` or both.
+        table: file of the other table, ``.npz`` or ``.parquet``; not used if `evaluate` is given ``second``.
+        taxonomy: file of the other table's taxonomy.
+        split: evaluated split of the other table; a table without splits is halved.
+        roles: representations to read: ``features``, ``embeddings`` or both.
         ks: numbers of neighbours.
-        main_k: the one whose scores by depth and subtree are given.
-        totals: numbers of training samples that further probes learn from.
-        seeds: draws of those.
+        main_k: number of neighbours for the scores by depth and subtree.
+        totals: numbers of training samples for additional probes.
+        seeds: number of random draws of these training samples.
     """
 
     table: str = ""
@@ -55,7 +55,7 @@ class TransferOptions:
     options=TransferOptions,
 )
 def transfer(inputs: Inputs, options: TransferOptions) -> ProtocolResult:
-    """Learn and test classifiers on the other table alone."""
+    """Fit and test classifiers on the other table only."""
     second = _second(inputs, options)
     if inputs.table.geometry != second.table.geometry or (
         inputs.table.embeddings.shape[1] != second.table.embeddings.shape[1]
