@@ -1,7 +1,7 @@
 """Metrics of hierarchy-faithfulness, retrieval, clustering and classification.
 
-`labeltree.metrics.functional` has them as functions, this module as torchmetrics classes. torchmetrics is
-imported when the first class is asked for.
+`labeltree.metrics.functional` has the metrics as functions, this module as torchmetrics classes. torchmetrics
+is imported on first use of a class.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What every metric shares: checks of its arguments, and the reduction of its values per sample.
+"""Helpers of all metrics: checks of arguments, and the reduction of values per sample.
 
 A message names the argument, its value and what was expected.
 """
@@ -86,7 +86,7 @@ def check_positive(name: str, value: int) -> None:
 
 
 def check_tree(what: str, taxonomy: AnyTaxonomy) -> Taxonomy:
-    """Return the taxonomy if it is a tree; else raise ``TaxonomyError``, which says `what` needs one."""
+    """Return the taxonomy if it is a tree; else raise ``TaxonomyError``, saying that `what` needs one."""
     if not isinstance(taxonomy, Taxonomy):
         raise TaxonomyError(
             f"{what} need a tree: on a DAG a node may have several parents, and several ancestors at one "
@@ -102,14 +102,14 @@ def check_reduction(reduction: str) -> None:
 
 
 def mean_of_counted(values: Tensor) -> Tensor:
-    """Mean of the entries that are not NaN, float64; NaN if there is none."""
+    """Mean of the entries that are not NaN, float64; NaN if there are none."""
     return torch.nanmean(values.double())
 
 
 def spread(values: Tensor, takes_part: Tensor) -> Tensor:
-    """(n,) float64: `values` at the rows that `takes_part` (n,) marks, in their order; NaN at all others.
+    """Scatter `values` to the rows where `takes_part` (n,) is true, in order: (n,) float64, NaN elsewhere.
 
-    On the device of `takes_part`.
+    The result is on the device of `takes_part`.
     """
     everywhere = torch.full(takes_part.shape, torch.nan, dtype=torch.float64, device=takes_part.device)
     everywhere[takes_part] = values.double().to(takes_part.device)

@@ -1,9 +1,9 @@
 """The linear probe: balanced multinomial logistic regression on frozen features, solved to the optimum.
 
-The solver is L-BFGS with a curvature that follows the problem; nothing changes the objective. Centring the
-features is undone by the intercepts, which carry no penalty, and rotating them leaves the norm of the weights
-as it is. In the axes of the largest variance, with each class's intercept taken at the class's own centre,
-the Hessian is nearly diagonal, and its diagonal is what L-BFGS starts from.
+The solver is L-BFGS with an initial Hessian computed from the problem; the objective stays exact. The
+intercepts, which carry no penalty, compensate for centring the features, and rotating the features does not
+change the norm of the weights. In the axes of the largest variance, with each class's intercept taken at the
+class's own centre, the Hessian is nearly diagonal, and L-BFGS starts from its diagonal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CURVATURE_ROWS = 1024
 _MEMORY = 10
 _BACKTRACKS = 8
 _REFRESH = (3, 8, 15, 30, 60, 100, 150, 225, 350, 500, 750)
-# up to this many products per evaluation, float64 throughout costs next to nothing
+# up to this many products per evaluation, float64 throughout costs almost nothing
 _SMALL = 2 * 10**7
 _LARGEST_ROTATION = 2048
 _ROWS = 4096
@@ -41,7 +41,7 @@ class Curvature(NamedTuple):
     """(c,): second derivatives along the intercepts."""
 
     def solve(self, gradient: Tensor) -> Tensor:
-        """Multiply (c, d + 1) by the inverse of this curvature."""
+        """Multiply a gradient (c, d + 1) by the inverse of the curvature."""
         weight = (gradient[:, :-1] - self.centre * gradient[:, -1:]) / self.weight
         intercept = gradient[:, -1] / self.intercept - (self.centre * weight).sum(dim=1)
         return torch.cat([weight, intercept[:, None]], dim=1)
@@ -54,11 +54,11 @@ class Objective:
     Parameters are one tensor (c, d + 1): the weights W and, as last column, the intercepts b.
 
     Attributes:
-        features: X (n, d).
-        targets: (n,) int64, 0 … c − 1.
-        sample_weight: w (n,).
-        num_classes: c.
-        penalty: of the weights, not of the intercepts.
+        features: features X (n, d).
+        targets: class indices (n,) int64, 0 … c − 1.
+        sample_weight: sample weights w (n,).
+        num_classes: number of classes c.
+        penalty: penalty on the weights; the intercepts have none.
 
     """
 
@@ -78,7 +78,7 @@ class Objective:
         return value, gradient
 
     def curvature(self, parameters: Tensor) -> tuple[float, Tensor, Curvature]:
-        """Value, gradient and curvature, at twice the cost."""
+        """Value, gradient and curvature, at twice the cost of `gradient`."""
         value, gradient, sums = self._evaluate(parameters, with_curvature=True)
         square, first, mass = sums
         mass = mass.clamp(min=1e-3)
@@ -116,12 +116,12 @@ class Objective:
 
 @dataclass
 class Solution:
-    """Where a minimisation stopped.
+    """The result of a minimisation.
 
     Attributes:
-        parameters: (c, d + 1).
-        value: of the objective.
-        gap: how far above the minimum the value can lie, relative to it; see `minimize`.
+        parameters: (c, d + 1) weights and intercepts.
+        value: value of the objective.
+        gap: upper bound on the distance of the value to the minimum, relative to the minimum; see `minimize`.
         iterations: steps taken.
 
     """
@@ -133,11 +133,10 @@ class Solution:
 
 
 def minimize(objective: Objective, start: Tensor, tolerance: float, max_iterations: int) -> Solution:
-    """Minimise until the value lies within `tolerance` of the minimum, relative to it, or no step helps any
-    more.
+    """Minimise until the value lies within the relative `tolerance` of the minimum, or no step improves it.
 
-    The objective is strongly convex in the weights with the penalty as constant, so it lies at most
-    |∂W|²/(2·penalty) above its minimum; the intercepts add ∂b²/2h, h their second derivative.
+    The objective is strongly convex in the weights with the penalty as the constant, so its value lies at
+    most |∂W|²/(2·penalty) above its minimum; the intercepts add ∂b²/2h, h their second derivative.
     """
     x = start
     value, gradient, curvature = objective.curvature(x)
@@ -168,7 +167,7 @@ def _gap(objective: Objective, value: float, gradient: Tensor, curvature: Curvat
 
 
 def _two_loops(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor]], curvature: Curvature) -> Tensor:
-    """L-BFGS: the gradient times the inverse Hessian that the last steps suggest, built on `curvature`."""
+    """L-BFGS: the gradient times the inverse Hessian estimated from the last steps and `curvature`."""
     result = gradient.clone()
     shares = []
     for step, change in reversed(pairs):
@@ -187,7 +186,7 @@ def _two_loops(gradient: Tensor, pairs: deque[tuple[Tensor, Tensor]], curvature:
 def _line_search(
     objective: Objective, x: Tensor, value: float, direction: Tensor, slope: float
 ) -> tuple[Tensor, float, Tensor] | None:
-    """Step, value and gradient where the value has fallen enough; None if rounding hides any fall."""
+    """Step, value and gradient after a sufficient decrease; None if rounding hides any decrease."""
     length = 1.0
     for _ in range(_BACKTRACKS):
         step = length * direction
@@ -205,12 +204,12 @@ def _dot(a: Tensor, b: Tensor) -> float:
 
 
 class LinearClassifier:
-    """The base of the probes: what a fitted linear classifier answers.
+    """The base of the probes: logits and predictions of a fitted linear classifier.
 
     Attributes:
         classes: (c,) int64, ascending.
-        weight: (d, c).
-        bias: (c,).
+        weight: (d, c) weights.
+        bias: (c,) intercepts.
 
     """
 
@@ -240,13 +239,13 @@ class LinearClassifier:
         return torch.softmax(self.logits(features), dim=1)
 
     def predict(self, features: Tensor) -> Tensor:
-        """(n,) int64 most probable class for features (n, d), the first of several; raises as `logits`."""
+        """(n,) int64 most probable class for features (n, d), ties going to the first; raises as `logits`."""
         starts = range(0, max(len(features), 1), _ROWS)
         best = [self.logits(features[start : start + _ROWS]).argmax(dim=1) for start in starts]
         return self.classes[torch.cat(best)]
 
     def _classified(self, features: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The features with a class, the place of each one's class in `classes`, and the classes' sizes."""
+        """The features with a class, the index of each one's class in `classes`, and the class sizes."""
         check_embeddings("features", features)
         check_labels("classes", classes)
         check_same_length("features", features, "classes", classes)
@@ -271,26 +270,26 @@ class LinearProbe(LinearClassifier):
         class y_i)
 
     which is the probe of Section 4.4 of Climbing the Label Tree. With two classes scikit-learn fits one
-    weight vector instead of two opposite ones, which doubles the penalty; so does this. Features are used as
-    given: standardise them first where their scales mean nothing.
+    weight vector instead of two opposite ones, which doubles the penalty; so does this probe. Features are
+    used as given: standardise them first if their scales are arbitrary.
 
-    It stops when the objective lies within `tolerance` of its minimum, relative to it, by a bound from the
-    gradient (`gap`); if it cannot, it warns. Large problems are solved in float32 and finished and judged in
-    float64.
+    The solver stops when a bound from the gradient (`gap`) shows that the objective lies within the relative
+    `tolerance` of its minimum, and warns if it cannot reach it. Large problems are solved in float32, then
+    finished and checked in float64.
 
     Args:
         C: inverse strength of the penalty.
-        balanced: weigh every class alike, whatever its size; False gives every sample weight 1.
-        tolerance: on the relative distance to the minimum. At the default, almost no prediction can still
-            change.
-        max_iterations: steps of the solver.
+        balanced: give every class the same total weight; False gives every sample weight 1.
+        tolerance: largest relative distance of the objective to its minimum. At the default, almost no
+            prediction can still change.
+        max_iterations: largest number of steps of the solver.
 
     Attributes:
         classes: (c,) int64, ascending.
         weight: (d, c) float64.
         bias: (c,) float64.
         objective: value of the objective.
-        gap: bound on its relative distance to the minimum.
+        gap: bound on the relative distance of the objective to its minimum.
         iterations: steps taken.
         converged: whether the gap is at most the tolerance.
 
@@ -325,7 +324,7 @@ class LinearProbe(LinearClassifier):
         self.max_iterations = max_iterations
 
     def fit(self, features: Tensor, classes: Tensor) -> LinearProbe:
-        """Learn from features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
+        """Fit to features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
 
         Raises:
             ValueError: for wrong shapes or dtypes, features that are not finite, or no row with a class.
@@ -364,7 +363,7 @@ class LinearProbe(LinearClassifier):
         return self
 
     def _solve(self, objective: Objective) -> Solution:
-        """Approach the penalty from stronger ones; a large problem in float32, finished in float64."""
+        """Solve with penalties that decrease to the final one; large problems in float32, then float64."""
         penalty = objective.penalty
         small = objective.features.numel() * objective.num_classes <= _SMALL
         work = objective
@@ -380,7 +379,7 @@ class LinearProbe(LinearClassifier):
         # The curvature at zero, where all classes are equally likely. A penalty far below it makes the first
         # steps overshoot into regions where nothing can be learnt about the curvature at the minimum.
         squares = (objective.features.square() * objective.sample_weight[:, None]).sum(dim=0)
-        largest = float(squares.max()) if len(squares) else 0.0  # features may all be constant
+        largest = float(squares.max()) if len(squares) else 0.0  # all features may be constant
         strength = largest / objective.num_classes
         while strength > 3.0 * penalty and steps < self.max_iterations:
             work.penalty = strength
@@ -388,7 +387,7 @@ class LinearProbe(LinearClassifier):
             parameters, steps = found.parameters, steps + found.iterations
             strength /= 10.0
         work.penalty = penalty
-        # the float32 gap is not exact enough to be the last word
+        # the float32 gap is not exact enough for the final check
         found = minimize(work, parameters, self.tolerance / 2, max(self.max_iterations - steps, 0))
         steps += found.iterations
         if not small:
@@ -400,8 +399,7 @@ class LinearProbe(LinearClassifier):
 
 
 def _rotation(centred: Tensor, sample_weight: Tensor) -> Tensor | None:
-    """(d, r) orthonormal axes of the weighted scatter of `centred` (n, d), which they span; None if too
-    costly.
+    """(d, r) orthonormal axes of the weighted scatter of `centred` (n, d); None if too costly.
 
     With fewer samples than dimensions the weights lie in the span of the samples, so r = n axes are enough.
     """

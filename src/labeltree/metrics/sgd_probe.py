@@ -1,4 +1,4 @@
-"""The linear probe that is trained by stochastic gradient descent."""
+"""A linear probe trained by stochastic gradient descent."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ class SGDProbe(LinearClassifier):
     """A linear classifier trained on frozen features by SGD with momentum and cross entropy.
 
     The defaults are those of Zhang et al. 2022 (Section 4.2): 40 epochs, batches of 512, a learning rate of
-    0.1, which the paper lowers only after 40 epochs. It names neither the momentum (0.9 here, as in SupCon's
-    code) nor a weight decay (none here). A step costs O(batch · d · classes), whatever the number of samples;
-    the memory needed is that of weights, gradients and the logits of one batch.
+    0.1, which the paper lowers only after 40 epochs. The paper gives neither the momentum (0.9 here, as in
+    SupCon's code) nor a weight decay (none here). A step costs O(batch · d · classes), whatever the number of
+    samples; the memory needed is that of weights, gradients and the logits of one batch.
 
-    One step is that of `torch.optim.SGD`. Features are used as given: standardise them first where their
-    scales mean nothing. Weights begin at 0.
+    The update is that of `torch.optim.SGD`. Features are used as given: standardise them first if their
+    scales are arbitrary. Weights start at 0.
 
     Args:
-        epochs: passes over the samples, in a new order each.
-        batch_size: samples in a batch; the last one of an epoch may be smaller.
-        learning_rate: of the first step.
-        momentum: of the steps.
-        weight_decay: times the weights is added to their gradient; the intercepts are left alone.
-        schedule: of the learning rate: "constant", or "cosine" down to 0, a step at a time.
-        balanced: weigh every class alike, whatever its size, as `LinearProbe` does; else every sample.
-        seed: of the orders.
+        epochs: number of passes over the samples, each in a new order.
+        batch_size: number of samples in a batch; the last batch of an epoch may be smaller.
+        learning_rate: learning rate of the first step.
+        momentum: momentum of SGD.
+        weight_decay: weight decay; it does not apply to the intercepts.
+        schedule: schedule of the learning rate: "constant", or "cosine" down to 0, updated every step.
+        balanced: give every class the same total weight, as in `LinearProbe`; False: every sample the same
+            weight.
+        seed: seed of the sample order.
 
     Attributes:
         classes: (c,) int64, ascending.
@@ -86,7 +87,7 @@ class SGDProbe(LinearClassifier):
 
     @torch.no_grad()
     def fit(self, features: Tensor, classes: Tensor, progress: Progress | None = None) -> SGDProbe:
-        """Learn from features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
+        """Fit to features (n, d) and their classes (n,), any ids; rows of class -1 are left out.
 
         ``progress("training the probe", done, total)`` is called after every epoch.
 

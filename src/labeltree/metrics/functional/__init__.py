@@ -1,7 +1,7 @@
 """Metrics as pure functions, tensors in, tensors out.
 
-Throughout, labels are nodes of a taxonomy, -1 where a label is missing; samples that a metric must leave out
-get NaN with `reduction="none"`, so that they can be counted, and the metric of no sample at all is NaN.
+In all functions, labels are nodes of a taxonomy, -1 where a label is missing. With `reduction="none"`,
+samples that a metric leaves out get NaN, so that they can be counted. Without any sample the metric is NaN.
 """
 
 from labeltree.metrics.functional.classification import (

@@ -3,10 +3,10 @@
 All functions treat labels in the same way. Samples without a label (-1), or labelled at the root, are left
 out. With a leaf label, the whole prediction is compared. With an inner-node label, a prediction below the
 label's depth is cut to its ancestor at that depth (`undecided="ignore"`), or compared as it is, so that every
-finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both are the published
-formulas. On a DAG, a prediction below an inner-node label is cut to the label, any other along its shortest
-path from the root. A prediction may be an inner node, and the root means no decision. -1 is no prediction,
-which is an error if the sample has a label.
+finer prediction counts as partly wrong (`undecided="negative"`). With leaf labels both options equal the
+published formulas. On a DAG, a prediction below an inner-node label is cut to the label, and any other
+prediction is cut along its shortest path from the root. A prediction may be an inner node; predicting the
+root means no decision. -1 means no prediction, which is an error if the sample has a label.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Undecided = Literal["ignore", "negative"]
 def truncate_predictions(
     predicted: Tensor, target: Tensor, taxonomy: AnyTaxonomy, undecided: Undecided
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Which samples count (n,), and for those the prediction, cut as `undecided` asks, and the label."""
+    """The mask of samples that count (n,), their predictions, cut as set by `undecided`, and their labels."""
     check_nodes("predicted_nodes", predicted, taxonomy)
     check_nodes("target_nodes", target, taxonomy)
     check_same_length("predicted_nodes", predicted, "target_nodes", target)
@@ -82,7 +82,8 @@ def hierarchical_f1(
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        include_root: whether the root is in the sets. The paper does not say; it only adds a constant credit.
+        include_root: whether the root is in the sets. The paper does not say; the root only adds a constant
+            credit.
         undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
         reduction: "mean", or "none" for one value per sample, NaN where the sample is left out.
 
@@ -163,7 +164,8 @@ def mistake_severity(
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
         undecided: "ignore" or "negative", see `labeltree.metrics.functional.classification`.
-        reduction: "mean", or "none" for one value per sample, NaN where it is left out or right.
+        reduction: "mean", or "none" for one value per sample, NaN where the sample is left out or the
+            prediction is correct.
 
     Returns:
         float64 scalar in edges, NaN if there is no mistake; or (n,) with `reduction="none"`.
@@ -189,7 +191,7 @@ def mistake_severity(
 def classification_metrics(
     predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, *, undecided: Undecided = "ignore"
 ) -> dict[str, Tensor]:
-    """All metrics of this module, and the numbers of samples that count in them.
+    """All metrics of this module, and the numbers of samples that they are computed from.
 
     Args:
         predicted_nodes: (n,) nodes.
@@ -200,8 +202,8 @@ def classification_metrics(
     Returns:
         float64 scalars "accuracy" (at the leaves), "accuracy/depth{l}" for every depth of a tree,
         "hierarchical_f1", "hierarchical_f1/with_root", "tree_accuracy", "mistake_severity"; and int64 counts
-        "samples" (counted), "samples_left_out" (no label, or the root), "mistakes", "samples/depth{l}" (label
-        decides depth l of a tree).
+        "samples" (counted), "samples_left_out" (no label, or the root), "mistakes", "samples/depth{l}"
+        (samples whose label decides depth l of a tree).
 
     Raises:
         ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
@@ -271,7 +273,7 @@ def accuracy_by_depth(predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: A
 def correct_by_depth(
     predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy
 ) -> tuple[Tensor, Tensor]:
-    """(L,) int64 number of samples right at each depth, and of samples whose label decides it."""
+    """(L,) int64 each: number of correct samples, and of samples with a decided label, at each depth."""
     tree = check_tree("accuracies by depth", taxonomy)
     _, predicted, target = truncate_predictions(predicted_nodes, target_nodes, tree, "negative")
     paths = tree.paths.to(target.device)

@@ -36,8 +36,8 @@ def hierarchical_precision_at_k(
 ) -> dict[int, Tensor]:
     """HP@k: how near to the query's label the first k results are, relative to the best possible ranking.
 
-    `HierarchicalPrecisionScores` has the formula (Eq. 11 of Barz & Denzler 2019). A query is left out both of
-    its own results and of the best ranking. Labels may be inner nodes: two samples of one inner node have
+    `HierarchicalPrecisionScores` has the formula (Eq. 11 of Barz & Denzler 2019). A query itself is left out
+    of both its results and the best ranking. Labels may be inner nodes: two samples of one inner node have
     similarity 1 − height/H. A query whose similarity to every item is 0 is left out of the mean.
 
     Args:
@@ -106,18 +106,20 @@ def average_hierarchical_precision(
     """AHP@K: the area under the curve of HP@k, k = 1 … K (Section 4 of Barz & Denzler 2019).
 
     Args:
-        query_embeddings: (n, d); as all arguments, see `hierarchical_precision_at_k`.
-        query_nodes: (n,).
-        taxonomy: of the labels.
-        key_embeddings: (m, d).
-        key_nodes: (m,).
+        query_embeddings: (n, d) points of the geometry; all arguments are as in
+            `hierarchical_precision_at_k`.
+        query_nodes: (n,) labels, -1 for a missing one.
+        taxonomy: the tree or DAG of the labels.
+        key_embeddings: (m, d) database, or None.
+        key_nodes: (m,) labels of the database.
         k: K, or the size of the database if that is smaller.
-        rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the published figures'
-            rule (1/K)·[Σ HP@k − (HP@1 + HP@K)/2], which gives it (K − 1)/K.
-        geometry: of the embeddings, or its name; default `Sphere()`.
+        rule: "mean" of HP@1 … HP@K, which gives a perfect ranking 1; or "trapezoid", the rule (1/K)·[Σ HP@k −
+            (HP@1 + HP@K)/2] of the published figures, which gives a perfect ranking (K − 1)/K.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
-        reduction: "mean", or "none" for one value per query, NaN where its similarity to every item is 0.
+        reduction: "mean", or "none" for one value per query, NaN for a query whose similarity to every item
+            is 0.
         shard: see `hierarchical_precision_at_k`.
         progress: see `hierarchical_precision_at_k`.
 
@@ -173,15 +175,16 @@ def retrieval_metrics(
     Each value equals that of the function of the same name; the ranking is made once.
 
     Args:
-        query_embeddings: (n, d); as all arguments, see `hierarchical_precision_at_k`.
-        query_nodes: (n,).
-        taxonomy: of the labels.
-        key_embeddings: (m, d).
-        key_nodes: (m,).
-        ks: for recall@k and HP@k.
-        ahp_k: K of AHP@K and of the curve.
-        depths: depths at which recall@k, MAP@R and mAP are given, too.
-        geometry: of the embeddings, or its name; default `Sphere()`.
+        query_embeddings: (n, d) points of the geometry; all arguments are as in
+            `hierarchical_precision_at_k`.
+        query_nodes: (n,) labels, -1 for a missing one.
+        taxonomy: the tree or DAG of the labels.
+        key_embeddings: (m, d) database, or None.
+        key_nodes: (m,) labels of the database.
+        ks: the values of k for recall@k and HP@k.
+        ahp_k: K for AHP@K and for the curve.
+        depths: depths at which recall@k, MAP@R and mAP are computed as well.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
         query_groups: see `hierarchical_precision_at_k`.
         key_groups: see `hierarchical_precision_at_k`.
         reduction: "mean", or "none" for (n,) values, one per query, in place of scalars; NaN where a query is
@@ -192,9 +195,9 @@ def retrieval_metrics(
     Returns:
         float64 scalars "recall@{k}", "map@r", "map", "hp@{k}", "ahp@{ahp_k}", "ahp@{ahp_k}/trapezoid"; the
         first three also as "…/depth{l}" for l in `depths`; "hp_curve", (min(ahp_k, m),), the mean HP@1 …
-        HP@K, where those of a query with fewer items stay at their last value; and int64 counts: "queries"
-        with a label, "queries_missing_label", "queries_without_relevant" (left out of recall, MAP@R and mAP;
-        per depth as well, where "queries/depth{l}" are those whose label decides the depth),
+        HP@K, where a query with fewer items keeps its last value; and int64 counts: "queries" with a label,
+        "queries_missing_label", "queries_without_relevant" (left out of recall, MAP@R and mAP; also per
+        depth, where "queries/depth{l}" counts the queries whose label decides the depth),
         "queries_without_similarity" (left out of HP and AHP), "database" (labelled items).
 
     Raises:
@@ -254,7 +257,7 @@ def _search(
     query_groups: Tensor | None,
     key_groups: Tensor | None,
 ) -> Search:
-    """Queries and database, all labels of which are nodes of the taxonomy."""
+    """Queries and database, after checking that all labels are nodes of the taxonomy."""
     check_nodes("query_nodes", query_nodes, taxonomy)
     if key_nodes is not None:
         check_nodes("key_nodes", key_nodes, taxonomy)
@@ -262,7 +265,7 @@ def _search(
 
 
 def _scores(search: Search, taxonomy: AnyTaxonomy, k: int, ks: Sequence[int]) -> HierarchicalPrecisionScores:
-    """Scores to be filled, with HP at each of `ks` and AHP at `k`."""
+    """Empty scores for HP at each of `ks` and AHP at `k`."""
     for cutoff in ks:
         check_positive("an entry of ks", cutoff)
     return HierarchicalPrecisionScores(

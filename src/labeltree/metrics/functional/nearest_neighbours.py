@@ -18,7 +18,7 @@ __all__ = ["VoteWeights", "nearest_neighbour_labels"]
 
 VoteWeights = Literal["softmax", "distance", "uniform"]
 
-# numbers of neighbours' points, and of votes, that are held at once: some 64 MB of float64
+# coordinates of neighbours, and votes, in memory at once: about 64 MB of float64
 _BLOCK = 2**23
 
 
@@ -35,28 +35,28 @@ def nearest_neighbour_labels(
     key_groups: Tensor | None = None,
     progress: Progress | None = None,
 ) -> dict[int, Tensor]:
-    """The label that the k nearest items vote for.
+    """The label with the most votes among the k nearest items.
 
     Item i votes for its label with exp(s_i/τ) ("softmax", Section 3.4 of Wu et al. 2018, Unsupervised Feature
-    Learning via Non-Parametric Instance Discrimination), with 1/distance ("distance"; where some distances
-    are 0, those items alone vote) or with 1 ("uniform"). Items of equal similarity are taken in database
-    order; of labels with equal votes, the smaller wins.
+    Learning via Non-Parametric Instance Discrimination), with 1/distance ("distance"; if some distances are
+    0, only the items at distance 0 vote) or with 1 ("uniform"). Items of equal similarity are taken in
+    database order; among labels with equal votes, the smallest wins.
 
     Args:
         query_embeddings: (n, d) points of the geometry.
         key_embeddings: (m, d) database.
         key_labels: (m,) integers, -1 for a missing label; those rows are not in the database.
         ks: numbers of neighbours; above the size of the database, all of it.
-        weights: of the votes.
+        weights: weights of the votes: "softmax", "distance" or "uniform", see above.
         temperature: τ, of "softmax".
         geometry: ranks by its similarity; default `Sphere()`, the cosine.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone: items of the
             query's own group have no vote.
-        key_groups: (m,) group of each item; with `query_groups` or not at all.
+        key_groups: (m,) group of each item; required with `query_groups`.
         progress: called as ``progress("ranking", done, total)``.
 
     Returns:
-        k -> (n,) int64 labels; -1 where all items are of the query's group.
+        k -> (n,) int64 labels; -1 where all items belong to the query's group.
 
     Raises:
         ValueError: for wrong shapes or dtypes, embeddings that are not finite, a k below 1, unknown weights,
@@ -128,8 +128,7 @@ def _power(
     temperature: float,
     geometry: Geometry,
 ) -> Tensor:
-    """(b, k) float64 weight of each neighbour's vote, by falling similarity, 0 where none is `there` (b, k);
-    `near` is (b, k, d)."""
+    """Vote of each neighbour `near` (b, k, d), nearest first: (b, k) float64, 0 where not `there` (b, k)."""
     if weights == "uniform":
         return there.double()
     if weights == "softmax":
@@ -142,7 +141,7 @@ def _power(
 
 
 def _vote(found: dict[int, Tensor], rows: slice, power: Tensor, labels: Tensor, classes: Tensor) -> None:
-    """Count votes (b, k) for labels (b, k), nearest first, and note the winner at every k that is asked."""
+    """Count votes (b, k) for labels (b, k), nearest first, and store the winner at every requested k."""
     votes = power.new_zeros(len(power), len(classes))
     counted = 0
     for k in sorted(found):

@@ -1,4 +1,4 @@
-"""Binary decisions for every node, by predictions or thresholds: sensitivity, specificity and their like."""
+"""Binary decisions for every node, from predictions or thresholds: sensitivity, specificity, PPV, NPV."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def node_rates(
     - balanced accuracy = (sensitivity + specificity) / 2.
 
     Args:
-        true_positives: number of positive samples that are predicted to be positive, of any shape.
-        false_positives: number of negative samples that are.
-        positives: P, all positive samples.
-        negatives: N, all negative samples.
+        true_positives: number of positive samples that are predicted positive, of any shape.
+        false_positives: number of negative samples that are predicted positive.
+        positives: P, number of positive samples.
+        negatives: N, number of negative samples.
 
     Returns:
         float64 "sensitivity", "specificity", "ppv", "npv", "balanced_accuracy", NaN where the denominator is
@@ -77,8 +77,8 @@ def node_decision_metrics(
         taxonomy: a tree or a DAG.
 
     Returns:
-        (N,) rates and counts by name, as `labeltree.metrics.functional.node_rates` has them. The numbers of
-        positives and negatives differ between nodes where labels leave some open.
+        (N,) rates and counts by name, as in `labeltree.metrics.functional.node_rates`. The numbers of
+        positives and negatives differ between nodes if labels leave some nodes open.
 
     Raises:
         ValueError: for wrong shapes or dtypes, entries outside the taxonomy, a labelled sample without
@@ -103,7 +103,7 @@ def node_decision_metrics(
 def node_decision_counts(
     predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(N,) int64 each: true positives, false positives, positives, negatives; sums over batches."""
+    """(N,) int64 each: true positives, false positives, positives, negatives; they add up over batches."""
     check_nodes("predicted_nodes", predicted_nodes, taxonomy)
     labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
     check_same_length("predicted_nodes", predicted_nodes, "target_nodes", target_nodes)
@@ -116,7 +116,7 @@ def node_decision_counts(
     n, m = taxonomy.num_nodes, max(len(labels.labels), 1)
     pairs, count = np.unique(predicted * m + labels.label, return_counts=True)
     answers, answer = np.unique(pairs // m, return_inverse=True)
-    # every pair of a prediction and a label, repeated for each node that the prediction says yes to
+    # every pair of a prediction and a label, repeated for each node that is predicted positive
     place, node = lines(answers, taxonomy)
     first = np.searchsorted(place, np.arange(len(answers) + 1))
     size = np.diff(first)[answer.reshape(-1)]
@@ -143,25 +143,25 @@ def node_thresholds(
 ) -> Tensor:
     """Choose the operating point of every node: samples with this score or a higher one are positive.
 
-    Choose on validation samples and report on others (`node_metrics_at`): an operating point looks better
-    than it is on the samples that it was chosen on.
+    Choose on validation samples and report on other samples (`node_metrics_at`): results on the samples that
+    an operating point was chosen on are too optimistic.
 
     Args:
-        probabilities: (n, c) of the classes, each 0 or more.
+        probabilities: (n, c) class probabilities, each 0 or more.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
-        sensitivity: the sensitivity to reach on these samples, above 0 and at most 1: of all thresholds that
-            do, the greatest, which has the best specificity. None for Youden's index: the threshold with the
-            greatest sensitivity + specificity - 1 (Youden 1950), of several the greatest.
+        sensitivity: the sensitivity to reach on these samples, above 0 and at most 1: the greatest threshold
+            that reaches it is chosen, which has the best specificity. None for Youden's index: the threshold
+            with the greatest sensitivity + specificity - 1 (Youden 1950), ties go to the greatest.
 
     Returns:
         (N,) float64, each the score of one of the samples; NaN where a node has no positive or no negative
         sample, or no class at or below it.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, entries outside the taxonomy or that are no probabilities, or
-            a sensitivity that is no share.
+        ValueError: for wrong shapes or dtypes, entries outside the taxonomy or that are not probabilities, or
+            a sensitivity out of range.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -179,9 +179,9 @@ def node_thresholds(
         raise ValueError(f"sensitivity is {sensitivity!r}; expected a share above 0 and at most 1, or None")
     chosen = np.full(taxonomy.num_nodes, np.nan)
     for node, positive, negative in one_against_rest(probabilities, target_nodes, taxonomy, classes):
-        # Both lie at the score of a positive sample: between two of them, only specificity is lost.
+        # Both optima lie at the score of a positive sample: any lower threshold down to the next only loses
         candidates = np.sort(positive)[::-1]
-        reached = np.searchsorted(-candidates, -candidates, "right")  # true positives at each
+        reached = np.searchsorted(-candidates, -candidates, "right")  # number of true positives at each
         if sensitivity is None:
             false = len(negative) - np.searchsorted(np.sort(negative), candidates, "left")
             best = int((reached * len(negative) - false * len(positive)).argmax())  # whole numbers: exact
@@ -201,18 +201,18 @@ def node_metrics_at(
 ) -> dict[str, Tensor]:
     """Sensitivity, specificity, PPV, NPV and balanced accuracy of every node at its operating point.
 
-    Each node is decided by itself: a sample can be positive for dog and negative for mammal.
+    Each node is decided independently: a sample can be positive for dog and negative for mammal.
 
     Args:
-        thresholds: (N,) the score from which on a sample is positive; NaN where there is none.
-        probabilities: (n, c) of the classes, each 0 or more.
+        thresholds: (N,) the lowest score at which a sample is positive; NaN for a node without a threshold.
+        probabilities: (n, c) class probabilities, each 0 or more.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
 
     Returns:
-        (N,) rates and counts by name, as `labeltree.metrics.functional.node_rates` has them; NaN, and counts
-        of 0, for nodes without a threshold, or without positive or negative samples.
+        (N,) rates and counts by name, as in `labeltree.metrics.functional.node_rates`; NaN, and counts of 0,
+        for nodes without a threshold, or without positive or negative samples.
 
     Raises:
         ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.

@@ -1,4 +1,4 @@
-"""One prediction for several samples of the same thing: a patient, an item, a lesion seen from all sides."""
+"""One prediction for a group of samples, such as images of one patient, item or lesion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class GroupPredictions(NamedTuple):
     Attributes:
         groups: (g,) int64 the groups, ascending, then the samples without a group, as -1.
         probabilities: (g, c) float64, rows that sum to 1.
-        columns: (g,) int64 the predicted class: the most probable one; of several, the one with the greatest
-            mean probability, then the first.
+        columns: (g,) int64 the predicted class: the most probable one; ties go to the greatest mean
+            probability, then to the first.
     """
 
     groups: Tensor
@@ -36,18 +36,18 @@ def group_probabilities(
     """Combine the probabilities of the samples of each group.
 
     - ``mean``: their arithmetic mean;
-    - ``logits``: the softmax of the mean of their logarithms, which is that of their mean logits: the
-      normalised geometric mean. One sample that excludes a class weighs more than in the mean;
-    - ``max``: the greatest of each class, normalised: one suspicious image is enough;
-    - ``vote``: the share of samples whose most probable class it is.
+    - ``logits``: the softmax of the mean log probabilities (equal to that of the mean logits): the normalised
+      geometric mean. One sample that excludes a class has more weight than in the mean;
+    - ``max``: the maximum of each class, normalised: one suspicious image is enough;
+    - ``vote``: the share of samples with each class as their most probable class.
 
     Args:
-        probabilities: (n, c), each 0 or more, of rows that sum to 1.
+        probabilities: (n, c), each 0 or more, rows summing to 1.
         groups: (n,) group of each sample; -1 is a group of its own.
         aggregation: ``mean``, ``logits``, ``max`` or ``vote``.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, rows that are no probabilities, or another aggregation.
+        ValueError: for wrong shapes or dtypes, rows that are not probabilities, or an unknown aggregation.
 
     Example:
         >>> probabilities = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1], [0.25, 0.75]])
@@ -73,7 +73,7 @@ def group_probabilities(
     if aggregation == "mean":
         found = average
     elif aggregation == "logits":
-        smallest = torch.finfo(torch.float64).tiny  # the logarithm of 0 would decide alone
+        smallest = torch.finfo(torch.float64).tiny  # log 0 would outweigh all other samples
         found = mean(given.clamp_min(smallest).log()).softmax(dim=1)
     elif aggregation == "max":
         index = place[:, None].expand_as(given)
@@ -90,7 +90,7 @@ def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) ->
     """The label of each group: the finest of its samples' labels, which must lie on one path.
 
     Args:
-        target_nodes: (n,) nodes, -1 for a missing label, which says nothing.
+        target_nodes: (n,) nodes, -1 for a missing label, which is ignored.
         groups: (n,) group of each sample; -1 is a group of its own.
         taxonomy: a tree or a DAG.
 
@@ -131,7 +131,7 @@ def group_labels(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) ->
 
 
 def in_conflict(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """(n,) bool: samples of groups whose labels do not lie on one path; all labels are known."""
+    """(n,) bool: samples of groups whose labels do not lie on one path; no label may be missing."""
     names, place, _ = _numbered(groups)
     finest = _finest(target_nodes, place, len(names), taxonomy)
     contrary = _contrary(target_nodes, finest[place], taxonomy)
@@ -139,14 +139,14 @@ def in_conflict(target_nodes: Tensor, groups: Tensor, taxonomy: AnyTaxonomy) -> 
 
 
 def _finest(target: Tensor, place: Tensor, count: int, taxonomy: AnyTaxonomy) -> Tensor:
-    """(count,) of labels on one path the finest, which has the most ancestors; -1 without any."""
+    """(count,) the finest label of each group, which has the most ancestors; -1 without any label."""
     key = taxonomy.ancestor_count.to(target.device)[target] * taxonomy.num_nodes + target
     finest = key.new_full((count,), -1).scatter_reduce_(0, place, key, "amax")
     return torch.where(finest < 0, -1, finest % taxonomy.num_nodes)
 
 
 def _contrary(target: Tensor, finest: Tensor, taxonomy: AnyTaxonomy) -> Tensor:
-    """(n,) bool: labels that are neither the finest one nor above it."""
+    """(n,) bool: labels that are neither the finest label of their group nor above it."""
     return taxonomy.lca(finest, target) != target
 
 
@@ -168,7 +168,7 @@ def _check(probabilities: Tensor, groups: Tensor) -> None:
 
 
 def _numbered(groups: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The groups (g,), the place of each sample's among them (n,), and their sizes (g,)."""
+    """The groups (g,), the index of each sample's group (n,), and the group sizes (g,)."""
     alone = groups < 0
     last = int(groups.max()) + 1 if len(groups) else 0
     own = torch.where(alone, last + torch.arange(len(groups), device=groups.device), groups.long())

@@ -1,9 +1,9 @@
 """Labels and scores of every node, one against the rest.
 
 A label is positive for itself and for all its ancestors; on a DAG, along all paths. An inner-node label
-leaves open the nodes below it, and on a DAG every other node that shares a descendant with it: a sample
-labelled "vehicle" may be the golf cart that lies below "golf" too. Samples that leave a node open are left
-out of that node's numbers. A sample without a label (-1), or labelled at the root, counts for no node.
+leaves open (undecided) the nodes below it, and on a DAG every other node that shares a descendant with it: a
+sample labelled "vehicle" may be the golf cart that lies below "golf" too. Samples that leave a node open are
+left out of that node's numbers. A sample without a label (-1), or labelled at the root, counts for no node.
 The score of a node is the sum of the probabilities of the classes at or below it.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-# scores that are held at once: 16 MiB of float64
+# scores in memory at once: 16 MiB of float64
 _BLOCK = 2**21
 
 
@@ -43,11 +43,11 @@ class NodeLabels:
 
     Attributes:
         num_nodes: N, the root included.
-        known: (k,) rows of the samples whose label says anything.
-        labels: (m,) their distinct labels, ascending.
-        label: (k,) place of each one's label among those.
+        known: (k,) rows of the samples with a label below the root.
+        labels: (m,) distinct labels of these samples, ascending.
+        label: (k,) index in `labels` of each sample's label.
         positive: (p,) ascending keys ``node * m + label`` of the nodes that a label is positive for.
-        open: (o,) likewise, of the nodes that it leaves open.
+        open: (o,) keys, in the same form, of the nodes that a label leaves open.
     """
 
     num_nodes: int
@@ -59,7 +59,7 @@ class NodeLabels:
 
     @classmethod
     def of(cls, name: str, target_nodes: Tensor, taxonomy: AnyTaxonomy) -> NodeLabels:
-        """Read the labels (n,); `name` is what an error calls them.
+        """Read the labels (n,), called `name` in error messages.
 
         Raises:
             ValueError: for a wrong shape or dtype, or entries outside the taxonomy.
@@ -75,7 +75,7 @@ class NodeLabels:
         return cls(taxonomy.num_nodes, known, labels, label.reshape(-1), positive, undecided)
 
     def states(self, nodes: slice) -> NDArray[np.int8]:
-        """(b, m) what each label says of each node of a range: 1 positive, 0 negative, -1 open."""
+        """(b, m) state of each node of a range under each label: 1 positive, 0 negative, -1 open."""
         width, first = len(self.labels), nodes.start
         states = np.zeros((nodes.stop - first, width), dtype=np.int8)
         for keys, state in ((self.positive, 1), (self.open, -1)):
@@ -84,7 +84,7 @@ class NodeLabels:
         return states
 
     def totals(self) -> tuple[IntArray, IntArray]:
-        """(N,) how many samples are positive, and how many negative, for each node."""
+        """(N,) each: number of positive and of negative samples of each node."""
         size = np.bincount(self.label, minlength=len(self.labels))
         positive, undecided = (self._summed(keys, size) for keys in (self.positive, self.open))
         return positive, len(self.known) - positive - undecided
@@ -97,7 +97,7 @@ class NodeLabels:
 
 
 def lines(nodes: IntArray, taxonomy: AnyTaxonomy) -> tuple[IntArray, IntArray]:
-    """All pairs (p,), (p,) of a place in `nodes` (m,), and the node there or one of its ancestors."""
+    """All pairs (p,), (p,) of an index into `nodes` (m,), and that node or one of its ancestors."""
     found = [[*taxonomy.ancestors_of(node), node] for node in nodes.tolist()]
     place = np.repeat(np.arange(len(found)), [len(line) for line in found])
     return place, np.fromiter((node for line in found for node in line), dtype=np.int64, count=len(place))
@@ -114,18 +114,18 @@ def _open(label: int, taxonomy: AnyTaxonomy) -> IntArray:
 
 
 class Below:
-    """Which classes lie at or below each node.
+    """The classes at or below each node.
 
     Args:
         classes: (c,) distinct nodes, one per column of the probabilities; None for the leaves.
-        taxonomy: of the nodes.
+        taxonomy: the taxonomy of the classes.
 
     Attributes:
         classes: (c,) int64.
-        count: (N,) how many classes lie at or below each node.
+        count: (N,) number of classes at or below each node.
 
     Raises:
-        ValueError: if the classes are no distinct nodes of the taxonomy.
+        ValueError: if the classes are not distinct nodes of the taxonomy.
     """
 
     def __init__(self, classes: Tensor | None, taxonomy: AnyTaxonomy) -> None:
@@ -146,7 +146,7 @@ class Below:
         column, node = lines(self.classes, taxonomy)
         shape = (taxonomy.num_nodes, len(self.classes))
         self._matrix = csr_array((np.ones(len(node)), (node, column)), shape=shape)
-        self._matrix.sort_indices()  # so that the terms of a sum always come in the order of the columns
+        self._matrix.sort_indices()  # so that sums always add their terms in the order of the columns
         self.count = np.bincount(node, minlength=taxonomy.num_nodes)
 
     def scores(self, columns: FloatArray, nodes: slice) -> FloatArray:
@@ -166,7 +166,7 @@ def node_scores(probabilities: Tensor, taxonomy: AnyTaxonomy, *, classes: Tensor
         (n, N) float64; 0 where no class lies at or below a node.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, negative or infinite probabilities, classes that are no
+        ValueError: for wrong shapes or dtypes, negative or infinite probabilities, classes that are not
             distinct nodes.
 
     Example:
@@ -184,10 +184,10 @@ def node_scores(probabilities: Tensor, taxonomy: AnyTaxonomy, *, classes: Tensor
 
 
 def check_probabilities(probabilities: Tensor, below: Below) -> FloatArray:
-    """The columns (c, n) of the probabilities (n, c) of the classes, float64.
+    """Check class probabilities (n, c) and return them as float64 columns (c, n).
 
     Raises:
-        ValueError: for a wrong shape or dtype, or an entry that is no probability.
+        ValueError: for a wrong shape or dtype, or an entry that is not a probability.
     """
     width = len(below.classes)
     if probabilities.ndim != 2 or not probabilities.is_floating_point() or probabilities.shape[1] != width:

@@ -18,7 +18,7 @@ def node_auroc(
     """AUROC of every node against the rest: how often a sample at or below it scores higher than one that is
     not.
 
-    It is the Mann-Whitney statistic U / (P·N), an equal pair counting one half (Hanley & McNeil 1982).
+    It is the Mann-Whitney statistic U / (P·N), a tie counting one half (Hanley & McNeil 1982).
     `labeltree.metrics.functional.node_labels` says which samples are positive, negative or left out; scores
     are those of `node_scores`.
 
@@ -29,8 +29,8 @@ def node_auroc(
         classes: (c,) distinct nodes that the columns stand for; default the leaves, ascending.
 
     Returns:
-        (N,) float64; NaN where a node has no positive or no negative sample, the root among them, or no class
-        at or below it.
+        (N,) float64; NaN where a node has no positive or no negative sample (as the root), or no class at or
+        below it.
 
     Raises:
         ValueError: for wrong shapes or dtypes, nodes outside the taxonomy, or negative probabilities.
@@ -54,7 +54,8 @@ def node_average_precision(
     """Average precision of every node against the rest: the mean, over the node's samples, of the precision
     among all that score at least as high (scikit-learn's ``average_precision_score``).
 
-    Unlike AUROC it depends on how frequent the node is: by chance it is about the share of its samples.
+    Unlike AUROC it depends on how frequent the node is: for random scores it is about the share of its
+    samples.
 
     Args:
         probabilities: (n, c) of the classes, each 0 or more.

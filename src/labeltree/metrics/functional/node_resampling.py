@@ -25,9 +25,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 RATES = ("sensitivity", "specificity", "ppv", "npv", "balanced_accuracy")
 _ELEMENTS = 2**20
-# entries of the matrices of a block of nodes, which then stay in the cache
+# entries of the matrices of a block of nodes, so that they fit in the cache
 _ENTRIES = 2**17
-# float32 adds up whole numbers exactly below this
+# float32 adds up integers exactly below this
 _EXACT = 2**24
 
 
@@ -35,8 +35,8 @@ class Influence(NamedTuple):
     """How a rate of some nodes depends on single groups.
 
     Attributes:
-        change: (b, G) derivative with respect to the count of each group.
-        groups: (b,) how many groups count in it.
+        change: (b, G) derivative of the rate with respect to the count of each group.
+        groups: (b,) number of groups that count in the rate.
     """
 
     change: FloatArray
@@ -48,11 +48,11 @@ class CountedNodes:
     """Binary decisions for every node, as counts of samples by group.
 
     Attributes:
-        true: (N, G) positive samples that are predicted to be positive.
-        false: (N, G) negative samples that are.
-        positive: (N, G) positive samples.
-        other: (N, G) those and the samples that leave the node open: all that are not negative.
-        known: (G,) samples whose label says anything.
+        true: (N, G) number of positive samples that are predicted positive.
+        false: (N, G) number of negative samples that are predicted positive.
+        positive: (N, G) number of positive samples.
+        other: (N, G) number of samples that are not negative: positive, or leaving the node open.
+        known: (G,) number of samples with a label below the root.
     """
 
     true: csr_array
@@ -62,7 +62,7 @@ class CountedNodes:
     known: FloatArray
 
     def blocks(self) -> Iterator[tuple[slice, CountedNodes]]:
-        """Some nodes at a time, few enough for matrices (b, G)."""
+        """Split into blocks of nodes, few enough for matrices (b, G)."""
         step = max(1, _ELEMENTS // max(len(self.known), 1))
         count = self.true.shape[0]
         for start in range(0, count, step):
@@ -75,18 +75,18 @@ class CountedNodes:
             )
 
     def prepared(self) -> csr_array:
-        """The four matrices above each other, for `weighted`."""
+        """The four matrices stacked, for `weighted`."""
         return csr_array(vstack([self.true, self.false, self.positive, self.other]))
 
     def weighted(self, counts: FloatArray, prepared: csr_array) -> dict[str, FloatArray]:
-        """(N, d) rates where group g counts `counts[g, j]` times in draw j, as `node_rates` has them."""
+        """(N, d) rates as in `node_rates`, where group g counts `counts[g, j]` times in draw j."""
         true, false, positive, other = np.split(prepared @ counts, 4)
         given = (torch.from_numpy(part) for part in (true, false, positive, self.known @ counts - other))
         rates = node_rates(*given)
         return {name: rates[name].numpy() for name in RATES}
 
     def influence(self) -> dict[str, Influence]:
-        """By rate, of matrices (b, G): use `blocks`."""
+        """The influence of each group on each rate, as matrices (b, G); call it on `blocks`."""
         true, false, positive, other = (
             part.toarray() for part in (self.true, self.false, self.positive, self.other)
         )
@@ -106,14 +106,14 @@ class CountedNodes:
 def decided_nodes(
     predicted_nodes: Tensor, target_nodes: Tensor, taxonomy: AnyTaxonomy, groups: IntArray, count: int
 ) -> CountedNodes:
-    """What `labeltree.metrics.functional.node_decision_metrics` counts.
+    """The counts, by group, behind `labeltree.metrics.functional.node_decision_metrics`.
 
     Args:
         predicted_nodes: (n,) nodes.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        groups: (n,) number of each sample's group.
-        count: G, how many groups there are.
+        groups: (n,) index of each sample's group, 0 … G − 1.
+        count: G, the number of groups.
     """
     labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
     predicted = predicted_nodes.cpu().numpy().astype(np.int64)[labels.known]
@@ -135,7 +135,7 @@ def nodes_at(
     *,
     classes: Tensor | None = None,
 ) -> CountedNodes:
-    """What `labeltree.metrics.functional.node_metrics_at` counts; its arguments, and those of
+    """The counts, by group, behind `labeltree.metrics.functional.node_metrics_at`; arguments as there and in
     `decided_nodes`.
     """
     labels = NodeLabels.of("target_nodes", target_nodes, taxonomy)
@@ -154,7 +154,7 @@ def nodes_at(
 def _counted(
     labels: NodeLabels, sample: IntArray, node: IntArray, groups: IntArray, count: int
 ) -> CountedNodes:
-    """From pairs of a known sample and a node that is said of it."""
+    """Count by group, from pairs of a known sample and a node that is predicted positive for it."""
     shape, m = (labels.num_nodes, count), max(len(labels.labels), 1)
     groups = groups[labels.known]
 
@@ -162,7 +162,7 @@ def _counted(
         return coo_array((np.ones(len(sample)), (node, groups[sample])), shape=shape).tocsr()
 
     def every(keys: IntArray) -> csr_array:
-        """All samples of the labels in ``node * m + label``."""
+        """Number of samples by node and group for the keys ``node * m + label``."""
         nodes, label = np.divmod(keys, m)
         by_label = coo_array((np.ones(len(keys)), (nodes, label)), shape=(labels.num_nodes, m)).tocsr()
         of_label = coo_array((np.ones(len(groups)), (labels.label, groups)), shape=(m, count)).tocsr()
@@ -182,7 +182,7 @@ def _counted(
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Influence:
-    """Of the sums of ``part`` over those of ``whole``."""
+    """Influence on the ratio of the sums of ``part`` to the sums of ``whole``."""
     total = whole.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         change = (part - part.sum(axis=1, keepdims=True) / total * whole) / total
@@ -193,18 +193,18 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Influence:
 class RankedNodes:
     """The ranking of the samples of some nodes, and its AUROC and average precision for any counts of groups.
 
-    A *step* is a distinct score of a positive sample, a node's steps coming from the highest down. Negative
-    samples matter only by the step that they lie above or at; those below the lowest step take no part.
+    A *step* is a distinct score of a positive sample, a node's steps coming from the highest down. A negative
+    sample matters only through the step that it lies above or at; samples below the lowest step are ignored.
 
     Attributes:
-        nodes: (b,) nodes.
-        first: (b,) place of each one's first step.
-        positive: (s, G) how many positive samples of each group have the score of a step.
-        between: (s, G) how many negative ones lie above it and below the step before.
-        tied: (s, G) how many negative ones have just this score; None where none of the nodes has any.
-        positives: (b, G) all positive samples.
-        other: (b, G) those and the samples that leave the node open: all that are not negative.
-        known: (G,) samples whose label says anything.
+        nodes: (b,) node ids.
+        first: (b,) index of each node's first step.
+        positive: (s, G) number of positive samples of each group with the score of a step.
+        between: (s, G) number of negative samples above that score and below the previous step.
+        tied: (s, G) number of negative samples with exactly that score; None if there are none.
+        positives: (b, G) number of positive samples.
+        other: (b, G) number of samples that are not negative: positive, or leaving the node open.
+        known: (G,) number of samples with a label below the root.
     """
 
     nodes: IntArray
@@ -218,14 +218,14 @@ class RankedNodes:
 
     @property
     def dtype(self) -> type[np.floating[Any]]:
-        """Of the counts: float32 where their sums are exact in it."""
+        """The dtype of the counts: float32 if their sums are exact in float32, else float64."""
         return self.known.dtype.type
 
     def weighted(self, counts: NDArray[np.floating[Any]]) -> tuple[FloatArray, FloatArray]:
         """(b, d) AUROC and average precision where group g counts `counts[g, j]` times in draw j.
 
-        They equal those of the samples written down as often; NaN where a node has no positive or no negative
-        sample among them.
+        They equal the values for samples repeated that often; NaN where a node then has no positive or no
+        negative sample.
         """
         one = self._product(self.positives, counts)
         rest = (self.known @ counts).astype(np.float64) - self._product(self.other, counts)
@@ -241,8 +241,8 @@ class RankedNodes:
         return auroc, average
 
     def influence(self) -> tuple[FloatArray, FloatArray]:
-        """(b, G) by how much AUROC and average precision would change with the count of each group, by its
-        derivative where every group counts once.
+        """(b, G) each: derivatives of AUROC and average precision with respect to the count of each group,
+        where every group counts once.
         """
         once = np.ones((len(self.known), 1))
         one = self._product(self.positives, once)[:, 0]
@@ -255,12 +255,12 @@ class RankedNodes:
         ends = np.append(self.first[1:], len(node))
 
         def upward(values: FloatArray) -> FloatArray:
-            """Sums of a step and of all below it, within each node."""
+            """Sums over a step and all lower steps, within each node."""
             total = np.append(np.cumsum(values[::-1])[::-1], 0.0)
             found: FloatArray = total[:-1] - total[ends][node]
             return found
 
-        won = rest[node] - above - level / 2  # of the negatives, by each positive sample of a step
+        won = rest[node] - above - level / 2  # negatives outranked by each positive of a step
         pair = one[node] * rest[node]
         all_said = true + above + level
         lower = upward(positive)  # positives at or below a step
@@ -276,7 +276,7 @@ class RankedNodes:
             if self.tied is not None:
                 sums += _spread(self.tied, node, parts[2], len(self.nodes))
             found.append((sums, value))
-        # every negative sample is won by all positives but those at or below it
+        # every negative sample is outranked by all positives except those at or below it
         every = self.known - self.other.toarray().astype(np.float64)
         (wins, area), (precision, mean) = found
         wins += every / rest[:, None]
@@ -285,7 +285,7 @@ class RankedNodes:
         return wins, precision
 
     def groups(self) -> FloatArray:
-        """(b,) groups with a positive sample or groups with a negative one, whichever are fewer."""
+        """(b,) number of groups with a positive sample or with a negative sample, whichever is smaller."""
         positive = np.diff(self.positives.indptr)
         negative = (self.known - self.other.toarray() > 0).sum(axis=1)
         found: FloatArray = np.minimum(positive, negative).astype(np.float64)
@@ -298,7 +298,7 @@ class RankedNodes:
     def _steps(
         self, counts: NDArray[np.floating[Any]]
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
-        """(s, d) positives at each step, positives at it or above, negatives above it, negatives at it."""
+        """(s, d) each: positives at a step, positives at or above it, negatives above it, negatives at it."""
         positive = self._product(self.positive, counts)
         between = self._product(self.between, counts)
         tied = None if self.tied is None else self._product(self.tied, counts)
@@ -311,7 +311,7 @@ class RankedNodes:
         return found
 
     def _running(self, values: FloatArray) -> FloatArray:
-        """Sums from a node's first step on."""
+        """Cumulative sums from a node's first step."""
         total = np.cumsum(values, axis=0)
         before = np.where((self.first > 0)[:, None], total[self.first - 1], 0.0)
         total -= np.repeat(before, self._sizes, axis=0)
@@ -323,7 +323,7 @@ class RankedNodes:
 
 
 def _spread(matrix: csr_array, node: IntArray, weight: FloatArray, nodes: int) -> FloatArray:
-    """(b, G) entries (s, G) times the weight of their step, added up within each node."""
+    """(b, G) entries (s, G) weighted by step and summed within each node."""
     step = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     shape = (nodes, matrix.shape[1])
     place = node[step] * shape[1] + matrix.indices
@@ -347,9 +347,9 @@ def ranked_nodes(
         probabilities: (n, c), see `labeltree.metrics.functional.node_auroc`.
         target_nodes: (n,) nodes, -1 for a missing label.
         taxonomy: a tree or a DAG.
-        groups: (n,) number of each sample's group.
-        count: G, how many groups there are.
-        classes: (c,) nodes that the columns stand for; default the leaves.
+        groups: (n,) index of each sample's group, 0 … G − 1.
+        count: G, the number of groups.
+        classes: (c,) nodes of the columns; default the leaves.
     """
     rows_known = (target_nodes > 0).cpu().numpy()
     largest = int(np.bincount(groups, minlength=count).max(initial=1))
@@ -380,7 +380,7 @@ def ranked_nodes(
 
 
 class _Block:
-    """Collects nodes until there are enough of them."""
+    """Collects nodes until there are enough for a block."""
 
     def __init__(self, count: int, known: NDArray[np.floating[Any]]) -> None:
         self.count, self.known = count, known
@@ -401,7 +401,7 @@ class _Block:
         tied: tuple[IntArray, IntArray],
         undecided: IntArray,
     ) -> None:
-        """Steps and groups of samples of one more node."""
+        """Add one node: its steps and the groups of its samples."""
         for name, (step, group) in (("positive", positive), ("between", between), ("tied", tied)):
             self.pairs[name].append((step + self.steps, group))
             self.entries += len(step)
@@ -416,7 +416,7 @@ class _Block:
         self.steps += steps
 
     def made(self) -> RankedNodes:
-        """What they are together."""
+        """The collected nodes as `RankedNodes`."""
         size = {"positives": len(self.nodes), "other": len(self.nodes)}
         matrices = {}
         for name, pairs in self.pairs.items():

@@ -57,12 +57,12 @@ def pair_violations(
         geometry: gives the distance, in float64; default `Sphere()`, the chord between normalised embeddings.
         reading: see above.
         ties: "ignore", or "count" equal distances as violations.
-        max_pairs: if there are more pairs, this many are drawn at random (for "triplets": as many samples as
-            have so many pairs, each with all of its pairs).
-        seed: of that draw.
+        max_pairs: if there are more pairs, this many are drawn at random (for "triplets": random samples that
+            have about this many pairs in all, each with all of its pairs).
+        seed: seed of the random draw.
         reduction: "mean", or "none" for (n,) pseudo-values, NaN where a sample has no label, whose mean is
-            the share of "comparisons" and whose spread is that of the share: θ + n·∂θ/∂w_i, with the weights
-            w = 1 of the samples (the infinitesimal jackknife). A single pseudo-value has no meaning.
+            the share of "comparisons" and whose spread estimates its uncertainty: θ + n·∂θ/∂w_i at sample
+            weights w = 1 (the infinitesimal jackknife). A single pseudo-value has no meaning.
 
     Returns:
         float64 scalar; NaN if nothing is comparable; or (n,) with `reduction="none"`.
@@ -140,7 +140,7 @@ def _measure(
 def _decided(
     points: Tensor, nodes: Tensor, first: Tensor, second: Tensor, taxonomy: AnyTaxonomy, geometry: Geometry
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Which pairs have a decided LCA depth, and their distances and depths."""
+    """Mask of the pairs with a decided LCA depth, and their distances and depths."""
     u, v = nodes[first], nodes[second]
     lca = taxonomy.lca(u, v)
     decided = taxonomy.is_leaf.to(lca.device)[lca] | ((lca != u) & (lca != v))
@@ -186,7 +186,7 @@ def _pseudo_values(
 
 
 def _count_pairs(distance: Tensor, depth: Tensor, tied: bool, *, finer_only: bool) -> tuple[int, int]:
-    """Number of pairs in any violation, as the deeper side only if asked, and of pairs that could be."""
+    """Number of pairs in any violation (`finer_only`: as the deeper side), and of pairs that could be."""
     levels = torch.unique(depth).tolist()
     involved = torch.zeros_like(distance, dtype=torch.bool)
     for level in levels[1:]:

@@ -34,16 +34,16 @@ def class_prototypes(
 ) -> Tensor:
     """Mean embedding of every node: of the samples labelled with it or with one of its descendants.
 
-    The mean is that of the geometry: normalised on the sphere, arithmetic in Euclidean space, Karcher's on
+    The mean is the one of the geometry: normalised on the sphere, arithmetic in Euclidean space, Karcher's on
     the Poincaré ball (Section 4.4 of Climbing the Label Tree). A sample labelled at an inner node counts for
-    it and for its ancestors; one without a label counts for none.
+    that node and its ancestors; a sample without a label is ignored.
 
     Args:
         embeddings: (n, d) points of the geometry, usually those of the training split.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        geometry: of the embeddings, or its name; default `Sphere()`.
-        steps: fixed-point steps of a Karcher mean.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        steps: number of fixed-point steps of a Karcher mean.
 
     Returns:
         (num_nodes, d) float64; rows of nodes without a sample are NaN.
@@ -90,7 +90,7 @@ def parent_violations(
     distance: str | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Share of samples that lie no nearer to the prototype of their parent than to that of a wrong parent.
+    """Share of samples that lie no nearer to their parent's prototype than to a wrong parent's prototype.
 
     mean of [d(z, μ_parent(y)) ≥ d(z, μ_p) for some p ≠ parent(y)] over the inner nodes p at the depth of
     parent(y) (Sections 3.5 and 4.4 of Climbing the Label Tree). A tie is a violation. A sample is left out if
@@ -100,12 +100,12 @@ def parent_violations(
         embeddings: (n, d) points of the geometry, usually those of the test split.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        prototypes: (num_nodes, d), NaN for a node without one; as `class_prototypes` gives them.
-        train: embeddings (m, d) and nodes (m,) of samples to take the prototypes from, if none are given.
-        geometry: of the embeddings and prototypes; default `Sphere()`.
-        distance: None for that of the geometry, or by name "unit" (Euclidean between normalised vectors),
-            "raw" (Euclidean), "cosine" (1 − cos), "poincare" (geodesic; the ball of `geometry`, or curvature
-            −1).
+        prototypes: (num_nodes, d), NaN for a node without a prototype; see `class_prototypes`.
+        train: embeddings (m, d) and nodes (m,) of the samples to compute prototypes from, if none are given.
+        geometry: geometry of the embeddings and prototypes, or its name; default `Sphere()`.
+        distance: None for the distance of the geometry, or a name: "unit" (Euclidean between normalised
+            vectors), "raw" (Euclidean), "cosine" (1 − cos), "poincare" (geodesic; the ball of `geometry`, or
+            curvature −1).
         reduction: "mean", or "none" for 1, 0 or, where a sample is left out, NaN.
 
     Returns:
@@ -158,7 +158,7 @@ def parent_violations(
 
 
 def _violates(points: Tensor, prototypes: Tensor, own: Tensor, space: Geometry) -> Tensor:
-    """(b,) bool: whether another prototype is at most as far from the point as its own, `prototypes[own]`."""
+    """(b,) bool: whether another prototype is at most as far from a point as its own, `prototypes[own]`."""
     points = points.detach().double()
     distance = space.pairwise_distance(points, prototypes)
     to_own = distance.gather(1, own[:, None])[:, 0]
@@ -169,7 +169,7 @@ def _violates(points: Tensor, prototypes: Tensor, own: Tensor, space: Geometry) 
 
 
 def _space(geometry: Geometry, distance: str | None) -> Geometry:
-    """The geometry whose distance is meant; the chord and 1 − cos = chord²/2 order all pairs alike."""
+    """The geometry with that distance; the chord and 1 − cos = chord²/2 order all pairs alike."""
     if distance is None:
         return geometry
     if distance in ("unit", "cosine"):
@@ -187,7 +187,7 @@ def _prototypes(
     taxonomy: Taxonomy,
     geometry: Geometry,
 ) -> Tensor:
-    """(num_nodes, d) float64, given or taken from training samples."""
+    """(num_nodes, d) float64 prototypes, as given or computed from training samples."""
     if prototypes is None:
         if train is None:
             raise ValueError(
@@ -219,15 +219,15 @@ def parent_order_accuracy(
     `parent_violations`.
 
     Section 3.5 of Climbing the Label Tree defines it as this complement. In the paper's tables the two do not
-    add up to 1, so they cannot be of the same prototypes and samples; here they are.
+    add up to 1, so there they cannot come from the same prototypes and samples; here they do.
 
     Args:
-        embeddings: as all arguments, see `parent_violations`.
+        embeddings: (n, d) points of the geometry; all arguments are as in `parent_violations`.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        prototypes: (num_nodes, d).
-        train: (m, d) and (m,).
-        geometry: of the embeddings, or its name; default `Sphere()`.
+        prototypes: (num_nodes, d) prototypes, or None.
+        train: (m, d) and (m,) training samples, or None.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
         reduction: "mean" or "none".
 
@@ -271,21 +271,21 @@ def parent_metrics(
     geometry: Geometry | str | None = None,
     distance: str | None = None,
 ) -> dict[str, Tensor]:
-    """Parent violations and PC-Order, and the numbers of samples that count in them.
+    """Parent violations and PC-Order, and the numbers of samples that they are computed from.
 
     Args:
-        embeddings: as all arguments, see `parent_violations`.
+        embeddings: (n, d) points of the geometry; all arguments are as in `parent_violations`.
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        prototypes: (num_nodes, d).
-        train: (m, d) and (m,).
-        geometry: of the embeddings, or its name; default `Sphere()`.
+        prototypes: (num_nodes, d) prototypes, or None.
+        train: (m, d) and (m,) training samples, or None.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
         distance: None, "unit", "raw", "cosine" or "poincare".
 
     Returns:
         float64 scalars "parent_violations", "parent_order_accuracy"; int64 counts "samples",
-        "samples_missing_label", "samples_root_parent", "samples_without_prototype" (their parent has none, or
-        the only one of its depth).
+        "samples_missing_label", "samples_root_parent", "samples_without_prototype" (the parent has no
+        prototype, or the only one of its depth).
 
     Raises:
         ValueError: as `parent_violations`.

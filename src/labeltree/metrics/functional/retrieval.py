@@ -34,13 +34,13 @@ def nodes_at_depth(nodes: Tensor, taxonomy: AnyTaxonomy, depth: int) -> Tensor:
     Args:
         nodes: (n,) nodes, -1 for a missing label.
         taxonomy: the tree.
-        depth: 1 (coarsest) to `taxonomy.max_depth`.
+        depth: depth to cut to, 1 (coarsest) to `taxonomy.max_depth`.
 
     Returns:
         (n,) int64; a leaf shallower than `depth` stays itself, an inner node coarser than `depth` becomes -1.
 
     Raises:
-        ValueError: if `depth` is not a depth of the taxonomy, or `nodes` holds something else than its nodes.
+        ValueError: if `depth` is not a depth of the taxonomy, or `nodes` are not nodes of the taxonomy.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -78,8 +78,8 @@ def recall_at_k(
 ) -> dict[int, Tensor]:
     """Share of queries with a relevant item among the first k results.
 
-    As in Section 4 of MaskCon, except that the query is left out by its row and not by its rank. Queries
-    without any relevant item in the database are left out of the mean.
+    As in Section 4 of MaskCon, except that the query itself is left out by its row and not by its rank.
+    Queries without any relevant item in the database are left out of the mean.
 
     Args:
         query_embeddings: (n, d) points of the geometry.
@@ -89,7 +89,7 @@ def recall_at_k(
         key_nodes: (m,) labels of the database.
         ks: numbers of results to look at; above the size of the database, all of it.
         geometry: ranks by its similarity; default `Sphere()`, the cosine. Ties are ranked in database order.
-        taxonomy: needed with `depth`.
+        taxonomy: the tree of the labels; required with `depth`.
         depth: cut all labels to this depth first, see `nodes_at_depth`.
         query_groups: (n,) group of each query, such as a patient, -1 for one that stands alone. Items of the
             query's own group are left out of its results (leave one group out), and are not relevant either.
@@ -149,13 +149,13 @@ def map_at_r(
     mean.
 
     Args:
-        query_embeddings: (n, d); as all arguments, see `recall_at_k`.
-        query_nodes: (n,).
-        key_embeddings: (m, d).
-        key_nodes: (m,).
-        geometry: of the embeddings, or its name; default `Sphere()`.
-        taxonomy: needed with `depth`.
-        depth: of the taxonomy.
+        query_embeddings: (n, d) points of the geometry; all arguments are as in `recall_at_k`.
+        query_nodes: (n,) labels, -1 for a missing one.
+        key_embeddings: (m, d) database, or None.
+        key_nodes: (m,) labels of the database.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        taxonomy: the tree of the labels; required with `depth`.
+        depth: cut all labels to this depth first, see `nodes_at_depth`.
         query_groups: see `recall_at_k`.
         key_groups: see `recall_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where the query is left out.
@@ -204,17 +204,17 @@ def mean_average_precision(
 ) -> Tensor:
     """mAP: mean over queries of the average precision of the whole ranking.
 
-    AP = (1/R) Σ over the relevant results of precision at their rank. Queries without any relevant item are
-    left out of the mean. Right for scores of any sign.
+    AP = (1/R) Σ of the precision at the rank of each relevant result. Queries without any relevant item are
+    left out of the mean. Similarities may have any sign.
 
     Args:
-        query_embeddings: (n, d); as all arguments, see `recall_at_k`.
-        query_nodes: (n,).
-        key_embeddings: (m, d).
-        key_nodes: (m,).
-        geometry: of the embeddings, or its name; default `Sphere()`.
-        taxonomy: needed with `depth`.
-        depth: of the taxonomy.
+        query_embeddings: (n, d) points of the geometry; all arguments are as in `recall_at_k`.
+        query_nodes: (n,) labels, -1 for a missing one.
+        key_embeddings: (m, d) database, or None.
+        key_nodes: (m,) labels of the database.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        taxonomy: the tree of the labels; required with `depth`.
+        depth: cut all labels to this depth first, see `nodes_at_depth`.
         query_groups: see `recall_at_k`.
         key_groups: see `recall_at_k`.
         reduction: "mean", or "none" for one value per query, NaN where the query is left out.
@@ -256,7 +256,7 @@ def _search(
     query_groups: Tensor | None,
     key_groups: Tensor | None,
 ) -> Search:
-    """Queries and database, their labels cut to `depth` if one is given."""
+    """Queries and database, with labels cut to `depth` if it is given."""
     if depth is not None:
         if taxonomy is None:
             raise ValueError(

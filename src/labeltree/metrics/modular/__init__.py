@@ -1,4 +1,4 @@
-"""The metrics as torchmetrics classes: state over batches and ranks, thin over the functions."""
+"""The metrics as torchmetrics classes: state over batches and ranks, computed by the functions."""
 
 from labeltree.metrics.modular.node_predictions import (
     AccuracyByDepth,

@@ -21,7 +21,7 @@ class _PredictionMean(SampleMean):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         nothing = torch.empty(0, dtype=torch.int64)
-        self.add(nothing, nothing)  # so that settings that make no sense are refused at once
+        self.add(nothing, nothing)  # so that invalid settings raise an error at once
 
     def update(self, predicted_nodes: Tensor, target_nodes: Tensor) -> None:
         """Add predictions (b,) and labels (b,)."""
@@ -34,8 +34,8 @@ class HierarchicalF1(_PredictionMean):
     Args:
         taxonomy: a tree or a DAG.
         include_root: whether the root is in the ancestor sets.
-        undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
-        **kwargs: of `torchmetrics.Metric`.
+        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -67,8 +67,8 @@ class TreeAccuracy(_PredictionMean):
 
     Args:
         taxonomy: a tree or a DAG.
-        undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
-        **kwargs: of `torchmetrics.Metric`.
+        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -88,12 +88,12 @@ class TreeAccuracy(_PredictionMean):
 class MistakeSeverity(_PredictionMean):
     """Mean LCA height of the mistakes; see `labeltree.metrics.functional.mistake_severity`.
 
-    `count` is the number of mistakes; right predictions are in `left_out`.
+    `count` is the number of mistakes; correct predictions are counted in `left_out`.
 
     Args:
         taxonomy: a tree or a DAG.
-        undecided: how inner-node labels judge finer predictions, "ignore" or "negative".
-        **kwargs: of `torchmetrics.Metric`.
+        undecided: how finer predictions count for inner-node labels, "ignore" or "negative".
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -116,7 +116,7 @@ class AccuracyByDepth(CountedPredictions):
 
     Args:
         taxonomy: a tree.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -142,12 +142,12 @@ class AccuracyByDepth(CountedPredictions):
 
 
 class NodeDecisionMetrics(CountedPredictions):
-    """Sensitivity, specificity and their like of predicted nodes; see
+    """Sensitivity, specificity, PPV, NPV and balanced accuracy of predicted nodes; see
     `labeltree.metrics.functional.node_decision_metrics`.
 
     Args:
         taxonomy: a tree or a DAG.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy

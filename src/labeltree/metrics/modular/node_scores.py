@@ -18,7 +18,7 @@ __all__ = ["NodeAUROC", "NodeAveragePrecision", "NodeMetricsAt"]
 
 
 class _CollectedProbabilities(Collected):
-    """Collects probabilities of classes and labels."""
+    """Collects class probabilities and labels."""
 
     probabilities: list[Tensor]
     nodes: list[Tensor]
@@ -36,7 +36,7 @@ class _CollectedProbabilities(Collected):
         self._below = Below(classes, taxonomy)
 
     def update(self, probabilities: Tensor, target_nodes: Tensor, *, instances: Tensor | None = None) -> None:
-        """Add probabilities (b, c) of the classes, and labels (b,); rows of one instance (b,) count once."""
+        """Add class probabilities (b, c) and labels (b,); rows with equal `instances` (b,) count once."""
         check_probabilities(probabilities, self._below)
         check_nodes("target_nodes", target_nodes, self.settings["taxonomy"])
         check_same_length("probabilities", probabilities, "target_nodes", target_nodes)
@@ -46,7 +46,7 @@ class _CollectedProbabilities(Collected):
         self.add_instances(instances, target_nodes)
 
     def value(self, samples: Tensor, labels: Tensor) -> Any:
-        """The metric of probabilities (n, c) and labels (n,)."""
+        """Compute the metric from probabilities (n, c) and labels (n,)."""
         return type(self).function(probabilities=samples, target_nodes=labels, **self.settings)
 
     def _no_rows(self, name: str, dimension: int) -> Tensor:
@@ -61,7 +61,7 @@ class NodeAUROC(_CollectedProbabilities):
     Args:
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -87,7 +87,7 @@ class NodeAveragePrecision(_CollectedProbabilities):
     Args:
         taxonomy: a tree or a DAG.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -108,14 +108,15 @@ class NodeAveragePrecision(_CollectedProbabilities):
 
 
 class NodeMetricsAt(_CollectedProbabilities):
-    """Sensitivity, specificity and their like at operating points; see
+    """Sensitivity, specificity, PPV, NPV and balanced accuracy at operating points; see
     `labeltree.metrics.functional.node_metrics_at`.
 
     Args:
         taxonomy: a tree or a DAG.
-        thresholds: (N,) from `labeltree.metrics.functional.node_decisions` of validation samples.
+        thresholds: (N,) operating points, from `labeltree.metrics.functional.node_thresholds` on validation
+            samples.
         classes: (c,) distinct nodes that the columns of the probabilities stand for; default the leaves.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _Retrieval(CollectedSamples):
-    """Collects the groups of samples besides."""
+    """Also collects the groups of the samples."""
 
     groups: list[Tensor]
     needs_taxonomy: ClassVar[bool] = True
@@ -54,14 +54,15 @@ class _Retrieval(CollectedSamples):
         instances: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> None:
-        """Add embeddings (b, d), labels (b,), and what samples and groups they are of.
+        """Add embeddings (b, d) and labels (b,), with their instances and groups.
 
         Args:
             embeddings: (b, d).
             nodes: (b,), -1 where a label is missing.
-            instances: (b,) integers, the same on every rank: rows of one sample count once; -1 stands alone.
-            groups: (b,) integers: samples of a query's own group are left out of its results, -1 stands
-                alone; None where every sample does.
+            instances: (b,) sample ids, the same on every rank: rows of one sample count once; -1: a sample of
+                its own.
+            groups: (b,) group ids: samples of a query's own group are left out of its results; -1: no group;
+                None: no sample has a group.
 
         """
         if groups is not None:
@@ -71,14 +72,14 @@ class _Retrieval(CollectedSamples):
         self.groups.append(torch.full_like(nodes, -1).long() if groups is None else groups.long())
 
     def value(self, samples: Tensor, labels: Tensor) -> Any:
-        """The metric of embeddings (n, d) and labels (n,); samples of no group stand alone."""
+        """Compute the metric from embeddings (n, d) and labels (n,)."""
         groups = self.rows("groups")
         given = groups if bool((groups >= 0).any()) else None
         return type(self).function(samples, labels, **self.settings, query_groups=given, shard=self.shard)
 
 
 def _at_one_k(function: Callable[..., dict[int, Tensor]]) -> staticmethod[..., Tensor]:
-    """The function for one k."""
+    """Wrap a function of several `ks` as one of a single k."""
 
     def at_k(*samples: Tensor, k: int, **settings: Any) -> Tensor:
         return function(*samples, ks=(k,), **settings)[k]
@@ -90,11 +91,11 @@ class RecallAtK(_Retrieval):
     """Recall@k for one k; see `labeltree.metrics.functional.recall_at_k`.
 
     Args:
-        taxonomy: needed with `depth`.
-        k: number of results looked at.
+        taxonomy: the tree of the labels; required with `depth`.
+        k: number of results to look at.
         depth: cut all labels to this depth first.
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -139,10 +140,10 @@ class MAPAtR(_WholeRanking):
     """MAP@R; see `labeltree.metrics.functional.map_at_r`.
 
     Args:
-        taxonomy: needed with `depth`.
+        taxonomy: the tree of the labels; required with `depth`.
         depth: cut all labels to this depth first.
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -158,10 +159,10 @@ class MeanAveragePrecision(_WholeRanking):
     """mAP of whole rankings; see `labeltree.metrics.functional.mean_average_precision`.
 
     Args:
-        taxonomy: needed with `depth`.
+        taxonomy: the tree of the labels; required with `depth`.
         depth: cut all labels to this depth first.
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -179,9 +180,9 @@ class HierarchicalPrecisionAtK(_Retrieval):
 
     Args:
         taxonomy: a tree or a DAG.
-        k: number of results looked at.
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        k: number of results to look at.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -206,10 +207,10 @@ class AverageHierarchicalPrecision(_Retrieval):
 
     Args:
         taxonomy: a tree or a DAG.
-        k: K, up to which HP@k is averaged.
+        k: K, the largest k of the average over HP@k.
         rule: "mean" or "trapezoid".
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -239,16 +240,16 @@ class RetrievalMetrics(_Retrieval):
     """All retrieval metrics from one ranking, as a dict; see
     `labeltree.metrics.functional.retrieval_metrics`.
 
-    All values are float64 scalars, counts too, so that ``self.log_dict(metric.compute())`` in a
+    All values, including counts, are float64 scalars, so that ``self.log_dict(metric.compute())`` in a
     LightningModule logs them. The curve of HP@1 … HP@K is left out; the function gives it.
 
     Args:
         taxonomy: a tree or a DAG.
-        ks: for recall@k and HP@k.
-        ahp_k: K of AHP@K and of the curve.
-        depths: depths at which recall@k, MAP@R and mAP are given, too.
-        geometry: of the embeddings, or its name; default the sphere.
-        **kwargs: of `torchmetrics.Metric`.
+        ks: the values of k for recall@k and HP@k.
+        ahp_k: K for AHP@K.
+        depths: depths at which recall@k, MAP@R and mAP are computed as well.
+        geometry: geometry of the embeddings, or its name; default the sphere.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -280,6 +281,6 @@ class RetrievalMetrics(_Retrieval):
         super().__init__(taxonomy, geometry, settings=settings, **kwargs)
 
     def value(self, samples: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Float64 scalars by name, counts too, as loggers want them."""
+        """Float64 scalars by name, including counts, as loggers need them."""
         found = super().value(samples, labels)
         return {name: value.double() for name, value in found.items() if name != "hp_curve"}

@@ -1,11 +1,11 @@
-"""What all classes do: keep sums over samples, or the rows of all samples, over batches and ranks.
+"""Base classes: they keep sums over samples, or the rows of all samples, over batches and ranks.
 
-A class names its `function` in `labeltree.metrics.functional` and its direction. What the function takes
-besides samples are its settings, and its attributes.
+A class sets its `function` in `labeltree.metrics.functional` and its direction. The other arguments of the
+function are the settings, which are attributes of the metric.
 
 Rows are kept in the order of rank, then of arrival. A sample counts once: where one may arrive several times
-(`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and of
-equal ones the first counts. Otherwise a sample would find itself.
+(`DistributedSampler` repeats samples to make ranks even), `update` takes the `instances` of the rows, and
+only the first row of each instance counts. Otherwise a sample would find itself in a search.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["Collected", "CollectedSamples", "CountedPredictions", "FunctionMetri
 
 
 class FunctionMetric(Metric):
-    """A metric whose value is that of a function, of what has arrived and of settings.
+    """A metric whose value is a function of the collected samples and of settings.
 
     Attributes:
-        function: of `labeltree.metrics.functional`.
+        function: the function in `labeltree.metrics.functional`.
         settings: arguments of the function by name; each is an attribute of the metric.
 
     Args:
-        settings: see above.
-        **kwargs: of `torchmetrics.Metric`.
+        settings: arguments of the function by name.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     """
 
@@ -52,14 +52,14 @@ class FunctionMetric(Metric):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As they are now."""
+        """The current settings."""
         return {name: getattr(self, name) for name in self._settings}
 
 
 class SampleMean(FunctionMetric):
     """Mean of values per sample, NaN where a sample is left out.
 
-    State: `total` and `count` of the counted samples, and how many were `left_out`.
+    State: `total` and `count` over the counted samples, and the number `left_out`.
     """
 
     total: Tensor
@@ -90,13 +90,13 @@ class CountedPredictions(Metric):
 
     Attributes:
         states: the names of the counts.
-        counts: of (predicted nodes, target nodes, taxonomy).
-        rates: of the counts.
+        counts: function of (predicted nodes, target nodes, taxonomy) that returns the counts.
+        rates: function of the counts that returns the rates.
 
     Args:
-        taxonomy: of the nodes.
-        size: of each of the counts.
-        **kwargs: of `torchmetrics.Metric`.
+        taxonomy: the taxonomy of the nodes.
+        size: length of each count.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     """
 
@@ -128,9 +128,9 @@ class Collected(FunctionMetric):
     """Collects one row of each state per sample; a rank without samples takes part in the synchronisation.
 
     Args:
-        names: of the states, besides `instances`.
+        names: names of the states, besides `instances`.
         settings: as in `FunctionMetric`.
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     """
 
@@ -147,11 +147,11 @@ class Collected(FunctionMetric):
         return self.value(*(self.rows(name) for name in self.names[:2]))
 
     def value(self, samples: Tensor, labels: Tensor) -> Any:
-        """The metric of the rows of the first two states, (n, ...) and (n,)."""
+        """Compute the metric from the rows of the first two states, (n, ...) and (n,)."""
         return type(self).function(samples, labels, **self.settings)
 
     def add_instances(self, instances: Tensor | None, rows: Tensor) -> None:
-        """Add the samples that the rows (b, ...) are of; None: each is of another one."""
+        """Add the instances of the rows (b, ...); None: every row is its own instance."""
         if instances is None:
             instances = torch.full((len(rows),), -1, device=rows.device)
         else:
@@ -160,7 +160,7 @@ class Collected(FunctionMetric):
         self.instances.append(instances.long())
 
     def rows(self, name: str) -> Tensor:
-        """The rows of a state, one for each sample: where one has arrived several times, its first."""
+        """The rows of a state, one per sample: the first row of each instance."""
         ids, rows = self._arrived("instances"), self._arrived(name)
         if not bool((ids >= 0).any()):
             return rows
@@ -171,7 +171,7 @@ class Collected(FunctionMetric):
         return rows[(ids < 0) | (first[order] == torch.arange(len(ids), device=ids.device))]
 
     def _arrived(self, name: str) -> Tensor:
-        """All rows of a state: a list while collecting, one tensor after a synchronisation."""
+        """All rows of a state, which is a list while collecting and a tensor after a synchronisation."""
         state: Tensor | list[Tensor] = getattr(self, name)
         if isinstance(state, Tensor):
             return state
@@ -186,7 +186,7 @@ class Collected(FunctionMetric):
         self, dist_sync_fn: Callable[..., Any] = gather_all_tensors, process_group: Any | None = None
     ) -> None:
         # torchmetrics stands in for a rank without rows with an empty float vector, which fits neither the
-        # dtype of ids nor the shape of embeddings. Other ranks' rows tell what an empty state looks like.
+        # dtype of ids nor the shape of embeddings. The rows of other ranks give the right dtype and shape.
         rows = {name: self._arrived(name) for name in self.names}
         widths = [row.shape[1] if row.ndim == 2 else 0 for row in rows.values()]
         double = [int(row.dtype == torch.float64) for row in rows.values()]
@@ -202,9 +202,9 @@ class CollectedSamples(Collected):
     """Collects embeddings and nodes.
 
     Args:
-        settings: as in `FunctionMetric`; refused at once if they make no sense.
-        further: names of states of a subclass, a row a sample.
-        **kwargs: of `torchmetrics.Metric`.
+        settings: as in `FunctionMetric`; checked at once.
+        further: names of further states of a subclass, with one row per sample.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     """
 
@@ -221,7 +221,8 @@ class CollectedSamples(Collected):
         Args:
             embeddings: (b, d).
             nodes: (b,), -1 where a label is missing.
-            instances: (b,) integers, the same on every rank: rows of one sample count once; -1 stands alone.
+            instances: (b,) sample ids, the same on every rank: rows of one sample count once; -1: a sample of
+                its own.
 
         """
         check_embeddings("embeddings", embeddings)
@@ -239,7 +240,7 @@ class CollectedSamples(Collected):
         return super().compute()
 
     def _tell_of_repetitions(self) -> None:
-        """Warn where ranks have brought rows that are equal bit by bit, without saying of which sample."""
+        """Warn if ranks have identical rows and no `instances` were given."""
         if bool((self._arrived("instances") >= 0).any()):
             return
         points = self._arrived("embeddings")
@@ -257,6 +258,6 @@ class CollectedSamples(Collected):
 
     @property
     def shard(self) -> bool:
-        """Whether all ranks hold the same rows now, so that each may search for a part of them."""
+        """Whether all ranks now hold the same rows, so that each can search for a part of the queries."""
         whole = self._is_synced and self.process_group is None and self.dist_sync_fn is None
         return whole and dist.is_available() and dist.is_initialized()

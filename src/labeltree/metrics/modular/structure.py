@@ -21,10 +21,10 @@ class ParentViolations(SampleMean):
 
     Args:
         taxonomy: the tree.
-        prototypes: (num_nodes, d), as `labeltree.metrics.functional.class_prototypes` gives them.
-        geometry: of embeddings and prototypes; default the sphere.
+        prototypes: (num_nodes, d), see `labeltree.metrics.functional.class_prototypes`.
+        geometry: geometry of embeddings and prototypes, or its name; default the sphere.
         distance: None, "unit", "raw", "cosine" or "poincare".
-        **kwargs: of `torchmetrics.Metric`.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -52,7 +52,7 @@ class ParentViolations(SampleMean):
     ) -> None:
         settings = {"taxonomy": taxonomy, "prototypes": prototypes, "distance": distance}
         super().__init__({**settings, "geometry": as_geometry(geometry)}, **kwargs)
-        # a sample without a label, so that settings that make no sense are refused at once
+        # a sample without a label, so that invalid settings raise an error at once
         self.function(torch.zeros(1, prototypes.shape[-1]), torch.tensor([-1]), **self.settings)
 
     def update(self, embeddings: Tensor, nodes: Tensor) -> None:
@@ -87,12 +87,12 @@ class PairViolations(CollectedSamples):
 
     Args:
         taxonomy: a tree or a DAG.
-        geometry: of the embeddings, or its name; default the sphere.
+        geometry: geometry of the embeddings, or its name; default the sphere.
         reading: "comparisons", "triplets", "pairs" or "finer_pairs".
         ties: "ignore" or "count".
-        max_pairs: how many pairs are drawn at most.
-        seed: of that draw.
-        **kwargs: of `torchmetrics.Metric`.
+        max_pairs: largest number of pairs that are drawn.
+        seed: seed of the random draw.
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -127,8 +127,8 @@ class NormalizedMutualInformation(Collected):
     """NMI of labels and clusters; see `labeltree.metrics.functional.normalized_mutual_information`.
 
     Args:
-        average: of the two entropies: "arithmetic", "geometric", "min" or "max".
-        **kwargs: of `torchmetrics.Metric`.
+        average: the mean of the two entropies: "arithmetic", "geometric", "min" or "max".
+        **kwargs: arguments of `torchmetrics.Metric`.
 
     Example:
         >>> import torch
@@ -144,10 +144,10 @@ class NormalizedMutualInformation(Collected):
     def __init__(self, average: str = "arithmetic", **kwargs: Any) -> None:
         super().__init__(("labels", "clusters"), {"average": average}, **kwargs)
         nothing = torch.empty(0, dtype=torch.int64)
-        self.value(nothing, nothing)  # so that an average that makes no sense is refused at once
+        self.value(nothing, nothing)  # so that an invalid average raises an error at once
 
     def update(self, labels: Tensor, clusters: Tensor, *, instances: Tensor | None = None) -> None:
-        """Add labels (b,), -1 where missing, and clusters (b,); rows of one instance (b,) count once."""
+        """Add labels (b,), -1 where missing, and clusters (b,); rows with equal instances count once."""
         check_labels("labels", labels)
         check_labels("clusters", clusters)
         check_same_length("labels", labels, "clusters", clusters)

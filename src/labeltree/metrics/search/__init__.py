@@ -1,1 +1,1 @@
-"""Exact nearest-neighbour search, and the scores that are read off its rankings."""
+"""Exact nearest-neighbour search, and the scores computed from its rankings."""

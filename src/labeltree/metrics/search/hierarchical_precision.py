@@ -22,26 +22,26 @@ class HierarchicalPrecisionScores:
         HP@k = Σ_{i≤k} s(y_q, y_i) / max over rankings of the same sum,    s(u, v) = 1 − height(lca(u, v)) / H
 
     The best ranking needs no sorting: a query's similarities take at most H + 1 values, so the number of
-    database items of each value gives it. What the rankings leave out, the query itself or its group, the
-    best ranking leaves out too.
+    database items of each value gives it. Items that the rankings leave out (the query itself, or its group)
+    are left out of the best ranking, too.
 
     Args:
-        taxonomy: gives s.
+        taxonomy: the taxonomy that defines s.
         query_nodes: (n,) int64, none missing.
-        code_nodes: (c,) int64 nodes, each once, that the codes of the database stand for.
+        code_nodes: (c,) int64 distinct nodes, one for each code of the database.
         key_codes: (m,) code of each item.
         left_out: which items the rankings leave out.
         k: K of `mean`, `trapezoid` and `curve`; a smaller database is read to its end.
         ks: the k for which every query's HP@k is kept.
 
     Attributes:
-        length: how many results of each ranking are read, at most.
-        at: k -> (n,) float64 HP@k; NaN for a query whose similarity to every item is 0. Beyond the end of the
-            database, the value at its end.
+        length: largest number of results read from each ranking.
+        at: k -> (n,) float64 HP@k; NaN for a query whose similarity to every item is 0. For k beyond the size
+            of the database, the value at its end.
         mean: (n,) float64, mean of HP@1 … HP@K.
         trapezoid: (n,) float64, (1/K)·[Σ HP@k − (HP@1 + HP@K)/2].
         curve_sum: (K,) float64, sums of HP@1 … HP@K over the counted queries.
-        curve_count: int64 scalar, how many these are.
+        curve_count: int64 scalar, the number of counted queries.
 
     """
 
@@ -66,7 +66,7 @@ class HierarchicalPrecisionScores:
         top_height = max(taxonomy.max_height, 1)
         self.levels = 1.0 - np.arange(top_height + 1) / top_height
         self.distinct, codes = torch.unique(query_nodes, return_inverse=True)
-        # queries of one label that leave out the same have the same best ranking
+        # queries with equal labels and equal left-out items have the same best ranking
         self.query_codes: NDArray[np.int64] = codes.numpy()
         self.node_of = np.arange(len(self.distinct))
         self.groups: LeftOut | None = None
@@ -108,7 +108,7 @@ class HierarchicalPrecisionScores:
             ends = np.minimum(eligible, self.k)
         # numpy takes three times as long for this sum
         precision: NDArray[np.float64] = torch.from_numpy(gained).cumsum(dim=1).numpy()
-        # the sums add up the same numbers in different orders: a perfect ranking may not exceed 1 by a
+        # the two sums add the same numbers in different orders: a perfect ranking must not exceed 1 by a
         # rounding
         with np.errstate(invalid="ignore"):
             precision /= best[own]
@@ -117,9 +117,9 @@ class HierarchicalPrecisionScores:
         for k, values in self.at.items():
             values[queries] = torch.from_numpy(precision[:, min(k, length) - 1])
         precision = precision[:, : self.k]
-        # behind the last result stands the value there
+        # after the last result, the last value is repeated
         total = precision.sum(axis=1) - (self.k - ends) * precision[:, -1]
-        ends = np.maximum(ends, 1)  # without any result all is NaN
+        ends = np.maximum(ends, 1)  # without any result all values are NaN
         self.mean[queries] = torch.from_numpy(total / ends)
         outer = (precision[:, 0] + precision[:, -1]) / 2
         self.trapezoid[queries] = torch.from_numpy((total - outer) / ends)
@@ -137,7 +137,7 @@ class HierarchicalPrecisionScores:
     ) -> NDArray[np.float64]:
         """(u, length) largest possible sums of the similarities of 1 … length items, by query code (u,).
 
-        Their nodes are numbered by `kind` (u,) among `kinds`, whose `heights` (v, c) are given.
+        `kind` (u,) is the index of each query's node in `kinds`, which have the `heights` (v, c).
         """
         count, levels = len(codes), len(self.levels)
         available = np.empty((len(kinds), levels))
@@ -158,7 +158,7 @@ class HierarchicalPrecisionScores:
             own_height = self.taxonomy.height[self.distinct[torch.from_numpy(codes)]].numpy()
             available[np.arange(count), own_height] -= 1
         taken = np.minimum(available.cumsum(axis=1), length).astype(np.int64)
-        taken = np.diff(taken, axis=1, prepend=0, append=length)  # behind the last item nothing is gained
+        taken = np.diff(taken, axis=1, prepend=0, append=length)  # after the last item nothing is added
         gained = np.repeat(np.tile(np.append(self.levels, 0.0), count), taken.reshape(-1))
         best: NDArray[np.float64] = torch.from_numpy(gained.reshape(count, length)).cumsum(dim=1).numpy()
         return best

@@ -1,4 +1,4 @@
-"""What the ranking of a query leaves out (itself, or its group), and whether anything is left to find."""
+"""The items that a query's ranking leaves out (itself, or its group), and whether relevant items remain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LeaveGroupOut = Literal["auto", "always", "never"]
 
 
 class LeftOut:
-    """Items that bear the same number as a query are left out of its ranking.
+    """Items with the same number as a query are left out of its ranking.
 
     Args:
         numbers: (n,) int64 number of each query; -1 leaves out nothing.
@@ -28,10 +28,11 @@ class LeftOut:
     Attributes:
         numbers: as given.
         items: as given.
-        counts: (n,) int64 how many items each query leaves out.
-        single: whether that is never more than one.
-        fewest: the smallest of them; a part of the queries keeps that of all.
-        alike: whether all queries leave out equally many; likewise.
+        counts: (n,) int64 number of items that each query leaves out.
+        single: whether no query leaves out more than one item.
+        fewest: the smallest of `counts`; a `subset` keeps the value of all queries.
+        alike: whether all queries leave out the same number of items; a `subset` keeps the value of all
+            queries.
         own: whether each query leaves out itself and nothing else.
 
     """
@@ -54,19 +55,19 @@ class LeftOut:
 
     @classmethod
     def rows(cls, own: Integers, size: int) -> LeftOut:
-        """Each query leaves out one of `size` items: the row that it is itself."""
+        """Each query leaves out one of `size` items: its own row."""
         found = cls(own, np.arange(size))
         found.own = True
         return found
 
     @classmethod
     def groups(cls, query_groups: Integers, key_groups: Integers | None = None) -> LeftOut:
-        """Each query leaves out the items of its group; -1 stands alone.
+        """Each query leaves out the items of its group; -1 means no group.
 
         Args:
             query_groups: (n,) group of each query.
-            key_groups: (m,) of each item; None where the queries are searched themselves, so that a query
-                without a group leaves out itself.
+            key_groups: (m,) group of each item; None if the queries are the database, so that a query without
+                a group leaves out itself.
 
         """
         everyone = query_groups if key_groups is None else np.concatenate([query_groups, key_groups])
@@ -81,7 +82,7 @@ class LeftOut:
         return cls(np.where(alone[:count], -1, numbers[:count]), numbers[count:])
 
     def subset(self, rows: Integers | slice) -> LeftOut:
-        """The same items, for some of the queries."""
+        """Restrict to some of the queries, with the same items."""
         part = object.__new__(LeftOut)
         part.items, part._members, part._rising = self.items, self._members, self._rising
         part._set(self.numbers[rows])
@@ -89,14 +90,14 @@ class LeftOut:
         return part
 
     def pairs(self) -> tuple[Integers, Integers]:
-        """Queries (rising) and items left out of them, a pair each: (p,) and (p,)."""
+        """All pairs of a query (ascending) and an item that it leaves out: (p,) and (p,)."""
         queries = np.repeat(np.arange(len(self.numbers)), self.counts)
         before = np.repeat(self.counts.cumsum() - self.counts, self.counts)
         places = np.arange(len(queries)) - before + np.repeat(self._first, self.counts)
         return queries, self._members[places]
 
     def of(self, query: int) -> Integers:
-        """The items left out of one query, rising."""
+        """The items left out of one query, ascending."""
         return self._members[self._first[query] : self._stop[query]]
 
     def reach(self) -> tuple[int, int]:
@@ -107,7 +108,7 @@ class LeftOut:
         return int(self._members[self._first[some]].min()), int(self._members[self._stop[some] - 1].max())
 
     def of_class(self, query_classes: NDArray[np.integer], item_classes: NDArray[np.integer]) -> Integers:
-        """(n,) how many of the items left out of each query have its class."""
+        """(n,) number of items left out of each query that have the query's class."""
         if self.single:
             found = np.zeros(len(self.numbers), dtype=np.int64)
             queries, items = self.pairs()
@@ -129,7 +130,7 @@ def groups_of(name: str, groups: Tensor, nodes: Tensor) -> Integers:
 
 
 def check_leave_group_out(choice: str) -> None:
-    """Raise ``ValueError`` unless it is one of the choices."""
+    """Raise ``ValueError`` unless `choice` is valid."""
     if choice not in get_args(LeaveGroupOut):
         raise ValueError(
             f"leave_group_out is {choice!r}; expected one of {', '.join(map(repr, get_args(LeaveGroupOut)))}"
@@ -139,17 +140,16 @@ def check_leave_group_out(choice: str) -> None:
 def leaves_group_out(choice: LeaveGroupOut, nodes: Tensor, groups: Tensor | None) -> bool:
     """Whether a search leaves out the samples of the query's own group.
 
-    ``auto`` leaves them out, except where every group is a label of its own: where all samples of a group
-    have one label and no label is in two groups, as with the photographs of a product, nothing else could be
-    found.
+    ``auto`` leaves them out, except if groups and labels coincide: if all samples of a group have one label
+    and no label occurs in two groups, as with photographs of products, there would be nothing else to find.
 
     Args:
         choice: ``auto``, ``always`` or ``never``.
         nodes: (n,) labels of all samples, not only of those that are searched; -1 where missing.
-        groups: (n,) their groups, -1 for a sample that stands alone; None without groups.
+        groups: (n,) groups of the samples, -1 for a sample without a group; None without groups.
 
     Raises:
-        ValueError: for another choice.
+        ValueError: for an unknown choice.
 
     Example:
         >>> patients, items = torch.tensor([7, 7, 8, 8]), torch.tensor([3, 3, 5, 5])
@@ -179,14 +179,14 @@ def have_partner(
     key_nodes: Tensor | None = None,
     key_groups: Tensor | None = None,
 ) -> Tensor:
-    """Which queries have a sample of their label to find.
+    """Mask of the queries that have another sample of their label to find.
 
     Args:
         nodes: (n,) labels of the queries, -1 where missing.
-        groups: (n,) groups that are left out of each other's results, -1 for a sample that stands alone;
-            None where none is.
-        key_nodes: (m,) labels of a gallery; None where each query searches all others.
-        key_groups: (m,) of the gallery, with `groups`.
+        groups: (n,) groups whose samples are left out of each other's results, -1 for a sample without a
+            group; None without groups.
+        key_nodes: (m,) labels of a gallery; None if each query searches all other queries.
+        key_groups: (m,) groups of the gallery, required with `groups`.
 
     Returns:
         (n,) bool.

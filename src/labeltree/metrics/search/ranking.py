@@ -1,6 +1,6 @@
 """Exact rankings of a database for many queries, a chunk of queries at a time.
 
-Memory is that of one chunk, never queries × keys.
+Memory is needed for one chunk only, never for queries × keys.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ __all__ = ["RankedChunk", "Similarities", "chunk_slices", "ranked_chunks"]
 _KNOWN = (Sphere, Euclidean, PoincareBall)
 _COLUMNS = 2**10
 _HASHED_ROWS = 2**10
-# an odd number without pattern: products with it, modulo 2^64, tell rows apart
+# an arbitrary odd number: products with it, modulo 2^64, are a hash of rows
 _MIX = 0x9E3779B97F4A7C15 - 2**64
 _CHUNK_ELEMENTS = 2**22
 _FEWEST_ROWS = 256
-# one column in so many is sampled for the bound on the best
+# one column in this many is sampled for the bound on the best
 _SAMPLING = 16
 _GROUP = 4
-# candidates per wanted result from which sorting whole rows is as good
+# candidates per wanted result from which sorting whole rows is as fast
 _CROWD = 8
 # sides of a tile that stays in the cache
 _TILE = 1024
-# candidates of tiles that wait for the rest of their rows: some 400 MB
+# candidates kept until their rows are complete: about 400 MB
 _WAITING = 2**25
 
 
 class Similarities:
-    """What a geometry's `pairwise_similarity` gives, for tiles of all pairs.
+    """The similarities of a geometry's `pairwise_similarity`, computed in tiles.
 
-    On the sphere the points are normalised once and not with every tile. Items that are equal, number by
-    number, get the same similarity to every query: a product of matrices alone may round it differently from
-    place to place, and break the tie.
+    On the sphere the points are normalised once and not for every tile. Identical items get the same
+    similarity to every query: a matrix product may round them differently from column to column, and break
+    the tie.
 
     Args:
         queries: (n, d) embeddings.
@@ -51,10 +51,10 @@ class Similarities:
         geometry: its `pairwise_similarity` is the score.
 
     Attributes:
-        size: m.
-        tiled: whether part of the columns may be asked for, and gives the same numbers; then the similarity
-            of two points is the same both ways.
-        dtype: of the similarities.
+        size: number of items m.
+        tiled: whether a tile of some columns gives the same numbers as whole rows; the similarity is then
+            also symmetric.
+        dtype: dtype of the similarities.
 
     """
 
@@ -73,7 +73,7 @@ class Similarities:
         self._space = self._keys.new_empty(0)
 
     def tile(self, rows: slice | Tensor, columns: slice | Tensor = slice(None)) -> Tensor:
-        """(r, c) similarities of the queries `rows` and the items `columns`, until the next call."""
+        """(r, c) similarities of the queries `rows` and the items `columns`, valid until the next call."""
         queries, keys = self._queries[rows], self._keys[columns]
         if not self._known:
             return self._geometry.pairwise_similarity(queries, keys)
@@ -96,7 +96,7 @@ class Similarities:
 
 
 def _repetitions(points: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Rows of `points` that are equal to an earlier one, and the first such; None if there are none."""
+    """Rows of `points` that equal an earlier row, and the first row equal to each; None if there are none."""
     bits = points.contiguous().view({8: torch.int64, 4: torch.int32, 2: torch.int16}[points.element_size()])
     odd = 2 * torch.arange(points.shape[1], device=points.device) + 1
     marks = torch.empty(len(points), dtype=torch.int64, device=points.device)
@@ -132,8 +132,8 @@ def ranked_chunks(
     """Yield, chunk by chunk, the database rows of every query in order of falling similarity.
 
     Equal similarities are ranked in database order, so a ranking is a function of the similarities alone.
-    Only the order of the scores counts: they may all be negative, as those of distances are. float32 scores
-    are ranked as float32, float64 scores as float64.
+    Only the order of the scores counts: they may all be negative, as for distances. float32 scores are ranked
+    as float32, float64 scores as float64.
 
     Args:
         queries: (n, d) embeddings.
@@ -143,16 +143,16 @@ def ranked_chunks(
         left_out: the rows of `keys` that are left out of each query's ranking; None leaves out none, or with
             `keys` None each query's own row.
         geometry: its `pairwise_similarity` is the score.
-        top: how many of the best to give; None for all.
-        chunk_rows: queries in one chunk; None chooses them so that a chunk stays near 4 million similarities.
+        top: number of best items to return; None for all.
+        chunk_rows: number of queries in a chunk; None: a chunk has about 4 million similarities.
         watch: called before the rankings of float32 scores on the CPU with the chunk's queries and their
             similarities to the whole database, (b, m).
-        progress: told after every chunk how many of all pairs are done.
+        progress: called after every chunk with the number of finished pairs and of all pairs.
 
     Yields:
-        `RankedChunk` with `order` of shape (b, min(top, m)), where m counts the database without what the
-        query that leaves out fewest leaves out. The rows of queries that leave out more end, behind their
-        last result, in any rows of the database.
+        `RankedChunk` with `order` of shape (b, min(top, m)), where m is the size of the database minus the
+        smallest number of items that a query leaves out. For queries that leave out more, the entries after
+        their last result are arbitrary rows of the database.
 
     """
     everyone = keys is None
@@ -196,7 +196,7 @@ def ranked_chunks(
 
 
 def chunk_slices(count: int, size: int, rows: int | None = None) -> list[slice]:
-    """Rows 0 … `count` in chunks of `rows`, by default so many that a chunk has 4 million similarities."""
+    """Slices of rows 0 … `count` in chunks of `rows`; by default a chunk has 4 million similarities."""
     rows = rows or max(_FEWEST_ROWS, _CHUNK_ELEMENTS // max(size, 1))
     return [slice(start, start + rows) for start in range(0, count, rows)]
 
@@ -215,16 +215,16 @@ class _BestFew:
         self.similarities, self.count, self.wanted = similarities, count, wanted
         self.left_out, self.report = left_out, report
         size = similarities.size
-        # random columns, for regular ones may fall in with the order of the classes; the result does not
+        # random columns, as regular ones may coincide with the order of the classes; the result does not
         # depend on them, only its cost
         self.columns = np.sort(np.random.default_rng(0).integers(size, size=-(-size // _SAMPLING)))
-        # half as many again as the share of the sample, and some more: too few are left very rarely
+        # 1.5 times the share of the sample, and some more: too few candidates remain very rarely
         self.place = min(len(self.columns), wanted * 3 // (2 * _SAMPLING) + 8)
 
     def by_rows(
         self, chunks: list[slice], watch: Callable[[slice, NDArray[np.float32]], None] | None
     ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Whole rows at a time."""
+        """Rank whole rows at a time."""
         for rows in chunks:
             scores = self.similarities.tile(rows).numpy()
             if watch is not None:
@@ -235,7 +235,7 @@ class _BestFew:
             self.report("ranking", min(rows.stop, self.count), self.count)
 
     def by_tiles(self, *, both_ways: bool) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Tiles that stay in the cache; `both_ways` reads each for its rows and for its columns."""
+        """Rank by tiles that fit in the cache; `both_ways` uses each tile for its rows and its columns."""
         blocks = [slice(start, start + _TILE) for start in range(0, self.count, _TILE)]
         others = [slice(start, start + _TILE) for start in range(0, self.similarities.size, _TILE)]
         waiting: dict[int, TopkCandidates] = {}
@@ -259,7 +259,7 @@ class _BestFew:
             self.report("ranking", done, total)
 
     def _candidates(self, rows: slice, samples: Iterable[NDArray[np.float32]]) -> TopkCandidates:
-        """What will hold the best of the `rows`, whose sampled scores come in parts (b, s)."""
+        """Empty candidates for the best of the `rows`, with bounds from sampled scores in parts (b, s)."""
         left_out = _part(self.left_out, rows)
         columns = self.columns if left_out is None or left_out.single else left_out.items[self.columns]
         parts, first = [], 0
@@ -276,7 +276,7 @@ class _BestFew:
         return TopkCandidates(sample[:, place].copy(), self.wanted, limit, left_out)
 
     def _best_of_groups(self, sample: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The best of every few columns: of the best of all, hardly two fall into one group."""
+        """The best of every few columns: two of the overall best rarely fall into the same columns."""
         groups = sample.shape[1] // _GROUP
         if len(self.columns) < _GROUP * 4 * self.place or not groups:
             return sample.copy()
@@ -286,7 +286,7 @@ class _BestFew:
         return best
 
     def _finish(self, rows: slice, candidates: TopkCandidates) -> NDArray[np.int64]:
-        """(b, wanted) columns, best first; rows that the bound misled are sorted as a whole."""
+        """(b, wanted) columns, best first; rows whose bound was wrong are sorted as a whole."""
         order, missed = candidates.order()
         again = rows.start + np.flatnonzero(missed)
         for part in chunk_slices(len(again), self.similarities.size):
@@ -302,7 +302,7 @@ def _part(left_out: LeftOut | None, rows: slice) -> LeftOut | None:
 
 
 def _order_sorted(similarity: Tensor, left_out: LeftOut | None) -> Tensor:
-    """Rank scores of any dtype on any device by a stable sort; what is left out comes last, or not at all."""
+    """Rank scores of any dtype on any device by a stable sort; left-out items come last, or not at all."""
     order = torch.sort(similarity, dim=1, descending=True, stable=True).indices
     if left_out is None:
         return order

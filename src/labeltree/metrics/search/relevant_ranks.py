@@ -1,4 +1,4 @@
-"""Relevant results of rankings: their exact ranks, and recall@k, MAP@R and mAP from these."""
+"""The ranks of relevant results, and recall@k, MAP@R and mAP computed from them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from labeltree.metrics.search.topk_candidates import COLUMN, LAST, few_true, pac
 
 __all__ = ["RelevanceScores", "RelevantRanks"]
 
-# more buckets than this, and float32 could not tell them apart
+# with more buckets than this, float32 could not represent their indices
 _BUCKETS = (2**10, 2**22)
-# items per candidate from which sorting all above the worst relevant one is faster than buckets
+# items per candidate from which sorting all items above the worst relevant item is faster than buckets
 _FEW = 16
 
 
 class RelevanceScores:
     """Per-query scores, filled from chunks of rankings.
 
-    A result is relevant if its class is that of the query. A class of -1 takes no part: such queries get no
-    score, and such results are skipped as if they were not in the database.
+    A result is relevant if its class is that of the query. Queries of class -1 get no score, and results of
+    class -1 are skipped as if they were not in the database.
 
     Args:
         query_classes: (n,) int64.
-        code_classes: (c,) int64 class of each of the codes that stand for labels in the database.
+        code_classes: (c,) int64 class of each code of the database.
         key_codes: (m,) code of each item.
         left_out: which items the rankings leave out, such as the query itself: they are not relevant.
 
     Attributes:
         query_classes, code_classes: as given, but renumbered without gaps; -1 stays.
-        first: (n,) int64 rank of the first relevant result, from 1; 0 where the ranking holds none.
-        average_precision: (n,) float64, NaN without a relevant item; right only if rankings were complete.
-        precision_at_r: (n,) float64 AP@R, NaN without a relevant item; right if rankings reach rank R.
+        first: (n,) int64 rank of the first relevant result, from 1; 0 if the ranking has none.
+        average_precision: (n,) float64, NaN without a relevant item; correct only if rankings were complete.
+        precision_at_r: (n,) float64 AP@R, NaN without a relevant item; correct if rankings reach rank R.
         relevant: (n,) int64 number of relevant items R in the database.
-        counted: (n,) bool, queries that take part.
-        skips: whether any item takes no part.
+        counted: (n,) bool, queries that have a class.
+        skips: whether any item has class -1.
 
     """
 
@@ -90,12 +90,12 @@ class RelevanceScores:
         self.add_ranks(rows, counts, ranks)
 
     def add_ranks(self, rows: NDArray[np.int64], counts: NDArray[np.int64], ranks: NDArray[np.int64]) -> None:
-        """Read where the relevant results are.
+        """Read the ranks of the relevant results.
 
         Args:
             rows: (b,) queries.
-            counts: (b,) how many relevant results each has.
-            ranks: their ranks from 1, rising, query after query.
+            counts: (b,) number of relevant results of each query.
+            ranks: ranks of these results, from 1, ascending, query after query.
 
         """
         found = np.flatnonzero(counts)
@@ -119,7 +119,7 @@ class RelevanceScores:
 
 
 class _Found(NamedTuple):
-    """Items of one row that share a bucket with a relevant one, by column."""
+    """Items of one row that share a bucket with a relevant item, by column."""
 
     columns: NDArray[np.int64]
     before: NDArray[np.int64]
@@ -127,14 +127,14 @@ class _Found(NamedTuple):
 
 
 class RelevantRanks:
-    """Finds where relevant items stand in whole rankings.
+    """Finds the ranks of relevant items without sorting whole rows.
 
-    The scores of a row fall into buckets of equal width. Counting says how many items lie in better buckets
-    than a relevant one has; only within its own bucket is there anything to sort.
+    The scores of a row fall into buckets of equal width. Counting gives the number of items in better buckets
+    than that of a relevant item; only the items in its own bucket are sorted.
 
     Args:
-        scores: what is relevant, for one or several kinds of labels, none of which skips items.
-        key_codes: (m,) codes of the items, those of `scores`.
+        scores: the scores to fill, for one or several kinds of labels, none of which skips items.
+        key_codes: (m,) codes of the items, as in `scores`.
 
     """
 
@@ -153,9 +153,9 @@ class RelevantRanks:
         self._numbers = np.empty(len(key_codes), dtype=np.int64)
 
     def add(self, rows: NDArray[np.int64], scores: NDArray[np.float32], left_out: LeftOut | None) -> None:
-        """Place the relevant items of the queries `rows` (b,) by their float32 scores (b, m), and score them.
+        """Rank the relevant items of the queries `rows` (b,) by float32 scores (b, m), and score them.
 
-        `left_out` says which columns these queries leave out.
+        `left_out` gives the columns that these queries leave out.
         """
         found = [
             self._near_relevant(row, line, None if left_out is None else left_out.of(i))
@@ -204,7 +204,7 @@ class RelevantRanks:
         return zip(self._members, self._ranges, strict=True)
 
     def _bucket(self, scores: NDArray[np.float32]) -> NDArray[np.int64]:
-        """(m,) bucket of each score, falling: a better score never falls into a worse one."""
+        """(m,) bucket of each score, best first: a better score never falls into a worse bucket."""
         best = scores.max()
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             scale = np.float32(self._buckets - 1) / (best - scores.min())
@@ -214,6 +214,6 @@ class RelevantRanks:
         # rounding is monotone, so all of this is
         np.subtract(best, scores, out=self._place)
         np.multiply(self._place, scale, out=self._place)
-        # a cast in two steps is the faster
+        # a cast in two steps is faster
         self._numbers[:] = self._place.astype(np.int32)
         return self._numbers

@@ -1,4 +1,4 @@
-"""One pass over the similarities of a search, which fills every score that is wanted of it."""
+"""One pass over the similarities of a search that fills all requested scores."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from labeltree.progress import Progress
 
 __all__ = ["Search", "own_share", "score_rankings"]
 
-# items per relevant item from which finding the ranks of the relevant ones is faster than sorting all
+# items per relevant item from which finding the ranks of relevant items is faster than sorting all
 _RARE = 16
-# Rankings are read in blocks that stay in the cache.
+# Rankings are read in blocks that fit in the cache.
 _BLOCK = 2**18
 
 
@@ -32,24 +32,25 @@ class Search:
     Args:
         query_embeddings: (n, d).
         query_nodes: (n,) integers.
-        key_embeddings: (m, d), or None where the queries are searched themselves.
-        key_nodes: (m,) integers, or None with it.
-        query_groups: (n,) integers, -1 for a row that stands alone: rows of a query's own group are not in
-            its database. None where every row stands alone.
-        key_groups: (m,) likewise, where there are keys.
+        key_embeddings: (m, d), or None if the queries are the database.
+        key_nodes: (m,) integers, or None if there are no `key_embeddings`.
+        query_groups: (n,) integers, -1 for a row without a group: rows of a query's own group are not in its
+            database. None without groups.
+        key_groups: (m,) groups of the keys, if there are keys.
 
     Attributes:
-        takes_part: (n,) bool, rows that are queries; what follows holds those rows only.
+        takes_part: (n,) bool, rows that are queries; the attributes below hold only these rows.
         queries: embeddings of the queries.
         keys: embeddings of the database; None when leaving one out.
         query_nodes: labels of the queries; all labels are on the CPU.
-        key_nodes: labels of the database, those of the queries when leaving one out.
+        key_nodes: labels of the database; the labels of the queries when leaving one out.
         code_nodes: (c,) the distinct labels of the database.
-        key_codes: (m,) int32 number of each item's label among them.
-        left_out: which items are left out of each query's ranking; None where none is.
+        key_codes: (m,) int32 index of each item's label in `code_nodes`.
+        left_out: the items left out of each query's ranking; None if there are none.
 
     Raises:
-        ValueError: for wrong shapes or dtypes, embeddings that are not finite, or half a database.
+        ValueError: for wrong shapes or dtypes, embeddings that are not finite, or key embeddings without key
+            nodes or the reverse.
 
     """
 
@@ -110,7 +111,7 @@ class Search:
 
     @property
     def leave_one_out(self) -> bool:
-        """Whether the queries are searched themselves."""
+        """Whether the queries are the database."""
         return self.keys is None
 
     @property
@@ -119,7 +120,7 @@ class Search:
         return len(self.key_codes)
 
     def relevance(self, cut: Callable[[Tensor], Tensor] | None = None) -> RelevanceScores:
-        """Scores to be filled; relevant is what has the query's label, or its label as `cut` gives it."""
+        """Empty scores; an item is relevant if its label, cut by `cut` if given, equals the query's."""
         queries, codes = self.query_nodes, self.code_nodes
         if cut is not None:
             queries, codes = cut(queries), cut(codes)
@@ -142,17 +143,17 @@ def _labelled(embeddings: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def own_share(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows that are this rank's: equal stretches, longer by one on the first ranks."""
+    """The consecutive rows that belong to this rank: equal parts, one row longer on the first ranks."""
     return np.array_split(rows, dist.get_world_size())[dist.get_rank()]
 
 
 def _merge(rows: NDArray[np.int64], by_row: Iterable[Tensor], sums: Iterable[Tensor] = ()) -> None:
-    """Give all ranks what each has found, in place.
+    """Merge the results of all ranks, in place.
 
     Args:
-        rows: this rank's.
-        by_row: tensors (n, …) that are right at `rows`; each row belongs to one rank.
-        sums: tensors of which each rank has a part.
+        rows: the rows of this rank.
+        by_row: tensors (n, …) that are correct at `rows`; each row belongs to one rank.
+        sums: tensors to be summed over ranks.
 
     """
     mine = torch.from_numpy(rows)
@@ -184,10 +185,10 @@ def score_rankings(
 
     Args:
         search: queries and database.
-        relevance: scores of `search`, by one or several kinds of labels.
-        hierarchical: scores of `search`; reads as far as it wants.
-        geometry: of the embeddings, or its name; default `Sphere()`.
-        reach: how many results `relevance` reads; None for all.
+        relevance: scores to fill, for one or several kinds of labels.
+        hierarchical: hierarchical scores to fill; they read as many results as they need.
+        geometry: geometry of the embeddings, or its name; default `Sphere()`.
+        reach: number of results that `relevance` reads; None for all.
         shard: divide the queries over the ranks of `torch.distributed`.
         progress: see `ranked_chunks`.
 
@@ -195,7 +196,7 @@ def score_rankings(
     rows = np.arange(len(search.queries))
     few = 0 if hierarchical is None else hierarchical.length
     if hierarchical is not None and few > search.size // 8:
-        # queries of one label share their best ranking, which then is made once
+        # queries of one label share their best ranking, which is then computed once
         rows = np.argsort(hierarchical.query_codes, kind="stable")
     if shard:
         rows = own_share(rows)
@@ -237,7 +238,7 @@ def score_rankings(
 
 
 def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | None, LeftOut | None]:
-    """Queries `rows`, database, and what is left out of each query's ranking."""
+    """The queries `rows`, the database, and the items left out of each query's ranking."""
     if np.array_equal(rows, np.arange(len(search.queries))):
         return search.queries, search.keys, search.left_out
     chosen = torch.from_numpy(rows).to(search.queries.device)
@@ -246,7 +247,7 @@ def _sides(search: Search, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor | No
 
 
 def _relevant_ranks(search: Search, relevance: Sequence[RelevanceScores], few: int) -> RelevantRanks | None:
-    """What finds the ranks of relevant items, where that is faster than whole rankings."""
+    """The `RelevantRanks` to use if it is faster than whole rankings, else None."""
     sides = (search.queries, search.queries if search.keys is None else search.keys)
     if any(side.device.type != "cpu" or side.dtype == torch.float64 for side in sides):
         return None

@@ -1,6 +1,6 @@
-"""Exact orders of float32 scores: of whole rows, or of the best few of each row.
+"""Exact sorting of float32 scores: of whole rows, or of the best few of each row.
 
-For the best few, a bound from a sample leaves little more to sort.
+For the best few, a bound from a sample leaves few candidates to sort.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ COLUMN = 0xFFFFFFFF
 """The bits of a packed integer that hold the column."""
 LAST = np.iinfo(np.int64).max
 """Sorts behind every packed integer."""
-# Short rows are worked several at once.
+# Several short rows are processed at once.
 _BLOCK = 2**12
 _Number = TypeVar("_Number", bound=np.generic)
 
 
 def pack(scores: NDArray[np.float32], columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Integers that sort by falling score, then by column: the score's bits, in order, above the column."""
+    """Integers that sort by falling score, then by column: bits of the score in order, above the column's."""
     packed: NDArray[np.int64] = (_rising_bits(scores).astype(np.int64) << 32) | columns
     return packed
 
@@ -40,7 +40,7 @@ def falling_order(
 
     Args:
         scores: (b, m).
-        last: rows, rising, and columns of entries that come last in their row whatever their score.
+        last: rows (ascending) and columns of entries that come last in their row whatever their score.
 
     Returns:
         (b, m) int64.
@@ -72,7 +72,7 @@ def _along(values: NDArray[_Number], order: NDArray[np.int64]) -> NDArray[_Numbe
 
 
 def _rising_bits(scores: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Integers that rise as the scores fall."""
+    """Integers that increase as the scores decrease."""
     # 0 - s and not -s: it turns both zeros into +0, whose bits are equal as the ties demand
     bits = (np.float32(0.0) - scores).view(np.int32)
     rising: NDArray[np.int32] = np.bitwise_xor(bits, (bits >> 31) & 0x7FFFFFFF)
@@ -80,13 +80,13 @@ def _rising_bits(scores: NDArray[np.float32]) -> NDArray[np.int32]:
 
 
 class TopkCandidates:
-    """The scores of some rows that reach the row's bound, gathered from tiles.
+    """The scores that reach the bound of their row, gathered from tiles.
 
     Args:
-        bound: (b,) of each row, b at most 65,536.
-        wanted: how many of each row are wanted.
+        bound: (b,) bound of each row, b at most 65,536.
+        wanted: number of results wanted for each row.
         limit: with more candidates than this, none is kept.
-        left_out: which columns each row leaves out.
+        left_out: the columns that each row leaves out.
 
     """
 
@@ -110,7 +110,7 @@ class TopkCandidates:
             self._keep(row, scores.reshape(-1)[flat], column + first, first, scores.shape[1])
 
     def add_transposed(self, scores: NDArray[np.float32], first: int) -> None:
-        """Read a tile whose columns are the rows: `scores` (c, b)."""
+        """Read a transposed tile: `scores` (c, b)."""
         if self._stored <= self._limit:
             flat = few_true(scores >= self._bound)
             column = flat // scores.shape[1]
@@ -132,13 +132,13 @@ class TopkCandidates:
         self._rows.append(row.astype(np.uint16))
         self._packed.append(pack(scores, column))
         self._stored += len(row)
-        if self._stored > self._limit:  # the sample misled, or most scores are equal
+        if self._stored > self._limit:  # the sample was misleading, or most scores are equal
             self._rows, self._packed = [], []
 
     def order(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """(b, wanted) columns, best first; and (b,) the rows that this found too few for.
+        """(b, wanted) columns, best first; and (b,) mask of the rows with too few candidates.
 
-        Where a row leaves out so many that there are fewer, 0 stands in the other places.
+        If a row leaves out so many that fewer remain, the other entries are 0.
         """
         count, wanted = len(self._bound), self._wanted
         if self._stored > self._limit:
@@ -158,7 +158,7 @@ class TopkCandidates:
 
 
 def few_true(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Flat indices of the few entries of `mask` that are true, eight looked at in one."""
+    """Flat indices of the few true entries of `mask`, testing eight at a time."""
     if mask.size % 8:
         return np.flatnonzero(mask)
     words = np.flatnonzero(mask.reshape(-1).view(np.uint64) != 0)
