@@ -67,7 +67,7 @@ def fit_probe(train: Tensor, classes: Tensor, settings: EvaluationSettings) -> F
     """Fit a linear probe to vectors ``(n, d)`` and their classes ``(n,)``."""
     standardize = _Standardize.of(train) if settings.standardize else None
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="LinearProbe stopped")  # results say it in their notes
+        warnings.filterwarnings("ignore", message="LinearProbe stopped")  # reported in the notes of results
         return FittedProbe(
             LinearProbe().fit(train if standardize is None else standardize(train), classes), standardize
         )
@@ -84,7 +84,7 @@ class _Standardize:
     @classmethod
     def of(cls, train: Tensor) -> _Standardize:
         mean, deviation = train.mean(0), train.std(0, correction=0)
-        # a column that hardly varies holds rounding noise, and dividing by it would blow that up
+        # a nearly constant column holds only rounding noise, which the division would amplify
         flat = deviation <= 1e-6 * deviation.max()
         return cls(mean, deviation.masked_fill(flat, 1.0), flat)
 

@@ -1,4 +1,4 @@
-"""Columns: one value per test sample; their means and intervals; whether groups or samples are drawn."""
+"""Columns with one value per test sample; their means and intervals; choice of groups or samples to draw."""
 
 from __future__ import annotations
 

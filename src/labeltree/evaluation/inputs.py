@@ -1,4 +1,4 @@
-"""What a protocol reads and calls; columns of answers and rankings; which rows are drawn together."""
+"""The inputs and methods that a protocol uses; columns of answers and rankings; resampling units of rows."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ class Inputs:
         """Fit the probe and the prototypes to the training samples, and choose which classifier answers.
 
         Args:
-            asked: the requested classifier; None = that of the settings, or ``auto`` if the table lacks it.
+            asked: the requested classifier; None = that of the settings. ``own`` becomes ``auto`` if the
+                table has no predictions.
         """
         asked = asked or self.settings.classifier
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Metrics of every node: which nodes are reported, their means by depth, and confidence intervals."""
+"""Metrics of every node: choice of the reported nodes, means by depth, and confidence intervals."""
 
 from __future__ import annotations
 

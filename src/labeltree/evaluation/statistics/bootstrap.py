@@ -129,7 +129,7 @@ class Bootstrap:
 
     Attributes:
         sums: as given.
-        draws: ``(resamples, r, m)`` the metrics of each draw; NaN where none of a draw's samples counts.
+        draws: ``(resamples, r, m)`` the metrics in each draw; NaN where no drawn sample counts.
 
     Raises:
         ValueError: if there is no group, or no draw.

@@ -136,7 +136,7 @@ class _CalibrationError:
         self.order = np.argsort(confidence, kind="stable")
         self.confidence = confidence[self.order]
         self.gap = right[self.order].astype(np.float64) - self.confidence
-        self.first = np.searchsorted(self.confidence, self.confidence)  # of those of the same confidence
+        self.first = np.searchsorted(self.confidence, self.confidence)  # first sample of equal confidence
         self.bins = bins
 
     def __call__(self, counts: Floats) -> Floats:
