@@ -1,4 +1,4 @@
-"""What every geometry offers: distances, similarities, maps between points and tangent vectors, means."""
+"""The base class of geometries: distances, similarities, exponential and logarithmic maps, means."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class Geometry(ABC):
     """A space of embeddings. Stateless, immutable, hashable; the last dimension of a tensor is the feature.
 
     Every method is differentiable with finite gradients, computes in float32 or better also under autocast,
-    and answers in the dtype of its input (float32 for half precision).
+    and returns the dtype of its input (float32 for half precision).
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
-        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Coincident: 0, with gradient 0."""
+        """Distance of `x` (..., d) and `y` (..., d), broadcast: (...,). Equal points: 0, with gradient 0."""
 
     @abstractmethod
     def pairwise_distance(self, x: Tensor, y: Tensor) -> Tensor:
@@ -67,11 +67,11 @@ class Geometry(ABC):
 
         Args:
             x: points (n, d).
-            groups: group of each point (n,), int64; points of a negative group are left out.
-            num_groups: G.
+            groups: group of each point (n,), int64; points with a negative group are left out.
+            num_groups: number of groups G.
             weights: non-negative weight of each point (n,); default 1.
-            steps: fixed-point steps, where the space needs them.
-            init: where they start (G, d); default a closed-form approximation of the mean.
+            steps: number of fixed-point steps, if the space needs them.
+            init: starting points of these steps (G, d); default a closed-form approximation of the mean.
 
         Returns:
             Means (G, d); NaN for a group without points or without weight.
@@ -88,7 +88,7 @@ class Geometry(ABC):
         return self.group_means(x, groups, 1, weights=weights, steps=steps, init=start)[0]
 
     def ema(self, old: Tensor, new: Tensor, eta: float) -> Tensor:
-        """Move `old` (..., d) the share `eta` of the way towards `new` (..., d) along their geodesic."""
+        """Move `old` (..., d) by the fraction `eta` of the way to `new` (..., d) along their geodesic."""
         return self.exp(old, eta * self.log(old, new))
 
     def ema_groups(self, old: Tensor, x: Tensor, groups: Tensor, eta: float) -> Tensor:
@@ -108,7 +108,7 @@ class Geometry(ABC):
 def group_weights(
     groups: Tensor, num_groups: int, weights: Tensor | None = None, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Total weight (G,) of the points in each group, their number where there are no `weights`."""
+    """Total weight (G,) of the points in each group; their number without `weights`."""
     if weights is None:
         weights = torch.ones(groups.shape, dtype=dtype, device=groups.device)
     kept = groups >= 0
@@ -119,7 +119,7 @@ def group_weights(
 def group_average(x: Tensor, groups: Tensor, num_groups: int, weights: Tensor | None = None) -> Tensor:
     """Weighted arithmetic mean (G, d) of the rows of `x` (n, d) by group.
 
-    Negative groups are left out; an empty group is NaN.
+    Points with a negative group are left out; an empty group gives NaN.
     """
     if x.dim() != 2 or groups.shape != x.shape[:1]:
         raise ValueError(

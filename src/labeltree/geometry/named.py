@@ -1,4 +1,4 @@
-"""Geometries by name, as recipes and tables of embeddings refer to them."""
+"""Geometries by name, as used in recipes and embeddings tables."""
 
 import difflib
 
@@ -13,7 +13,7 @@ _NAMES = ("sphere", "euclidean", "poincare")
 
 
 def get_geometry(name: str, curvature: float = -1.0) -> Geometry:
-    """The geometry called `name`: "sphere", "euclidean" or "poincare"; `curvature` concerns "poincare" alone.
+    """The geometry called `name`: "sphere", "euclidean" or "poincare"; `curvature`: for "poincare" only.
 
     Raises:
         ValueError: the name is unknown, or the curvature of "poincare" is not below 0.
@@ -30,10 +30,10 @@ def get_geometry(name: str, curvature: float = -1.0) -> Geometry:
 
 
 def as_geometry(geometry: Geometry | str | None, default: str = "sphere") -> Geometry:
-    """The geometry that an argument means: itself, the one of a name, or the default for None.
+    """Resolve an argument to a geometry: a geometry itself, a name, or None for the default.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: `geometry` is none of these.
     """
     if isinstance(geometry, Geometry):
         return geometry

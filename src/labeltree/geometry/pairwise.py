@@ -13,7 +13,7 @@ __all__ = ["pairwise_distance"]
 # |x|² + |y|² − 2x·y in float64 is good to about 1e-15·(|x|² + |y|²). Pairs closer than this share of it are
 # computed again from their difference.
 _CLOSE = {torch.float32: 1e-7, torch.float64: 1e-3}
-# Rows are worked in blocks: on a CPU so that a block stays in the cache, elsewhere to bound the memory.
+# Rows are processed in blocks: on a CPU so that a block fits in the cache, elsewhere to bound the memory.
 _BLOCK = {"cpu": 1 << 18}
 _LARGE_BLOCK = 1 << 25
 
@@ -27,10 +27,10 @@ def pairwise_distance(
 ) -> Tensor:
     """Distances (n, m) between the rows of `x` (n, d) and of `y` (m, d).
 
-    Without factors |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of
+    Without factors, |x − y|. With the conformal factors `x_factor` (n,), `y_factor` (m,) = 1/(1 − |x|²) of
     points in the unit ball, 2·asinh(√(|x − y|²·x_factor·y_factor)): Eq. 2 of Climbing the Label Tree in a
-    form that is exact for close pairs. Gradient 0 where two points coincide. `dtype` is that of the result,
-    by default that of the points, float32 at least.
+    form that is exact for close pairs. The gradient is 0 where two points coincide. `dtype` is the dtype of
+    the result, by default that of the points, at least float32.
     """
     if x.dim() != 2 or y.dim() != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected (n, d) and (m, d)")
@@ -39,7 +39,7 @@ def pairwise_distance(
 
 
 class _PairwiseDistance(torch.autograd.Function):
-    """Keeps for the backward d distance/d|x − y|² and, in the ball, d distance/d log factor: (n, m) each."""
+    """Saves d distance/d|x − y|² and, in the ball, d distance/d log factor for the backward: (n, m) each."""
 
     @staticmethod
     def forward(
@@ -52,7 +52,7 @@ class _PairwiseDistance(torch.autograd.Function):
     ) -> Tensor:
         wide_x, wide_y = widen(x), widen(y)
         y_square = (wide_y * wide_y).sum(1)
-        # |x − y|² ≤ 2|x|² + 2|y|², which may be beyond the answer's type where |x − y| is not
+        # |x − y|² ≤ 2|x|² + 2|y|², which may overflow the dtype of the result where |x − y| does not
         far = len(x) > 0 < len(y) and bool(
             4 * torch.maximum((wide_x * wide_x).sum(1).amax(), y_square.amax()) > torch.finfo(dtype).max
         )

@@ -22,9 +22,9 @@ class PoincareBall(Geometry):
 
     Args:
         curvature: κ < 0.
-        eps: points are clipped to (1 − eps)/√−κ.
+        eps: norms are clipped to (1 − eps)/√−κ.
         max_tangent_norm: `embed` clips the norm of its input to this before the exponential map; None: never.
-            Without it a fresh head of 256 dimensions lands 1e-5 from the boundary.
+            Without clipping, an untrained head of 256 dimensions maps points to within 1e-5 of the boundary.
         scaled: the geodesic distance (True), or Eq. 2 of Climbing the Label Tree, which lacks its factor
             1/√−κ (False); the two agree at κ = −1. Maps and means are the same for both.
         mean_step: β of the Karcher iteration, Eq. 3; None: 1/L, L the mean over the points of t/tanh t at
@@ -59,15 +59,15 @@ class PoincareBall(Geometry):
         return -self.curvature
 
     def _room(self, x: Tensor) -> Tensor:
-        """1 − c|x|² (..., 1), the room up to the boundary; a point outside counts as just inside."""
+        """1 − c|x|² (..., 1); a point outside the ball counts as just inside."""
         return (1.0 - self._c * squared_norm(x)).clamp_min(4 * torch.finfo(x.dtype).eps)
 
     def _inside(self, x: Tensor) -> Tensor:
-        """`x` (..., d) widened, a point outside the ball moved to its rim."""
+        """`x` (..., d) widened, with points outside the ball moved to its boundary."""
         return _clip_norm(widen(x), 1.0 / math.sqrt(self._c))
 
     def _rescale(self, distance: Tensor) -> Tensor:
-        """Scale a distance in the ball of radius 1 to this ball's."""
+        """Scale a distance in the ball of radius 1 to a distance in this ball."""
         return distance / math.sqrt(self._c) if self.scaled else distance
 
     @exact
@@ -135,7 +135,7 @@ class PoincareBall(Geometry):
         steps: int = 3,
         init: Tensor | None = None,
     ) -> Tensor:
-        """As `Geometry.group_means`: the Karcher mean, Eq. 3 of Climbing the Label Tree."""
+        """See `Geometry.group_means`: the Karcher mean, Eq. 3 of Climbing the Label Tree."""
         kept = groups >= 0
         points, groups = widen(x)[kept], groups[kept]
         weights = None if weights is None else weights[kept]
@@ -169,12 +169,12 @@ class PoincareBall(Geometry):
 
     @exact
     def radius(self, x: Tensor) -> Tensor:
-        """√c·|x|: how far out the points `x` (..., d) lie, from 0 (centre) to 1 (rim): (...,)."""
+        """√c·|x|: relative radius of the points `x` (..., d), from 0 (centre) to 1 (boundary): (...,)."""
         return (self._c * squared_norm(widen(x)))[..., 0].sqrt().to(answer_dtype(x))
 
 
 def _clip_norm(x: Tensor, limit: float) -> Tensor:
-    """`x` (..., d) with every longer vector shortened to norm `limit`."""
+    """`x` (..., d) with longer vectors shortened to norm `limit`."""
     x = x * to_safe_length(x)  # a vector of another factor than 1 is longer than any limit
     square = squared_norm(x)
     long = square > limit * limit

@@ -1,4 +1,4 @@
-"""Working precision: geometry computes in float64 and answers in its input's precision, float32 at least."""
+"""Working precision: geometry computes in float64 and returns its input's precision, at least float32."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ __all__ = ["answer_dtype", "exact", "widen"]
 
 
 def answer_dtype(*tensors: Tensor) -> torch.dtype:
-    """The dtype of a result: the widest of the inputs', and float32 for half precision and integers."""
+    """The dtype of a result: the widest dtype of the inputs, and float32 for half precision and integers."""
     dtype = functools.reduce(torch.promote_types, (t.dtype for t in tensors))
     return dtype if dtype == torch.float64 else torch.float32
 

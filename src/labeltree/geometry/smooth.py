@@ -1,4 +1,4 @@
-"""Functions smooth where their usual formula divides 0 by 0: each takes the *square* of its argument."""
+"""Functions that stay smooth where the usual formula is 0/0: each takes the *square* of its argument."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from torch import Tensor
 __all__ = ["asinhc", "cosine", "safe_sqrt", "sinc", "squared_norm", "tanhc", "to_safe_length", "unit"]
 
 _SERIES_BELOW = 1e-3
-# Entries up to the first have squares that can be summed; the second brings all others there.
+# Entries up to the first have squares that can be summed; the second scales all others to that range.
 _SAFE = {torch.float32: (2.0**48, 2.0**-72), torch.float64: (2.0**480, 2.0**-560)}
 
 
 def _even(q: Tensor, formula: Callable[[Tensor], Tensor], series: tuple[float, ...]) -> Tensor:
     """`formula(√q)`, even in √q, by its power series in q near 0, where value and gradient are then exact.
 
-    Each branch sees harmless input where it is not used: `where` alone would let NaN gradients through.
+    Each branch gets a safe input where it is not used: `where` alone would let NaN gradients through.
     """
     small = q < _SERIES_BELOW
     near = torch.where(small, q, torch.zeros_like(q))

@@ -16,11 +16,11 @@ __all__ = ["Sphere"]
 
 @dataclass(frozen=True)
 class Sphere(Geometry):
-    """The unit sphere, every input normalised: similarity = cosine, distance = the chord |x/|x| − y/|y||.
+    """The unit sphere; inputs are normalised. Similarity = cosine, distance = the chord |x/|x| − y/|y||.
 
     The chord is the distance of the Euclidean mode of Climbing the Label Tree (section 3.1). `exp`, `log` and
     `ema` follow great circles; that mode's prototypes, which leave the sphere (Eq. 9), are moved by
-    `Euclidean().ema_groups`. A zero vector has no direction: it stays 0, at similarity 0 to every other.
+    `Euclidean().ema_groups`. A zero vector has no direction: it stays 0 and has similarity 0 to every vector.
     """
 
     name: ClassVar[str] = "sphere"
@@ -60,7 +60,7 @@ class Sphere(Geometry):
 
     @exact
     def log(self, base: Tensor, point: Tensor) -> Tensor:
-        """As `Geometry.log`; towards the antipode, where every direction is as good, 0."""
+        """See `Geometry.log`; 0 towards the antipode, where the direction is not unique."""
         x, y = unit(widen(base)), unit(widen(point))
         # sin θ and cos θ from the difference: 1 − cos θ loses all digits for close points
         difference = y - x
@@ -84,6 +84,6 @@ class Sphere(Geometry):
         steps: int = 3,
         init: Tensor | None = None,
     ) -> Tensor:
-        """As `Geometry.group_means`: the normalised arithmetic mean of the normalised points."""
+        """See `Geometry.group_means`: the normalised arithmetic mean of the normalised points."""
         means = group_average(unit(widen(x)), groups, num_groups, weights)
         return torch.where(means.isnan(), means, unit(means)).to(answer_dtype(x))

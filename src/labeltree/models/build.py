@@ -14,7 +14,7 @@ __all__ = ["build_encoder", "check_encoder", "encoder_modality", "list_encoders"
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
-    """Names that `build_encoder` knows and that match `pattern` ("small-*"), sorted.
+    """Names of encoders for `build_encoder` that match `pattern` (such as "small-*"), sorted.
 
     Registered names by default; "timm:*" and "torchvision:*" list those libraries, if installed.
     """
@@ -25,7 +25,7 @@ def list_encoders(pattern: str = "*") -> list[str]:
 
 
 def encoder_modality(name: str) -> Modality:
-    """What the encoder called `name` reads, "image" or "text", without building it."""
+    """The modality of the encoder called `name`, "image" or "text", without building it."""
     entry = registered_encoders().get(name)
     if entry is not None:
         return entry.modality
@@ -45,14 +45,14 @@ def usually_pretrained(name: str) -> bool:
 
 
 def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | Path | None = None) -> None:
-    """Raise what is in the way of building an encoder, as far as that can be told at once.
+    """Raise an error if an encoder cannot be built, as far as quick checks can tell.
 
-    The arguments are those of `build_encoder`; names of other libraries are looked up only there.
+    The arguments are those of `build_encoder`; only that function looks up names of other libraries.
 
     Raises:
-        ValueError: weights are to be read from a file that is not there.
+        ValueError: the file of weights does not exist.
         ImportError: a library is not installed.
-        DataError: packaged weights were not fetched.
+        DataError: packaged weights have not been downloaded.
     """
     if weights is not None and not Path(weights).is_file():
         raise ValueError(f"weights: there is no file {weights}")
@@ -83,13 +83,13 @@ def build_encoder(
         channels: channels of the images; text encoders ignore it.
         image_size: height and width of the images in pixels; text encoders ignore it.
         pretrained: start from published weights: the library's, or those that `labeltree data get NAME`
-            brings. None = what is usual for the encoder (`usually_pretrained`).
-        weights: start from this file, `.safetensors` or a PyTorch state dict; read safely.
+            downloads. None = the default of the encoder (`usually_pretrained`).
+        weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
 
     Raises:
         ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
         ImportError: the library that the name belongs to is not installed.
-        DataError: published weights could not be fetched, or were not yet.
+        DataError: published weights could not be downloaded, or have not been downloaded yet.
 
     Example:
         >>> from labeltree.models import build_encoder

@@ -1,4 +1,4 @@
-"""Features of a batch that is too large for its activations: the encoder sees a chunk of it at once."""
+"""Features of a batch whose activations do not fit in memory: it is encoded in chunks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
 
 
 def encode_in_chunks(encoder: nn.Module, samples: Tensor, chunk: int | None = None) -> Tensor:
-    """Features `(n, f)` of samples `(n, …)`, of which the encoder sees at most `chunk` at once.
+    """Features `(n, f)` of samples `(n, …)`, encoded at most `chunk` at a time.
 
-    The forward pass keeps the features alone. The backward pass computes the activations of one chunk after
-    the other again, with the same random numbers, so that those of one chunk are in memory at a time: the
+    The forward pass keeps only the features. The backward pass recomputes the activations chunk by chunk,
+    with the same random numbers, so that only the activations of one chunk are in memory at a time: the
     gradient caching of Gao et al. 2021 ("Scaling Deep Contrastive Learning Batch Size under Memory Limited
     Setup", section 3.2) by the checkpoints of Chen et al. 2016. It takes one more forward pass.
 
-    Value and gradient are those of the encoder called chunk by chunk. Where it treats every sample by itself,
-    these are the ones of the whole batch. Batch normalisation does not: it normalises each chunk by the
-    statistics of that chunk. Buffers, such as its running statistics, move once per chunk, in the forward
-    pass; the second computation finds the buffers as the first did, and moves copies of them.
+    Value and gradient are those of the encoder called chunk by chunk. If it treats every sample
+    independently, these are the same as for the whole batch. Batch normalisation does not: it normalises each
+    chunk by the statistics of that chunk. Buffers, such as its running statistics, are updated once per
+    chunk, in the forward pass; the recomputation starts from the same buffers and updates copies.
 
     Args:
-        encoder: samples to features.
-        samples: images, or tokens.
-        chunk: 1 or more; None = all at once, and nothing is computed again. The chunks are as many as are
-            needed, and of nearly equal size.
+        encoder: module that maps samples to features.
+        samples: images or tokens.
+        chunk: 1 or more; None = all at once, without recomputation. The chunks have nearly equal sizes.
 
     Raises:
         ValueError: if `chunk` is below 1.
@@ -59,7 +58,7 @@ def normalises_by_batch(encoder: nn.Module) -> bool:
 
 
 class _TwiceAlike:
-    """Calls an encoder; each further call finds the buffers of the first one, and moves copies of them."""
+    """Calls an encoder; further calls start from the buffers of the first call, and update copies."""
 
     def __init__(self, encoder: nn.Module) -> None:
         self._encoder = encoder

@@ -17,7 +17,7 @@ from labeltree.models.small import StagedEncoder
 
 __all__ = ["PaddedShortcut", "cifar_resnet", "plain_11", "pyramidnet", "pyramidnet_272_200", "resnet_110w"]
 
-_SMALLEST = 8  # pixels that Plain-11 can halve three times
+_SMALLEST = 8  # pixels; the smallest size that Plain-11 can halve three times
 _START = 16  # channels of PyramidNet's first layer
 _EXPANSION = 4
 
@@ -58,7 +58,7 @@ def _group(*widths: int) -> nn.Sequential:
 
 
 def _layer(in_channels: int, out_channels: int, kernel: int) -> nn.Sequential:
-    # The bias is not idle here: ReLU stands between it and the normalisation.
+    # The bias has an effect here, as ReLU comes between it and the normalisation.
     return nn.Sequential(
         nn.Conv2d(in_channels, out_channels, kernel, padding=kernel // 2),
         nn.ReLU(inplace=True),
@@ -67,13 +67,13 @@ def _layer(in_channels: int, out_channels: int, kernel: int) -> nn.Sequential:
 
 
 class PaddedShortcut(nn.Module):
-    """A shortcut without weights: mean pooling where positions get fewer, zeros for channels that are new.
+    """A shortcut without weights: mean pooling if the stride is above 1, zeros for additional channels.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output, at least as many.
-        stride: of the block that the shortcut goes around.
-        centred: half of the zeros before the channels and half behind; otherwise all behind.
+        in_channels: channels of the input.
+        out_channels: channels of the output, at least `in_channels`.
+        stride: stride of the block that the shortcut bypasses.
+        centred: add half of the zeros before the channels and half after; otherwise all after.
     """
 
     def __init__(self, in_channels: int, out_channels: int, stride: int, *, centred: bool) -> None:
@@ -84,7 +84,7 @@ class PaddedShortcut(nn.Module):
         self.behind = new - self.before
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps (b, out_channels, ⌈h/stride⌉, ⌈w/stride⌉) of maps (b, in_channels, h, w)."""
+        """Map (b, in_channels, h, w) to (b, out_channels, ⌈h/stride⌉, ⌈w/stride⌉)."""
         if self.stride > 1:
             maps = F.avg_pool2d(maps, self.stride, ceil_mode=True)
         if self.before or self.behind:
@@ -114,10 +114,10 @@ def cifar_resnet(name: str, depth: int, widths: Sequence[int], channels: int = 3
     """The residual network of He et al. 2016 for CIFAR: 6n + 2 layers in three stages of n blocks.
 
     Args:
-        name: of the encoder.
+        name: name of the encoder.
         depth: 6n + 2, the last layer (the classifier or embedding on top) counted but not part of it.
         widths: channels of the three stages; 16, 32 and 64 in that paper.
-        channels: of the images.
+        channels: channels of the images.
 
     Raises:
         ValueError: no n gives this depth.
@@ -164,7 +164,7 @@ def resnet_110w(channels: int, image_size: int) -> Encoder:
 class _Bottleneck(nn.Module):
     """1×1, 3×3 and 1×1 convolutions beside a shortcut, normalised before and after each (Han et al. 2017).
 
-    There is a ReLU between the convolutions alone: none before the first, none after the last.
+    There are ReLUs only between the convolutions: none before the first, none after the last.
     """
 
     def __init__(self, in_channels: int, width: int, stride: int) -> None:
@@ -194,10 +194,10 @@ def pyramidnet(name: str, depth: int, alpha: int, channels: int = 3) -> Encoder:
     The k-th of 3n blocks has the width 16 + k·α/(3n), rounded, and four times as many channels out.
 
     Args:
-        name: of the encoder.
+        name: name of the encoder.
         depth: 9n + 2, the last layer (the classifier or embedding on top) counted but not part of it.
         alpha: how much wider the last block is than the first layer's 16 channels.
-        channels: of the images.
+        channels: channels of the images.
 
     Raises:
         ValueError: no n gives this depth.
@@ -229,5 +229,5 @@ def pyramidnet(name: str, depth: int, alpha: int, channels: int = 3) -> Encoder:
     "pyramidnet-272-200", summary="PyramidNet of 272 layers, α = 200, 26 M parameters (Han et al. 2017)"
 )
 def pyramidnet_272_200(channels: int, image_size: int) -> Encoder:
-    """The deepest of that paper's networks for CIFAR; needs an accelerator."""
+    """The deepest network for CIFAR of Han et al. 2017; needs an accelerator."""
     return pyramidnet("pyramidnet-272-200", 272, 200, channels)

@@ -44,9 +44,10 @@ def _pretrained(channels: int, image_size: int) -> Encoder:
 
 
 def load_by_position(encoder: nn.Module, weights: dict[str, Tensor]) -> None:
-    """Load tensors that have other names but the encoder's order, without the classifier at their end.
+    """Load tensors with other names but in the encoder's order; the classifier at the end is ignored.
 
-    The first convolution is summed over colours and shared out evenly where the images are not in colour.
+    If the images are not in colour, the first convolution is summed over colours and divided evenly among
+    channels.
 
     Raises:
         ValueError: a tensor is missing or has another shape.

@@ -16,18 +16,18 @@ class Encoder(nn.Module):
     """An image encoder: `forward` maps images (b, c, h, w) to features (b, feature_dim).
 
     Subclasses implement `forward` and `stages`. Frozen stages (see `set_trainable`) stay in evaluation mode,
-    also after `.train()`: their batch statistics do not move, and they drop nothing out.
+    also after `.train()`: their batch statistics are not updated, and dropout is off.
 
     Args:
         name: the name under which `build_encoder` builds it.
-        feature_dim: length of a feature.
+        feature_dim: length of a feature vector.
 
     Attributes:
-        modality: what `forward` reads: "image", or "text" (see `TextEncoder`).
+        modality: input of `forward`: "image", or "text" (see `TextEncoder`).
         mean: per channel, of pixels in [0, 1]: published weights expect images as ``(pixel - mean) / std``.
-            Fresh encoders have it, too: whoever loads such weights into one needs it. None where there are no
-            such weights, or they do not say.
-        std: per channel.
+            Encoders with random weights have it, too, for weights loaded later. None if there are no such
+            weights, or they do not specify it.
+        std: standard deviation per channel, likewise.
     """
 
     modality: Modality = "image"
@@ -42,16 +42,16 @@ class Encoder(nn.Module):
 
     @property
     def stages(self) -> list[nn.Module]:
-        """The parts of the encoder from input to output, the units of the policy "last:K"."""
+        """The parts of the encoder from input to output, which the policy "last:K" counts."""
         raise NotImplementedError
 
     @property
     def without_adapter(self) -> Encoder:
-        """The encoder itself, or the one below an adapter, which reads the samples."""
+        """The encoder itself, or the encoder below an adapter."""
         return self
 
     def adapt(self, features: Tensor) -> Tensor:
-        """Features (b, feature_dim) from those without the adapter: what `forward` does after it."""
+        """Apply the adapter, if any, to features of the encoder: features (b, feature_dim)."""
         return features
 
     @property
@@ -83,8 +83,8 @@ def set_trainable(encoder: Encoder, policy: str) -> None:
 
     Args:
         encoder: changed in place. The choice is not part of its state dict.
-        policy: "all", "last:K" (the K stages nearest the output) or "head" (nothing of the encoder,
-            only what is put on it).
+        policy: "all", "last:K" (the K stages nearest the output) or "head" (nothing of the encoder, only the
+            layers on top of it).
 
     Raises:
         ValueError: the policy is unknown, or K exceeds the number of stages.
@@ -117,12 +117,12 @@ def _last_stages(policy: str, num_stages: int) -> int:
 class AdaptedEncoder(Encoder):
     """An encoder followed by an adapter: a linear layer and a ReLU, which are always trained.
 
-    Heads and classifiers read the adapter's output, so that losses share something to shape although the
-    encoder itself stays as it is.
+    Heads and classifiers read the adapter's output, so that losses train a shared representation although the
+    encoder itself is frozen.
 
     Args:
         base: the encoder; freeze it with `set_trainable` before.
-        width: of the adapter, and of the features.
+        width: width of the adapter, and of the features.
     """
 
     def __init__(self, base: Encoder, width: int) -> None:
@@ -133,19 +133,19 @@ class AdaptedEncoder(Encoder):
 
     @property
     def stages(self) -> list[nn.Module]:
-        """Those of the base, then the adapter."""
+        """The stages of the base, then the adapter."""
         return [*self.base.stages, self.adapter]
 
     @property
     def without_adapter(self) -> Encoder:
-        """The encoder below."""
+        """The encoder below the adapter."""
         return self.base
 
     def adapt(self, features: Tensor) -> Tensor:
-        """Features (b, width) from those of the base."""
+        """Features (b, width) from features of the base."""
         adapted: Tensor = self.adapter(features)
         return adapted
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Features (b, width) of what the base reads."""
+        """Features (b, width) of samples for the base."""
         return self.adapt(self.base(samples))

@@ -9,14 +9,14 @@ class ProjectionHead(nn.Module):
     """A multi-layer perceptron from features (b, in_dim) to vectors (b, out_dim), not normalised.
 
     Two layers with batch normalisation and ReLU between them are the head of Climbing the Label Tree; one
-    layer is a linear map. Where the vectors are to lie (sphere, ball) is the geometry's `embed`.
+    layer is a linear map. The geometry's `embed` maps the vectors to the space (sphere, ball).
 
     Args:
-        in_dim: length of a feature.
-        out_dim: length of an embedding.
+        in_dim: length of a feature vector.
+        out_dim: length of an output vector.
         hidden_dim: width between the layers; default `in_dim`.
         num_layers: number of linear layers, at least 1.
-        norm: "batch" normalises after every layer but the last; "none" does not.
+        norm: "batch": batch normalisation after every layer but the last; "none": no normalisation.
     """
 
     def __init__(

@@ -19,13 +19,13 @@ class MomentumEncoder(nn.Module):
 
         θ_key ← m·θ_key + (1 − m)·θ_query
 
-    Parameters follow; buffers do not: the copy's batch normalisation keeps statistics of its own. On several
-    ranks, images are shuffled across the ranks first, so that a batch's statistics do not tell which keys and
+    Only parameters are averaged: the copy's batch normalisation keeps its own statistics. On several ranks,
+    images are shuffled across the ranks first, so that a batch's statistics do not tell which keys and
     queries came from one rank, and the keys are brought back in order.
 
     Args:
-        encoder: images to features.
-        head: features to vectors; None: the features are the keys.
+        encoder: module that maps images to features.
+        head: module that maps features to vectors; None: the features are the keys.
 
     Example:
         >>> query = nn.Linear(2, 2, bias=False)
@@ -48,13 +48,12 @@ class MomentumEncoder(nn.Module):
         """Move the parameters towards those of `encoder` and `head`; to be called before the step's forward.
 
         Args:
-            encoder: the one that is trained.
-            head: likewise.
-            momentum: m, from 0 (a copy) to 1 (nothing moves). 0.99 is that of MaskCon's published code, 0.999
-                MoCo's.
+            encoder: the encoder that is trained.
+            head: the head that is trained.
+            momentum: m, from 0 (a copy) to 1 (no change). MaskCon's published code has 0.99, MoCo 0.999.
 
         Raises:
-            ValueError: m is out of range, or the modules have other parameters than those copied.
+            ValueError: m is out of range, or the modules and the copies have different parameters.
         """
         if not 0 <= momentum <= 1:
             raise ValueError(f"momentum must lie between 0 and 1; got {momentum}")
@@ -71,15 +70,15 @@ class MomentumEncoder(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor, *, seed: int = 0, chunk: int | None = None) -> Tensor:
-        """Vectors `(b, d)` of this rank's images `(b, …)`, as the head gives them.
+        """Vectors `(b, d)` of this rank's images `(b, …)`, the output of the head.
 
         All ranks must call it together, with as many images as they have.
 
         Args:
             images: the images of this rank; or tokens `(b, t)`, filled up with −1; ranks may differ in t.
-            seed: of the shuffle across ranks: the same on every rank, another at every step. On one rank
-                nothing is shuffled.
-            chunk: images that the encoder sees at once, see `encode_in_chunks`; None = all.
+            seed: seed of the shuffle across ranks: the same on every rank, different at every step. On one
+                rank nothing is shuffled.
+            chunk: number of images encoded at a time, see `encode_in_chunks`; None = all.
         """
         if num_ranks() == 1:
             return self._vectors(images, chunk)
@@ -96,7 +95,7 @@ class MomentumEncoder(nn.Module):
         return vectors
 
     def _share_buffers(self) -> None:
-        """Running statistics become their mean over ranks: the same module everywhere."""
+        """Average running statistics over ranks, so that all ranks have the same module."""
         running = [b for b in self.buffers() if b.is_floating_point()] if self.training else []
         if running:
             mean = sum_over_ranks(torch.cat([b.flatten().float() for b in running])) / num_ranks()

@@ -1,4 +1,4 @@
-"""A queue of keys: what the momentum encoder made of earlier batches."""
+"""A queue of keys: outputs of the momentum encoder for earlier batches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["KeyQueue"]
 
 
 class KeyQueue(nn.Module):
-    """The newest keys, first in, first out, each with its label and the sample it is of (MoCo's queue).
+    """The newest keys, first in, first out, each with its label and instance id (MoCo's queue).
 
-    The queue begins empty and holds real keys alone. It has no parameters; its content is in the state dict,
-    and the same on every rank, so a checkpoint can be loaded on any number of ranks.
+    The queue starts empty and never holds placeholder keys. It has no parameters; its content is in the state
+    dict, and is the same on every rank, so a checkpoint can be loaded on any number of ranks.
 
     Args:
-        size: the most keys that it holds, at least 1.
+        size: largest number of keys, at least 1.
         dim: d, dimension of the keys.
 
     Raises:
@@ -55,7 +55,7 @@ class KeyQueue(nn.Module):
         return min(int(self.count), self.size)
 
     def extra_repr(self) -> str:
-        """What tells two queues apart when printed."""
+        """The settings shown by `repr`."""
         return f"size={self.size}, dim={self.dim}"
 
     @property
@@ -70,19 +70,19 @@ class KeyQueue(nn.Module):
 
     @property
     def instances(self) -> Tensor:
-        """`(m,)` int64 the samples that the keys are of; a copy, oldest first."""
+        """`(m,)` int64 instance ids of the keys; a copy, oldest first."""
         return self._in_order(self.ring_instances)
 
     @torch.no_grad()
     def enqueue(self, keys: Tensor, nodes: Tensor, instances: Tensor) -> None:
         """Append the keys of all ranks, rank by rank, and drop the oldest that no longer fit.
 
-        All ranks must call it together; they may bring different numbers of keys, none included.
+        All ranks must call it together; they may have different numbers of keys, including none.
 
         Args:
             keys: `(b, d)` this rank's keys.
-            nodes: `(b,)` their labels, −1 where missing.
-            instances: `(b,)` their samples.
+            nodes: `(b,)` labels of the keys, −1 where missing.
+            instances: `(b,)` instance ids of the keys.
 
         Raises:
             ValueError: the shapes do not fit.

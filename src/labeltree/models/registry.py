@@ -1,4 +1,4 @@
-"""The encoders that have a name of their own."""
+"""The registry of encoders by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ class EncoderEntry:
     """A registered encoder.
 
     Attributes:
-        name: of the encoder.
+        name: name of the encoder.
         summary: one line about it.
-        factory: builds it with fresh weights.
-        pretrained: builds it with pretrained weights; None where there are none.
-        usually_pretrained: whether it starts from those weights unless the user says otherwise.
-        modality: what it reads.
-        check: raises what is in the way of building it, pretrained or not, as quickly as that can be told.
+        factory: builds the encoder with random weights.
+        pretrained: builds the encoder with pretrained weights; None if there are none.
+        usually_pretrained: whether it starts from pretrained weights by default.
+        modality: its input, "image" or "text".
+        check: raises an error if it cannot be built, pretrained or not, by quick checks only.
     """
 
     name: str
@@ -53,11 +53,11 @@ def register_encoder(
     Args:
         name: without ":", which separates the names of other libraries.
         summary: one line for `list_encoders` and the command line.
-        pretrained: like the factory, but with pretrained weights.
-        usually_pretrained: start from those weights unless the user says otherwise.
-        modality: what the encoder reads.
-        check: called with whether it will be pretrained, before any data are read; raises what is in the way
-            of building it, such as weights that were not fetched.
+        pretrained: factory with pretrained weights.
+        usually_pretrained: start from pretrained weights by default.
+        modality: input of the encoder, "image" or "text".
+        check: called with whether the encoder will be pretrained, before any data are read; raises an error
+            if the encoder cannot be built, for example if weights have not been downloaded.
 
     Raises:
         ValueError: the name is taken or holds a ":", or there are no weights to start from.

@@ -108,7 +108,7 @@ def _residual_stage(in_channels: int, out_channels: int, blocks: int, stride: in
 
 @register_encoder("small-conv", summary="four convolutions, 0.1 M parameters: the quick one for a CPU")
 def small_conv(channels: int, image_size: int) -> Encoder:
-    """Three strided convolutions and one more; the first maps cost the most time, so these are narrow."""
+    """Three strided convolutions and one more; the first layers are narrow, as they take the most time."""
     stages = [
         _convolution(channels, 24, 5, 2),
         _convolution(24, 48, 3, 2),
@@ -132,7 +132,7 @@ def small_resnet(channels: int, image_size: int) -> Encoder:
 
 @register_encoder("resnet18-small", summary="ResNet-18 with a 3×3 stem and no max-pooling, 11 M parameters")
 def resnet18_small(channels: int, image_size: int) -> Encoder:
-    """ResNet-18 as it is used for images of 32 pixels; needs an accelerator."""
+    """ResNet-18 for images of 32 pixels; needs an accelerator."""
     stages = [
         _convolution(channels, 64, 3, 1),
         _residual_stage(64, 64, 2, 1),

@@ -1,4 +1,4 @@
-"""A text encoder of our own: hashed words and pairs of neighbours, quick to train from nothing."""
+"""A small text encoder: hashed words and word bigrams, quick to train from scratch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUCKETS = 1 << 16
 _WIDTH = 64
 _FEATURES = 128
 _MOST_WORDS = 512
-_START = 0.1  # vectors this short turn quickly
+_START = 0.1  # short vectors change direction quickly
 _WORD = re.compile(r"\w+")
 _MULTIPLIER = 0x9E3779B97F4A7C15 - (1 << 64)  # as int64
 
@@ -30,11 +30,11 @@ _MULTIPLIER = 0x9E3779B97F4A7C15 - (1 << 64)  # as int64
 class SmallTextEncoder(TextEncoder):
     """The mean vector of a text's words and word bigrams (fastText: Joulin et al. 2017), and layers on it.
 
-    Words and bigrams are hashed, each into buckets of their own. Bigrams are those of the tokens that
-    `forward` sees: where a view left out a word, its neighbours meet.
+    Words and bigrams are hashed, each into buckets of their own. Bigrams are formed from the tokens given to
+    `forward`: if a view drops a word, its neighbours form a bigram.
 
     Args:
-        dropout: of the mean vector and of the hidden layer.
+        dropout: dropout probability of the mean vector and of the hidden layer.
 
     Example:
         >>> from labeltree.models import build_encoder

@@ -21,10 +21,10 @@ class TokenizedTexts(NamedTuple):
     """The tokens of n texts, one text after the other.
 
     Attributes:
-        ids: of the tokens, int32.
+        ids: ids of the tokens, int32.
         words: number of the word in its text that each token belongs to, int32; -1 for tokens that the
             encoder adds itself.
-        offsets: of each text's first token, and behind the last, ``(n + 1,)`` int64.
+        offsets: index of each text's first token, and the number of tokens, ``(n + 1,)`` int64.
     """
 
     ids: Array
@@ -47,21 +47,21 @@ class TextEncoder(Encoder):
         """The tokens of texts.
 
         Args:
-            texts: n of them; an empty one is allowed.
-            max_length: most tokens of a text, its end is cut off; None = the most that the encoder takes,
-                which is never exceeded.
+            texts: n texts; a text may be empty.
+            max_length: largest number of tokens of a text, which is truncated at the end; None = the maximum
+                of the encoder, which is never exceeded.
 
         Raises:
-            ValueError: one of them is not a text, or no word fits.
+            ValueError: an entry is not a text, or `max_length` leaves no room for a word.
         """
 
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
-        """Features (b, feature_dim) of tokens (b, t) int64; each text is filled up to t with -1."""
+        """Features (b, feature_dim) of tokens (b, t) int64; texts are padded to t with -1."""
 
     @abstractmethod
     def set_dropout(self, p: float) -> None:
-        """Drop out with probability `p` wherever the encoder drops out in training."""
+        """Set the probability of all dropout in the encoder to `p`."""
 
 
 def check_texts(texts: Sequence[str]) -> None:

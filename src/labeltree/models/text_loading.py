@@ -1,6 +1,6 @@
 """Text encoders of sentence-transformers and transformers, MiniLM among them.
 
-The libraries load when an encoder needs them.
+The libraries are imported when an encoder needs them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
 
 
 def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEncoder:
-    """The text encoder in the folder `model`, or of that name in the library's hub.
+    """Load a text encoder from the folder `model`, or by that name from the library's hub.
 
-    Nothing that a model brings is run: weights are read from safetensors alone, code is never loaded.
+    No code of a model is run: weights are read from safetensors only, and code is never loaded.
 
     Args:
-        name: of the encoder.
+        name: name of the encoder.
         model: folder, or name of a model of sentence-transformers or transformers. The latter gets the mean
             over its tokens.
-        pretrained: with its weights; otherwise fresh ones in the same architecture.
+        pretrained: load its weights; otherwise the same architecture has random weights.
 
     Raises:
         ImportError: sentence-transformers is not installed.
         DataError: there is no such model, it cannot be fetched, or its weights are not in safetensors.
-        ValueError: it is no transformer for texts.
+        ValueError: the model is not a transformer for texts.
     """
     if not model:
         raise ValueError(f"encoder is {name!r}; the name or the folder of a model must follow")
@@ -54,7 +54,7 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     if len(found.tokenizer) <= len(found.tokenizer.all_special_tokens):
         raise DataError(f"encoder {name!r} has no vocabulary: the files of its tokenizer are missing")
     if getattr(transformer, "pooler", None) is not None:
-        transformer.pooler = None  # pooling happens behind, so this would be computed for nothing
+        transformer.pooler = None  # pooling is done afterwards, so this would not be used
     if not pretrained:
         fresh = type(transformer)(transformer.config)
         transformer.load_state_dict(fresh.state_dict(), strict=False)
@@ -83,7 +83,7 @@ def need_text_library(name: str) -> None:
 
 
 def _load(name: str, model: str) -> Any:
-    """The model as sentence-transformers has it."""
+    """The model loaded by sentence-transformers."""
     need_text_library(name)
     from sentence_transformers import SentenceTransformer
 
@@ -112,14 +112,14 @@ def _load(name: str, model: str) -> Any:
 
 
 def _hub_answers(model: str) -> bool:
-    """Whether the library's hub can be reached: without this question the library tries for a minute."""
+    """Whether the library's hub can be reached; without this check the library retries for a minute."""
     from huggingface_hub import model_info
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         model_info(model, timeout=_PATIENCE_S)
     except HfHubHTTPError:
-        return True  # it answered, and says why not when it is asked again
+        return True  # it answered, and gives the reason when asked again
     except Exception:
         return False
     return True
@@ -127,7 +127,7 @@ def _hub_answers(model: str) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the libraries from printing what they load."""
+    """Suppress the output of the libraries while they load."""
     import transformers
 
     bars: Any = transformers.utils.logging
@@ -164,9 +164,9 @@ def _check_minilm() -> None:
     check=lambda pretrained: _check_minilm(),
 )
 def minilm(channels: int, image_size: int) -> Encoder:
-    """The architecture of all-MiniLM-L6-v2 (Wang et al. 2020, MiniLM) with fresh weights.
+    """The architecture of all-MiniLM-L6-v2 (Wang et al. 2020, MiniLM) with random weights.
 
     Raises:
-        DataError: the package was not fetched; its vocabulary is needed in any case.
+        DataError: the package has not been downloaded; its vocabulary is always needed.
     """
     return load_text_encoder(_MINILM, str(need_weights(_MINILM)), pretrained=False)

@@ -1,4 +1,4 @@
-"""Text encoders that are transformers, behind our interface."""
+"""Transformers as text encoders."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from labeltree.models.text import TextEncoder, TokenizedTexts, check_dropout, ch
 
 __all__ = ["TransformerEncoder"]
 
-_CHUNK = 4096  # texts that are tokenised at once: numbers of Python take ten times the memory of arrays
+_CHUNK = 4096  # texts tokenised at once: Python integers take ten times the memory of arrays
 _TOGETHER = 16  # texts
 
 
 class TransformerEncoder(TextEncoder):
-    """A transformer and the pooling, projection and normalisation that its authors put on it.
+    """A transformer with the pooling, projection and normalisation of its authors.
 
     Args:
         name: see `Encoder`.
-        transformer: from token ids and attention mask to vectors of the tokens.
-        after: modules of sentence-transformers from those vectors to one of the text.
-        tokenizer: the transformer's.
-        max_length: most tokens of a text.
-        prompt: text that the model wants before every text.
+        transformer: maps token ids and attention mask to token vectors.
+        after: modules of sentence-transformers that map token vectors to a text vector.
+        tokenizer: tokenizer of the transformer.
+        max_length: largest number of tokens of a text.
+        prompt: text to put before every text.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TransformerEncoder(TextEncoder):
     def forward(self, tokens: Tensor) -> Tensor:
         """Features (b, feature_dim) of tokens (b, t) int64; see `TextEncoder.forward`.
 
-        On a CPU, texts of about the same length are read together, so that little time goes into padding.
+        On a CPU, texts of similar length are batched together to reduce padding.
         """
         if tokens.device.type != "cpu" or len(tokens) <= _TOGETHER:
             return self._read(tokens)
@@ -88,7 +88,7 @@ class TransformerEncoder(TextEncoder):
         tokens = trimmed(tokens)
         attended = tokens >= 0
         ids = tokens.where(attended, self._padding)
-        attended[:, 0] = True  # attention over nothing is not a number; a text without tokens has one padding
+        attended[:, 0] = True  # attention over no tokens is NaN; a text without tokens attends to one padding
         mask = attended.long()
         vectors = self.transformer(input_ids=ids, attention_mask=mask)[0]
         pooled = self.after({"token_embeddings": vectors, "attention_mask": mask})
@@ -96,7 +96,7 @@ class TransformerEncoder(TextEncoder):
         return features
 
     def set_dropout(self, p: float) -> None:
-        """Drop out with probability `p`, attention included."""
+        """Set the probability of all dropout to `p`, including attention."""
         check_dropout(p)
         for module in self.modules():
             if isinstance(module, nn.Dropout):
@@ -125,10 +125,10 @@ class TransformerEncoder(TextEncoder):
 
 
 def _stages(transformer: nn.Module, after: Sequence[nn.Module]) -> list[nn.Module]:
-    """What lies before the layers, then every layer; what lies behind them belongs to the last one.
+    """The part before the layers, then every layer; the parts after them belong to the last layer.
 
-    The layers are the longest list of modules in `transformer`. Its other parts come in the order in which it
-    names them. Its output goes through the modules `after`.
+    The layers are the longest list of modules in `transformer`. Its other parts are in the order of its
+    children. Its output goes through the modules `after`.
     """
     lists = [(len(m), name) for name, m in transformer.named_modules() if isinstance(m, nn.ModuleList)]
     if not lists:
@@ -142,7 +142,7 @@ def _stages(transformer: nn.Module, after: Sequence[nn.Module]) -> list[nn.Modul
         position = [name for name, _ in children].index(step)
         behind = children[position + 1 :]
         first += [child for _, child in children[:position]]
-        # MPNet names a table of positions after its layers, but every layer reads it.
+        # MPNet lists a table of positions after its layers, but every layer uses it.
         first += [child for name, child in behind if "position" in name or "bias" in name]
         last = [child for name, child in behind if not ("position" in name or "bias" in name)] + last
         here = children[position][1]

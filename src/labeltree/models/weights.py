@@ -47,11 +47,11 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
 
 def load_weights(module: nn.Module, path: str | Path) -> None:
-    """Load the weights in `path` into `module`; every tensor of `module` must be there and fit.
+    """Load the weights in `path` into `module`; the file must have every tensor of `module`.
 
-    The prefixes "module." and "encoder." are taken off; a classifier that `module` lacks is ignored. Of a
-    file with tensors under "encoder." and others, such as a run's, those under "encoder." are loaded; of an
-    encoder with an adapter, those of the encoder below it.
+    The prefixes "module." and "encoder." are removed; a classifier that `module` lacks is ignored. Of a file
+    with tensors under "encoder." and others, such as a run's, only those under "encoder." are loaded; of an
+    encoder with an adapter, only the encoder below it.
 
     Raises:
         ValueError: tensors are missing, left over or of another shape; the message names them.
@@ -75,7 +75,7 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
 
 
 def misfits(expected: Mapping[str, Tensor], state: Mapping[str, Any]) -> str:
-    """What of the weights of a file does not fit those of a module, by name; empty where all do."""
+    """The weights in a file that do not match a module, by name, as text; empty if all match."""
     problems = [
         f"{title} {', '.join(sorted(names)[:3])}" + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         for title, names in (

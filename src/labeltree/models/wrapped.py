@@ -1,4 +1,4 @@
-"""Encoders of timm and torchvision behind our interface; the libraries load when an encoder needs them."""
+"""Encoders of timm and torchvision; the libraries are imported when an encoder needs them."""
 
 import fnmatch
 import importlib.util
@@ -25,7 +25,7 @@ class WrappedEncoder(Encoder):
 
     @property
     def stages(self) -> list[nn.Module]:
-        """The network's stages or blocks in order, each with the single layers that lead to it."""
+        """The network's stages or blocks in order, each with the single layers before it."""
         return _find_stages(self.net)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ def _create(name: str, create: Callable[[], nn.Module], pretrained: bool) -> nn.
 
 
 def import_timm(name: str) -> Any:
-    """The module timm, or an error that says how to get it."""
+    """The module timm, or an error that says how to install it."""
     try:
         import timm
     except ImportError as error:
@@ -96,7 +96,7 @@ def import_timm(name: str) -> Any:
 
 
 def library_names(library: str, pattern: str = "*") -> list[str]:
-    """Names of `library` ("timm", "torchvision") that match `pattern`; none where it is not installed."""
+    """Names of `library` ("timm", "torchvision") that match `pattern`; none if it is not installed."""
     if importlib.util.find_spec(library) is None:
         return []
     if library == "timm":
@@ -162,8 +162,8 @@ def _set_channels(net: nn.Module, channels: int) -> None:
 def _find_stages(net: nn.Module) -> list[nn.Module]:
     """The parts of `net` that hold blocks, in order.
 
-    A lone list of blocks or stages is opened. Layers before the first part form the stem; later ones belong
-    to the part that follows them, the closing ones to the last part.
+    A single list of blocks or stages is expanded. Layers before the first part form the stem; later layers
+    belong to the part after them, the last layers to the last part.
     """
     parts = _children(net)
     while len(lists := [part for part in parts if _is_list(part) and _holds_blocks(part)]) == 1:
@@ -180,7 +180,7 @@ def _find_stages(net: nn.Module) -> list[nn.Module]:
         else:
             stages.append([*pending, part])
             pending = []
-    if not stages:  # a plain network: every layer with its followers that have no layers inside
+    if not stages:  # a plain network: every layer with the parameter-free modules after it
         stages, pending = [], parts
         for part in pending:
             if stages and not _children(part):
@@ -202,5 +202,5 @@ def _is_list(module: nn.Module) -> bool:
 
 
 def _holds_blocks(module: nn.Module) -> bool:
-    """Whether the children of `module` have layers inside, unlike those of a convolution with its norm."""
+    """Whether the children of `module` contain layers, unlike the children of a convolution with its norm."""
     return any(_children(child) for child in _children(module))

@@ -20,11 +20,12 @@ class BalancedBatchSampler(BatchSampler):
     """Batches of m different classes with k samples of each, where the classes are the nodes of one depth.
 
     A leaf above this depth is a class too. Samples whose label is missing or coarser than the depth have no
-    class, and classes with fewer than k samples make no part of a batch: `num_left_out` counts both.
+    class, and classes with fewer than k samples are not used: `num_left_out` counts the samples of both
+    kinds.
 
-    The samples of each class are shuffled and dealt out k at a time. Every sample occurs at most once an
-    epoch, and an epoch has as many batches of m different classes as that allows; no class occurs more often
-    than it must. With `repeat=True`, for long tails, all classes occur equally often, an epoch is as long as
+    The samples of each class are shuffled and divided into chunks of k. Every sample occurs at most once an
+    epoch, and an epoch has as many batches of m different classes as possible; classes occur as equally often
+    as possible. With `repeat=True`, for long tails, all classes occur equally often, an epoch is as long as
     if each sample with a class occurred once, and the samples of small classes come several times, though
     never twice in a batch.
 
@@ -32,17 +33,17 @@ class BalancedBatchSampler(BatchSampler):
         taxonomy: the tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B = m·k, samples per rank and batch.
-        depth: of the classes; the finest by default.
+        depth: depth of the classes; the finest by default.
         samples_per_class: k; by default the smallest divisor of B from 2 on for which there are enough
             classes.
-        repeat: see above.
+        repeat: whether all classes occur equally often, see above.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; likewise.
+        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; None: likewise.
         drop_last: must be True, since every batch is full.
 
     Raises:
-        ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
+        ValueError: for an invalid argument, or if there are too few samples for one batch.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -59,7 +60,7 @@ class BalancedBatchSampler(BatchSampler):
     _members: IntArray  # the samples with a class, class by class
     _firsts: IntArray  # where each class that takes part begins there
     _sizes: IntArray
-    _chunks: IntArray  # how many times k samples each has
+    _chunks: IntArray  # number of chunks of k samples of each class
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class BalancedBatchSampler(BatchSampler):
 
     @property
     def repeats(self) -> bool:
-        """Whether a sample may come more than once in an epoch."""
+        """Whether a sample may occur more than once in an epoch."""
         return self.repeat
 
     def _count_batches(self) -> tuple[int, int]:
@@ -119,7 +120,7 @@ class BalancedBatchSampler(BatchSampler):
         return int(self._wanted)
 
     def _most_batches(self) -> int:
-        """The largest b with Σ_c min(chunks of c, b) ≥ m·b: so many batches of m classes can be dealt."""
+        """The number of possible batches: the largest b with Σ_c min(chunks of c, b) ≥ m·b."""
         if len(self._sizes) < self.num_classes:
             return 0
         if self.repeat:
@@ -137,7 +138,7 @@ class BalancedBatchSampler(BatchSampler):
         batches, k = self._full * self.world_size, self.samples_per_class
         which = rng.permutation(len(self._sizes))
         deals = self._share_out(batches * self.num_classes, which)
-        passes = -(-deals // self._chunks[which])  # how often each class is shuffled and dealt out
+        passes = -(-deals // self._chunks[which])  # how often each class is shuffled and divided
         chunks = self._deal(which, passes, rng)
         # Of all chunks, class by class, those that the epoch uses.
         per_class = self._chunks[which] * passes
@@ -151,7 +152,7 @@ class BalancedBatchSampler(BatchSampler):
         return order.reshape(-1)
 
     def _share_out(self, total: int, which: IntArray) -> IntArray:
-        """How many chunks each class gives to the epoch: as equal as can be, `total` together."""
+        """Number of chunks of each class in the epoch: as equal as possible, `total` in all."""
         limit = np.full(len(which), total) if self.repeat else self._chunks[which]
         low, high = 1, total
         while low < high:  # the least level at which there are enough
@@ -175,7 +176,7 @@ class BalancedBatchSampler(BatchSampler):
         """(m, batches) the batch of every chunk in order: a permutation a row, no class twice in a batch.
 
         A class has at most as many chunks as there are batches, so it lies in one row or ends in the next.
-        Only the part in that next row is bound: it goes to batches that the first part left free.
+        Only the part in the next row is constrained: it goes to batches without a chunk of the first part.
         """
         ends = np.cumsum(deals)
         columns = np.empty((self.num_classes, batches), dtype=np.int64)

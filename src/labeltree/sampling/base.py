@@ -1,4 +1,4 @@
-"""What all batch samplers share: exact sizes, disjoint ranks, no state to lose; and random batches."""
+"""The base class of batch samplers: exact sizes, disjoint ranks, resumable; and random batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,35 +16,34 @@ IntArray = NDArray[np.int64]
 
 
 class BatchSampler(Sampler[list[int]], ABC):
-    """Batches of sample positions, the same whoever asks for them and whenever.
+    """Reproducible batches of sample positions.
 
-    Give it to a loader as `DataLoader(data, batch_sampler=sampler)`. Each pass over it is an epoch, the next
-    one after the last; `set_epoch` says which comes next. `batches(epoch, start)` is what a pass gives, as a
-    pure function of the constructor's arguments, the epoch and the number of batches that were consumed
-    already, so resuming is starting there. The epoch is drawn once for all ranks, and rank r takes every
-    `world_size`-th batch of it, so the ranks are disjoint and equally long without talking to each other. The
-    epoch drawn last is kept.
+    Give it to a loader as `DataLoader(data, batch_sampler=sampler)`. Each pass over the sampler is an epoch,
+    one after the other; `set_epoch` sets the next one. A pass yields `batches(epoch, start)`, a pure function
+    of the constructor's arguments, the epoch and the number of batches already consumed, which is all that is
+    needed to resume. The epoch is drawn once for all ranks, and rank r takes every `world_size`-th batch of
+    it, so the ranks are disjoint and equally long without communication. The last epoch drawn is cached.
 
-    A sampler divides the samples over the processes of `torch.distributed` itself. Lightning must not do so
-    again: `Trainer(use_distributed_sampler=False)`; it then calls `set_epoch` at every epoch.
+    The sampler itself divides the samples among the processes of `torch.distributed`. Lightning must not
+    divide them again: `Trainer(use_distributed_sampler=False)`; it then calls `set_epoch` at every epoch.
 
     Args:
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process; None: that of `torch.distributed`, asked for whenever batches are, and 0
-            without it.
-        world_size: number of processes; None likewise, and 1.
+        rank: rank of this process; None: the rank in `torch.distributed`, looked up whenever batches are
+            drawn, and 0 without it.
+        world_size: number of processes; None: likewise, and 1 without it.
         drop_last: every batch has exactly B samples, and the samples that do not fill one batch on every rank
             are left out of the epoch. Otherwise each rank gets one more, shorter batch, of the same size on
             all ranks and without padding: at most `world_size - 1` samples are left out.
 
     Raises:
-        ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
+        ValueError: for an invalid argument, or if there are too few samples for one batch.
     """
 
     def __new__(cls, *args: Any, **_: Any) -> Self:
-        """Refuse what Lightning makes of a batch sampler where it divides the samples itself."""
+        """Raise an error if Lightning tries to rebuild the sampler to divide the samples itself."""
         if args and isinstance(args[0], Sampler):
             raise TypeError(
                 f"{cls.__name__} was given a {type(args[0]).__name__} in place of its first argument, as "
@@ -84,17 +83,17 @@ class BatchSampler(Sampler[list[int]], ABC):
         return self
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """Say what the next pass gives: `batches(epoch, start)`.
+        """Make the next pass yield `batches(epoch, start)`.
 
         Args:
             epoch: counted from 0.
-            start: the number of batches of this epoch that were consumed before.
+            start: the number of batches of this epoch that are already consumed.
         """
         self._next = (_at_least("epoch", epoch, 0), _at_least("start", start, 0))
 
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of the next epoch, lists of B positions in `nodes`; see `set_epoch`."""
-        # A pass begins with its first batch: a loader makes iterators that it never uses.
+        # A pass begins with its first batch, as a loader makes iterators that it never uses.
         epoch, start = self._next
         found = self.batches(epoch, start)
         self._next = (epoch + 1, 0)
@@ -103,16 +102,16 @@ class BatchSampler(Sampler[list[int]], ABC):
 
     @property
     def repeats(self) -> bool:
-        """Whether a sample may come more than once in an epoch."""
+        """Whether a sample may occur more than once in an epoch."""
         return False
 
     @property
     def num_samples(self) -> int:
-        """Samples in the data, used or not."""
+        """Number of samples in the data, used or not."""
         return len(self.nodes)
 
     def __len__(self) -> int:
-        """Batches an epoch on this rank; the same on every rank."""
+        """Number of batches per epoch on this rank; the same on every rank."""
         self._find_place()
         return self._full + (self._short > 0)
 
@@ -121,7 +120,8 @@ class BatchSampler(Sampler[list[int]], ABC):
 
         Args:
             epoch: counted from 0.
-            start: the number of batches of this epoch that were consumed before; `len(self)` gives none.
+            start: the number of batches of this epoch that are already consumed; with `len(self)` there are
+                none left.
         """
         epoch, start = _at_least("epoch", epoch, 0), _at_least("start", start, 0)
         self._find_place()
@@ -130,7 +130,7 @@ class BatchSampler(Sampler[list[int]], ABC):
         return self._iterate(epoch, start)
 
     def epoch_order(self, epoch: int) -> IntArray:
-        """(len(self), B) the batches of an epoch, a row each; a short last batch is followed by -1."""
+        """(len(self), B) the batches of an epoch, one per row; a short last batch is padded with -1."""
         self._find_place()
         order = self._flat_order(_at_least("epoch", epoch, 0))
         size, world, rank = self.batch_size, self.world_size, self.rank
@@ -142,10 +142,10 @@ class BatchSampler(Sampler[list[int]], ABC):
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_drawn": None}  # a process that gets the sampler draws its epochs itself
+        return {**self.__dict__, "_drawn": None}  # each process draws its own epochs
 
     def _find_place(self) -> None:
-        """Count anew where the processes have met since: a sampler may be made before they do."""
+        """Update rank and sizes if `torch.distributed` was initialised after the sampler was made."""
         if self._asks and (self.rank, self.world_size) != _place():
             self.rank, self.world_size = _place()
             self._drawn = None
@@ -158,7 +158,7 @@ class BatchSampler(Sampler[list[int]], ABC):
             yield order[first : first + (self.batch_size if number < self._full else self._short)].copy()
 
     def _slot_of(self, number: int) -> int:
-        """Where this rank's batch begins in the flat order of all ranks' batches."""
+        """The start of this rank's batch in the flat order of all ranks' batches."""
         size = self.batch_size if number < self._full else self._short
         return number * self.world_size * self.batch_size + self.rank * size
 
@@ -170,7 +170,7 @@ class BatchSampler(Sampler[list[int]], ABC):
         )
 
     def _count_batches(self) -> tuple[int, int]:
-        """Full batches per rank, and the size of the short last one (0 where there is none)."""
+        """Number of full batches per rank, and the size of the short last batch (0 if there is none)."""
         share = self.num_samples // self.world_size
         full, rest = divmod(share, self.batch_size)
         short = 0 if self.drop_last else rest
@@ -183,10 +183,10 @@ class BatchSampler(Sampler[list[int]], ABC):
         return full, short
 
     def _epoch(self, epoch: int) -> Any:
-        """What `_draw` gave for this epoch, drawn now unless it is the epoch drawn last."""
+        """The result of `_draw` for this epoch, cached for the last epoch drawn."""
         self._find_place()
         if self._drawn is None or self._drawn[0] != epoch:
-            self._drawn = None  # two epochs of a large data set need not be held at once
+            self._drawn = None  # avoids holding two epochs of a large data set
             self._drawn = (epoch, self._draw(np.random.default_rng([self.seed, epoch])))
         return self._drawn[1]
 
@@ -197,13 +197,13 @@ class BatchSampler(Sampler[list[int]], ABC):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator) -> Any:
-        """Draws an epoch for all ranks; no other source of randomness than `rng`."""
+        """Draw an epoch for all ranks, with `rng` as the only source of randomness."""
 
 
 class RandomBatchSampler(BatchSampler):
     """Uniformly random batches; every sample at most once an epoch.
 
-    The arguments are those of `BatchSampler`; the labels are not looked at.
+    The arguments are those of `BatchSampler`; the labels are not used.
 
     Example:
         >>> sampler = RandomBatchSampler(nodes=[1, 1, 2, 2, -1, 2], batch_size=2)
@@ -223,7 +223,7 @@ def _as_labels(nodes: ArrayLike) -> IntArray:
         raise ValueError(
             f"nodes has dtype {labels.dtype}, expected integers: node numbers, -1 where a label is missing"
         )
-    labels = labels.astype(np.int64)  # a copy: whoever changes theirs later does not change our batches
+    labels = labels.astype(np.int64)  # a copy, so that later changes by the caller have no effect
     if len(labels) and labels.min() < -1:
         raise ValueError(f"nodes holds {labels.min()}, expected node numbers, or -1 where a label is missing")
     return labels

@@ -1,4 +1,4 @@
-"""Batches for long tails: small classes come as often as large ones, or nearly so."""
+"""Batches for long-tailed data: small classes occur as often as large ones, or nearly so."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ClassBalancedBatchSampler"]
 
 
 class ClassBalancedBatchSampler(BatchSampler):
-    """Batches in which every class has a share of its own choosing, whatever the number of its samples.
+    """Batches in which every class has a chosen share, whatever the number of its samples.
 
     The classes are the nodes of one depth; a leaf above this depth is a class too. Class c with n_c samples
     has the share p_c of an epoch, to within one sample:
@@ -25,38 +25,40 @@ class ClassBalancedBatchSampler(BatchSampler):
         p_c ∝ n_c^power              Kang et al. 2020: 0 makes all classes alike, 1 leaves them as they are
         p_c ∝ n_c·(1 − β)/(1 − β^n_c)    Cui et al. 2019, if β is given: each sample by 1/effective number
 
-    Within a class all samples come equally often, to within one: those of small classes several times an
-    epoch, of large classes a part, drawn anew each epoch. A sample comes twice in one batch only where its
-    class has more places in the batch than samples.
+    Within a class all samples occur equally often, to within one: samples of small classes several times per
+    epoch, and of large classes only a part, drawn anew each epoch. A sample occurs twice in one batch only if
+    its class has more places in the batch than samples.
 
-    An epoch is as long as if each sample with a class came once. Samples whose label is missing or coarser
-    than the depth have no class and are left out: `num_left_out` counts them.
+    An epoch is as long as if each sample with a class occurred once. Samples whose label is missing or
+    coarser than the depth have no class and are left out: `num_left_out` counts them.
 
-    In contrast to `BalancedBatchSampler`, batches hold no fixed number of samples of each class: classes
-    meet at random, any batch size will do, and a class needs no more than one sample. Contrastive losses,
-    which need positives in the batch, are better served by that one with `repeat=True`; classifiers by this.
+    In contrast to `BalancedBatchSampler`, batches hold no fixed number of samples of each class: classes are
+    mixed at random, any batch size is possible, and a class needs only one sample. Contrastive losses, which
+    need positives in the batch, should use `BalancedBatchSampler` with `repeat=True`; classifiers should use
+    this sampler.
 
     Args:
         taxonomy: the tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
-        depth: of the classes; the finest by default.
-        power: from 0 to 1.
-        beta: from 0 (as they are) to below 1 (1 would be all classes alike); None: by `power`.
+        depth: depth of the classes; the finest by default.
+        power: exponent of the class size, from 0 to 1; see above.
+        beta: β, from 0 (natural frequencies) to below 1 (the limit 1 makes all classes equal); None: use
+            `power`.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; likewise.
-        drop_last: every batch has exactly B samples, if need be by repeating them; otherwise one more,
+        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; None: likewise.
+        drop_last: every batch has exactly B samples, if necessary by repeating samples; otherwise one more,
             shorter batch may follow, as in `BatchSampler`.
 
     Attributes:
         classes: (c,) the nodes that have samples.
-        class_sizes: (c,) how many.
-        shares: (c,) p_c.
-        num_left_out: samples without a class.
+        class_sizes: (c,) number of samples of each class.
+        shares: (c,) share p_c of each class.
+        num_left_out: number of samples without a class.
 
     Raises:
-        ValueError: for an argument that makes no sense, or when no sample has a class.
+        ValueError: for an invalid argument, or if no sample has a class.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -98,7 +100,7 @@ class ClassBalancedBatchSampler(BatchSampler):
 
     @property
     def repeats(self) -> bool:
-        """Whether a sample may come more than once in an epoch."""
+        """Whether a sample may occur more than once in an epoch."""
         return True
 
     @property
@@ -108,7 +110,7 @@ class ClassBalancedBatchSampler(BatchSampler):
 
     @property
     def class_sizes(self) -> IntArray:
-        """(c,) how many samples each has."""
+        """(c,) number of samples of each class."""
         return self._sorted.sizes
 
     @property
@@ -141,7 +143,7 @@ class ClassBalancedBatchSampler(BatchSampler):
         slots = rng.permutation(total)  # class by class, where in the epoch its samples go
         ends = np.cumsum(counts)
         within = np.arange(total) - np.repeat(ends - counts, counts)
-        # In the order of the epoch, so that a class goes through all its samples before one comes again.
+        # In the order of the epoch, so that a class goes through all its samples before any is repeated.
         slots = slots[np.lexsort((slots, np.repeat(np.arange(len(which)), counts)))]
         sizes = self._sorted.sizes[which]
         shuffled = shuffle_within(self._sorted.members, self._sorted.firsts[which], sizes, rng)
@@ -152,7 +154,7 @@ class ClassBalancedBatchSampler(BatchSampler):
 
 
 def _whole_shares(shares: NDArray[np.float64], total: int, rng: np.random.Generator) -> IntArray:
-    """Whole numbers that sum to `total`, each within one of its share of it and right on average."""
+    """Integers that sum to `total`, each within one of its exact share and equal to it on average."""
     upto = np.floor(np.cumsum(shares) * total + rng.random()).astype(np.int64).clip(max=total)
     upto[-1] = total
     return np.diff(upto, prepend=0)

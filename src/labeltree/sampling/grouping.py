@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleClasses", "classes_at_depth", "key_dtype", "shuffle_within", "stable_order"]
 
-LARGE_GROUP = 64  # entries; the mean from which on shuffling group by group is the faster way
+LARGE_GROUP = 64  # entries; mean group size from which shuffling group by group is faster
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class SampleClasses:
     Attributes:
         nodes: (c,) the node of each class, ascending.
         members: (m,) the samples with a class, class by class.
-        firsts: (c,) where each class begins there.
-        sizes: (c,) how many samples it has.
+        firsts: (c,) index in `members` of the first sample of each class.
+        sizes: (c,) number of samples of each class.
     """
 
     nodes: IntArray
@@ -43,7 +43,7 @@ def classes_at_depth(taxonomy: Taxonomy, nodes: IntArray, depth: int) -> SampleC
     Args:
         taxonomy: the tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
-        depth: 1 (coarsest) to that of the tree.
+        depth: depth of the classes, 1 (coarsest) to the depth of the tree.
 
     Raises:
         ValueError: if the tree has no such depth, or no such node.
@@ -77,12 +77,12 @@ def stable_order(keys: NDArray[np.unsignedinteger]) -> NDArray[np.intp]:
 def shuffle_within(
     values: NDArray[np.int64], first: NDArray[np.int64], size: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Ranges of `values` one after the other, each in random order.
+    """Concatenate ranges of `values`, each in random order.
 
     Args:
-        values: (n,)
-        first: (g,) where each range begins; ranges may overlap.
-        size: (g,) how long it is.
+        values: (n,) values.
+        first: (g,) start of each range; ranges may overlap.
+        size: (g,) length of each range.
         rng: the source of randomness.
 
     Returns:
@@ -95,7 +95,7 @@ def shuffle_within(
         order = rng.permutation(total)
         index = index[order[stable_order(group[order])]]
         return values[index]
-    shuffled = np.empty(total, dtype=np.int64)  # few large groups: stay in the cache, one group at a time
+    shuffled = np.empty(total, dtype=np.int64)  # few large groups: one at a time, to stay in the cache
     for source, target, length in zip(first.tolist(), begin.tolist(), size.tolist(), strict=True):
         part = shuffled[target : target + length]
         part[:] = values[source : source + length]

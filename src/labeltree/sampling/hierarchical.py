@@ -1,4 +1,4 @@
-"""Batches in which samples meet relatives of every depth."""
+"""Batches in which samples have partners at every depth of the tree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANCHOR, FILLER = 0, -1
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """Why each sample of an epoch stands where it does: slot by slot, all ranks' batches one after the other.
+    """The role of each sample of an epoch: slot by slot, all ranks' batches one after the other.
 
     Attributes:
         order: (T,) the samples.
@@ -37,47 +37,48 @@ class EpochPlan:
 
 
 class HierarchicalBatchSampler(BatchSampler):
-    """Groups of an anchor and, for every depth of its label, a partner that shares its path just so far.
+    """Groups of an anchor and, for every depth of its label, a partner that shares its path to exactly there.
 
-    This is the sampling of Zhang et al. 2022, Section 3.5, with its promises made precise. To share *exactly*
-    the prefix of length l is to have an LCA of depth l: the two agree down to depth l and not, or not
-    decidedly, further. At the depth of a leaf that is another sample of this leaf. A label of depth d, be it
-    a leaf or an inner node, has partners at the depths d, ..., 1. An epoch is drawn in this order:
+    This is the sampling of Zhang et al. 2022, Section 3.5, with its guarantees made precise. To share
+    *exactly* the prefix of length l is to have an LCA of depth l: the two agree down to depth l and not, or
+    not decidedly, further. At the depth of a leaf that is another sample of this leaf. A label of depth d, be
+    it a leaf or an inner node, has partners at the depths d, ..., 1. An epoch is drawn in this order:
 
     1. Anchors, without replacement: spread evenly over the tree (a systematic sample of the samples in a
        random depth-first order, so each is equally likely and a label with few samples is not used up by
-       anchors), then put in random order. A group has 1 + d slots and stands in one batch. The last group of
-       a batch takes as many partners as still fit, those of its finest depths. From here on, *unused* is what
-       is neither an anchor nor a partner yet.
-    2. Exact partners, depth by depth from the finest to the coarsest. At each depth all anchors that want a
-       partner there draw together: as many of them get one as any assignment of the unused samples could
+       anchors), then put in random order. A group has 1 + d slots, all in one batch. The last group of a
+       batch has as many partners as fit, those of its finest depths. Below, *unused* samples are those that
+       are neither an anchor nor a partner yet.
+    2. Exact partners, depth by depth from the finest to the coarsest. At each depth all anchors that need a
+       partner are served together: as many of them get one as any assignment of the unused samples could
        serve, so an anchor goes without only if, after this depth was drawn, no unused sample shares exactly
        this prefix with it.
-    3. Substitutes for the wishes left open, for l = L-1, ..., 1: every open wish of a depth finer than l gets
-       an unused sample that shares a prefix of length l *or longer*, and stays open only if no such sample is
-       left. Exact partners come first at all depths, so no substitute takes what another anchor could have
-       had.
-    4. Any unused labelled sample for the wishes that are still open.
+    3. Substitutes for the requests left open, for l = L-1, ..., 1: every open request of a depth finer than l
+       gets an unused sample that shares a prefix of length l *or longer*, and stays open only if no such
+       sample is left. Exact partners come first at all depths, so no substitute uses a sample that another
+       anchor needs as an exact partner.
+    4. Any unused labelled sample for the requests that are still open.
 
     Samples without a label, or labelled with the root, are in no group: they fill up the batches, evenly
-    spread. Every sample occurs at most once an epoch; which are left out when they do not fill a batch
-    changes by epoch. Since anchors are drawn together, the last batches of an epoch are as good as the first.
-    Groups are not marked in the batches: losses see all pairs of a batch. `plan` tells them, and `coverage`
-    how many wishes came true. In a skewed tree that is far from all: where one child holds most of a node's
-    samples, most of its anchors find no partner outside of it.
+    spread. Every sample occurs at most once an epoch; the samples left out because they do not fill a batch
+    change from epoch to epoch. As all anchors are drawn at once, the last batches of an epoch are no worse
+    than the first. Groups are not marked in the batches: losses see all pairs of a batch. `plan` returns the
+    groups, and `coverage` the share of requests with an exact partner. In a skewed tree this share is far
+    below 1: where one child holds most of a node's samples, most of its anchors find no partner outside that
+    child.
 
     Args:
         taxonomy: the tree.
         nodes: (n,) the label of every sample, -1 where it is missing.
         batch_size: B, samples per rank and batch.
         seed: the same seed gives the same batches, in any process.
-        rank: of this process; None: that of `torch.distributed`, see `BatchSampler`.
-        world_size: number of processes; likewise.
+        rank: rank of this process; None: the rank in `torch.distributed`, see `BatchSampler`.
+        world_size: number of processes; None: likewise.
         drop_last: every batch has exactly B samples; otherwise each rank gets one more, shorter batch, see
             `BatchSampler`.
 
     Raises:
-        ValueError: for an argument that makes no sense, or when there are too few samples for one batch.
+        ValueError: for an invalid argument, or if there are too few samples for one batch.
 
     Example:
         >>> from labeltree.taxonomy import Taxonomy
@@ -106,15 +107,15 @@ class HierarchicalBatchSampler(BatchSampler):
         self._tree = SampleTree(taxonomy, self.nodes)
 
     def plan(self, epoch: int) -> EpochPlan:
-        """The epoch of all ranks with the reasons for it."""
+        """The epoch of all ranks, with the role of each sample."""
         plan: EpochPlan = self._epoch(epoch)
         return plan
 
     def coverage(self, epoch: int) -> dict[int, float]:
         """For each depth, the share of anchors with a partner at exactly this depth.
 
-        Counted over the batches of all ranks and the anchors whose label is at least that deep, those of cut
-        groups included. Depths that no anchor's label reaches are left out.
+        Counted over the batches of all ranks and the anchors whose label is at least that deep, including
+        anchors of cut groups. Depths that no anchor's label reaches are left out.
         """
         plan = self.plan(epoch)
         depth = self._depth[self.nodes[plan.order[plan.wish == ANCHOR]]]
@@ -136,7 +137,7 @@ class HierarchicalBatchSampler(BatchSampler):
         draft = _Draft(layout, anchors, groups, slots)
         draft.draw_partners(rng)
 
-        # Slots without a group take the fillers, which are numbered on from the places of the layout.
+        # Slots without a group take the fillers, numbered after the places of the layout.
         free = np.flatnonzero(draft.wish == FILLER)
         draft.place[free] = np.arange(len(free)) + len(layout.samples)
         samples = np.concatenate([layout.samples, rng.permutation(self._tree.unplaced)[:fillers]])
@@ -145,7 +146,7 @@ class HierarchicalBatchSampler(BatchSampler):
     def _draw_groups(
         self, layout: Layout, first_slot: IntArray, room: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, _Groups]:
-        """The places of the anchors, ascending, and the groups, which fill the room, in the same order."""
+        """The places of the anchors, ascending, and their groups, in the same order, which fill the slots."""
         count = len(layout.samples)
         mean_size = 1 + self._tree.mean_depth
         enough = int(np.ceil(room / mean_size).sum())
@@ -169,9 +170,9 @@ class _Groups:
     """Groups: an anchor, followed by its partners.
 
     Attributes:
-        slot: (k,) where each group begins.
-        size: (k,) how many samples it has, the anchor included, after the last group of a batch was cut to
-            what fits.
+        slot: (k,) first slot of each group.
+        size: (k,) number of samples of each group, including the anchor, after the last group of a batch was
+            cut to fit.
     """
 
     slot: IntArray
@@ -179,7 +180,7 @@ class _Groups:
 
 
 class _Draft:
-    """An epoch in the making: places of the layout, slot by slot."""
+    """An unfinished epoch: places of the layout, slot by slot."""
 
     def __init__(self, layout: Layout, anchors: IntArray, groups: _Groups, slots: int) -> None:
         self.place = np.zeros(slots, dtype=np.int64)
@@ -230,15 +231,15 @@ class _Draft:
 
 
 def _pack(wanted: IntArray, first_slot: IntArray, room: IntArray) -> _Groups | None:
-    """Put groups one after the other into batches; no group reaches over the end of its batch.
+    """Put groups one after the other into batches; no group crosses the end of its batch.
 
     Args:
-        wanted: (c,) the full sizes of the groups at hand, in order; as many as needed are used.
-        first_slot: (b,) the slot in which each batch begins.
-        room: (b,) slots of each batch that are for groups.
+        wanted: (c,) the full sizes of the available groups, in order; as many as needed are used.
+        first_slot: (b,) first slot of each batch.
+        room: (b,) number of slots for groups in each batch.
 
     Returns:
-        The groups that fill all the room, or None when there are too few.
+        The groups that fill all these slots, or None if there are too few.
     """
     before = np.cumsum(wanted) - wanted
     owner = np.repeat(np.arange(len(wanted)), wanted)  # the group at each slot, if none were ever cut
@@ -263,7 +264,7 @@ def _pack(wanted: IntArray, first_slot: IntArray, room: IntArray) -> _Groups | N
 
 
 def _share_evenly(total: int, sizes: IntArray) -> IntArray:
-    """(b,) whole parts of `total`, in proportion to `sizes` and none larger than its size."""
+    """(b,) integer parts of `total`, in proportion to `sizes`, none larger than its size."""
     ends = np.cumsum(sizes)
     upto: NDArray[np.int64] = total * ends // max(int(ends[-1]), 1)
     return np.diff(upto, prepend=0)

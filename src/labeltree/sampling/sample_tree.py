@@ -22,7 +22,7 @@ class NodeSpans:
     """The nodes of one depth, in the order of the layout, each with its range of places.
 
     Attributes:
-        start: (v,) first place of each node's subtree, ascending.
+        start: (v,) first place of each node's subtree in the layout, ascending.
         end: (v,) one past its last place.
         parent: (v,) index of the parent within the spans of the next coarser depth, ascending.
     """
@@ -34,7 +34,7 @@ class NodeSpans:
 
 @dataclass(frozen=True)
 class Layout:
-    """All placed samples in a row, such that every subtree is a range.
+    """All placed samples in an order in which every subtree is a range.
 
     Within a node the samples labelled with it come before those of its children. The order of the children of
     a node and of the samples of a label is random.
@@ -55,9 +55,9 @@ class SampleTree:
     unplaced.
 
     Attributes:
-        unplaced: (u,) those samples.
-        mean_depth: the mean depth of the placed samples' labels, 0 where there are none.
-        equal_depth: whether all of them have the same.
+        unplaced: (u,) the unplaced samples.
+        mean_depth: the mean depth of the placed samples' labels, 0 if there are none.
+        equal_depth: whether all these labels have the same depth.
     """
 
     def __init__(self, taxonomy: Taxonomy, nodes: IntArray) -> None:
@@ -126,19 +126,19 @@ def match(
     children: NodeSpans | None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.bool_], IntArray]:
-    """Give as many of the wanting as possible an unused sample of the same node, each sample to one of them.
+    """Match wanting samples to unused samples of the same node, one to one, as many as possible.
 
     With `children`, the two must not lie below the same child: then their paths agree down to the node and no
     further. The result is a maximum matching. Per node, let A be the wanting, U the unused and a_c, u_c those
     below child c. Both lie in layout order on a circle of M = max(A, U, max_c(a_c + u_c)) seats, the unused
-    turned by K. Nobody sits opposite to someone of the same child if, for all c (a^<, a^≤: sums up to c,
-    without and with it),
+    turned by K. No two samples of the same child sit opposite each other if, for all c (a^<, a^≤: sums up to
+    c, without and with it),
 
         max_c (a_c^≤ - u_c^<)  ≤  K  ≤  M + min_c (a_c^< - u_c^≤),
 
     and some K always does. When M is A or U, one side is served completely; when a child has a_c + u_c = M,
-    all others are paired with its samples, and no matching does better. K is drawn at random from all that
-    do.
+    all others are paired with its samples, and no matching does better. K is drawn at random from all values
+    that satisfy this.
 
     Args:
         wanting: (a,) places in the layout, ascending, equal ones allowed; each below one of the nodes.
@@ -148,7 +148,7 @@ def match(
         rng: draws K.
 
     Returns:
-        (a,) who got a sample, and for those, in order, the index of it in `unused`.
+        (a,) mask of the wanting samples with a match, and the index in `unused` of each match, in order.
     """
     a_first, a_end = np.searchsorted(wanting, spans.start), np.searchsorted(wanting, spans.end)
     u_first, u_end = np.searchsorted(unused, spans.start), np.searchsorted(unused, spans.end)
@@ -161,7 +161,7 @@ def match(
         a_upto = np.searchsorted(wanting, children.end) - a_first[parent]
         u_below = np.searchsorted(unused, children.start) - u_first[parent]
         u_upto = np.searchsorted(unused, children.end) - u_first[parent]
-        both = (a_upto > a_below) & (u_upto > u_below)  # only these can be in each other's way
+        both = (a_upto > a_below) & (u_upto > u_below)  # only these can conflict
         if both.any():
             at = parent[both]
             heads = np.flatnonzero(np.diff(at, prepend=-1))
