@@ -100,6 +100,11 @@ def test_somebody_elses_embeddings(suffix: str, tmp_path: Path, capsys: pytest.C
     assert f"next:    labeltree compare {tmp_path / 'theirs'} OTHER" in printed  # calibrating needs a run
     assert (tmp_path / "theirs" / "metrics.json").is_file()
     assert (tmp_path / "theirs" / "report.html").is_file()
+    assert run("evaluate", file, "--taxonomy", tmp_path / "tree.yaml") == 0  # without --embeddings, too
+    assert "next:    labeltree compare" in capsys.readouterr().out
+    for wrong in (tmp_path / "theirs", tmp_path / "none.npy"):
+        assert run("evaluate", "--embeddings", wrong, "--taxonomy", tmp_path / "tree.yaml") == 2
+        assert f"--embeddings: there is no file '{wrong}'" in capsys.readouterr().err
 
 
 def test_a_protocol_that_does_not_apply_costs_no_other(

@@ -79,6 +79,12 @@ def test_broken_images_in_a_folder(photos, kind, caplog):
     assert source.load(range(3)).shape == (3, 3, 8, 8)
 
 
+@pytest.mark.parametrize("wrong", [None, "ignore"])
+def test_what_on_error_can_be(photos, wrong):
+    with pytest.raises(ValueError, match=f"on_error is {wrong!r}; it must be 'raise' or 'skip'"):
+        open_source(photos, on_error=wrong)
+
+
 def test_broken_images_in_a_table(photos, tmp_path):
     (tmp_path / "folder.jpg").mkdir()
     names = [f"photos/a/{number}.png" for number in range(2)] + ["folder.jpg", "photos/c.png", "a" * 300]

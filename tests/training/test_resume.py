@@ -16,7 +16,7 @@ from torch import nn
 
 from labeltree.models import Encoder, register_encoder
 from labeltree.runs import RunFolder
-from labeltree.training.checkpoints import TrainingInterrupted
+from labeltree.training.checkpoints import ResumedEarlyStopping, TrainingInterrupted
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
 
@@ -214,6 +214,12 @@ def test_early_stopping_stays_stopped(tmp_path: Path, recipe_of: Callable[..., R
     again = train(recipe, tmp_path, progress_bar=False)
     assert again.encoder.is_file()
     assert len(again.read_history()) == epochs
+
+
+def test_the_key_of_early_stopping_in_checkpoints_stays_as_it_is() -> None:
+    """Runs that were interrupted under an earlier version go on counting."""
+    found = ResumedEarlyStopping("map_at_r", patience=3).state_key
+    assert found == "Patience{'monitor': 'map_at_r', 'mode': 'max'}"
 
 
 def test_ctrl_c_finishes_the_step_and_saves(

@@ -92,6 +92,8 @@ def run(arguments: list[str]) -> None:
         return
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
+    if options.embeddings is not None and not Path(options.embeddings).is_file():
+        raise DataError(f"--embeddings: there is no file '{options.embeddings}'")
 
     from labeltree.api import evaluate
     from labeltree.evaluation import parse_options, protocol_table
@@ -134,6 +136,6 @@ def _next(options: argparse.Namespace, written: Path) -> str:
     from labeltree.runs import RunFolder
 
     compare = f"labeltree compare {written} OTHER"
-    if options.run is None or RunFolder(options.run).decisions.is_file():
+    if options.run is None or Path(options.run).is_file() or RunFolder(options.run).decisions.is_file():
         return f"next:    {compare}"
     return f"next:    labeltree calibrate {options.run} (then predict), or {compare}"

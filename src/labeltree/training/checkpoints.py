@@ -247,6 +247,11 @@ class ResumedEarlyStopping(EarlyStopping):
             check_finite=False,  # an undefined value is an epoch without progress, not a failure
         )
 
+    @property
+    def state_key(self) -> str:
+        """Key of its state in checkpoints: the first name of this class, which old runs still have."""
+        return f"Patience{{'monitor': {self.monitor!r}, 'mode': {self.mode!r}}}"
+
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Stop at once if training had already stopped early."""
         super().on_train_start(trainer, pl_module)

@@ -64,8 +64,9 @@ def check_image_settings(settings: ImageSettings) -> None:
     unknown = [name for name in settings if name not in known]
     if unknown:
         raise TypeError(f"unknown setting '{unknown[0]}' of images; there are {', '.join(known)}")
-    on_error, channels, size = (settings.get(name) for name in ("on_error", "channels", "image_size"))
-    if on_error not in (None, "raise", "skip"):
+    on_error = settings.get("on_error", "raise")
+    channels, size = settings.get("channels"), settings.get("image_size")
+    if on_error not in ("raise", "skip"):
         raise ValueError(f"on_error is {on_error!r}; it must be 'raise' or 'skip'")
     if channels not in (None, 1, 3):
         raise ValueError(f"channels is {channels}; it must be 1, 3 or None")
