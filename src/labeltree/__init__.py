@@ -5,10 +5,10 @@
     taxonomy = lt.Taxonomy.from_paths([("animal", "mammal", "dog"), ("animal", "fish", "trout")])
     loss = lt.losses.HWCLoss(taxonomy, gamma=0.5, temperature=0.1)
 
-Rooms are loaded when they are first used, so importing the package costs little.
+Subpackages are loaded at first use, so importing the package is fast.
 """
 
-TYPE_CHECKING = False  # as in typing, which takes a while to load: here nobody catches a Ctrl-C yet
+TYPE_CHECKING = False  # as in typing, which is slow to load: Ctrl-C is not handled yet at this point
 if TYPE_CHECKING:
     from typing import Any
 

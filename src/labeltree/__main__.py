@@ -1,20 +1,20 @@
-"""The program ``labeltree``: from its first line on, Ctrl-C ends it with one sentence and no traceback."""
+"""The program ``labeltree``: from the first line on, Ctrl-C ends it with one sentence and no traceback."""
 
-import _signal  # type: ignore[import-not-found]  # in the interpreter; `signal` is read from a file first
+import _signal  # type: ignore[import-not-found]  # built into the interpreter; `signal` is a file to be read
 import os
 
 __all__ = ["main"]
 
 
 def _end(*_: object) -> None:
-    """Nothing has begun yet that would have to be ended in order."""
+    """End at once: there is nothing to clean up yet."""
     try:
         os.write(2, b"labeltree: interrupted\n")
     finally:
         os._exit(130)
 
 
-if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # what is ignored stays so
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # an ignored signal stays ignored
     _signal.signal(_signal.SIGINT, _end)
 
 

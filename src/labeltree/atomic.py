@@ -1,7 +1,7 @@
-"""Write files so that they appear whole or not at all, and remove what killed processes have left.
+"""Write files atomically, and remove temporary files left by killed processes.
 
-A temporary file or folder is locked for as long as its process lives: so what a kill has left is told from
-what another process is writing.
+A temporary file or folder stays locked as long as its process lives. Thus leftovers can be distinguished from
+files that another process is writing.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ except ImportError:  # Windows: no locks, and leftovers stay
 
 __all__ = ["atomic_write", "clear_leftovers", "new_folder_in", "take_lock", "temporary_beside", "writing"]
 
-_RANDOM = "[a-z0-9_]{8}"  # what tempfile puts into a name
+_RANDOM = "[a-z0-9_]{8}"  # the random part of tempfile's names
 _NEW = ".new-"
 
 
@@ -32,11 +32,11 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` that replaces it when the block ends without an error.
 
     The temporary file keeps the suffix of ``path``, so writers that go by the suffix work. Missing
-    parent directories are made. If the block raises, ``path`` is left as it was. A link stays one: what it
-    points to is replaced. A device or a pipe, such as ``/dev/stdout``, is written as it is.
+    parent directories are created. If the block raises, ``path`` is left unchanged. If ``path`` is a symbolic
+    link, its target is replaced. A device or a pipe, such as ``/dev/stdout``, is written directly.
 
     Raises:
-        WriteError: if there is no room, or it is not permitted.
+        WriteError: if the disk is full or writing is not permitted.
     """
     target = Path(os.path.realpath(path))
     with writing(path):
@@ -55,15 +55,15 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
-    """Yield an empty file beside ``target``, with its suffix; if it is there at the end, it is deleted."""
+    """Yield an empty file beside ``target``, with its suffix; it is deleted at the end if still there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
         temporary = Path(name)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes it private; a result is for everybody
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp creates private files
         take_lock(handle)
-        if temporary.exists():  # between its making and its lock, it was anybody's to clear
+        if temporary.exists():  # before it was locked, another process may have cleared it
             break
         os.close(handle)
     try:
@@ -76,7 +76,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_folder_in(parent: Path) -> Iterator[Path]:
-    """Yield an empty folder in ``parent``, which is made; what is still there at the end is deleted."""
+    """Yield an empty folder in ``parent``, created if missing; it is deleted at the end if still there."""
     parent.mkdir(parents=True, exist_ok=True)
     _clear(parent, re.compile(re.escape(_NEW) + _RANDOM))
     folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
@@ -93,7 +93,7 @@ def new_folder_in(parent: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(*targets: Path) -> None:
-    """Delete temporary files of these files that killed processes have left; ``*`` as a stem is any name."""
+    """Delete temporary files for these targets left by killed processes; a stem ``*`` matches any name."""
     for target in targets:
         stem = ".+" if target.stem == "*" else re.escape(target.stem)
         _clear(target.parent, re.compile(rf"\.{stem}-{_RANDOM}{re.escape(target.suffix)}"))
@@ -103,7 +103,7 @@ def take_lock(handle: int) -> bool | None:
     """Lock an open file until it is closed or its process ends.
 
     Returns:
-        True if it is ours now, False if another one has it, None where the system has no such locks.
+        True if this process now holds the lock, False if another one does, None if locks are unsupported.
     """
     if fcntl is None:
         return None
@@ -118,7 +118,7 @@ def take_lock(handle: int) -> bool | None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Raise errors of the system about writing ``path`` within the block as a `WriteError` that names it."""
+    """Convert system errors about writing ``path`` within the block to a `WriteError` that names it."""
     try:
         yield
     except WriteError:
@@ -131,7 +131,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refusal(error: BaseException, path: Path) -> OSError | None:
-    """The error of the system behind an error; not one about reading some other file."""
+    """The system error that caused an error to write ``path``; None for errors about reading other files."""
     target, seen = _real(path), [error]
     while seen[-1].__cause__ or seen[-1].__context__:
         seen.append(seen[-1].__cause__ or seen[-1].__context__)  # type: ignore[arg-type]
@@ -142,10 +142,10 @@ def _refusal(error: BaseException, path: Path) -> OSError | None:
 
 
 def _concerns(error: OSError, target: Path) -> bool:
-    """Whether an error is about a file, its temporary one, or a folder that it is in."""
+    """Whether an error is about a file, its temporary file, or one of its parent folders."""
     name = error.filename if error.filename2 is None else error.filename2
     if not isinstance(name, str | bytes):
-        return True  # of writing to what was opened
+        return True  # an error of writing to an open file
     about = _real(Path(os.fsdecode(name)))
     is_temporary = about.parent == target.parent and about.name.startswith(f".{target.stem}-")
     return is_temporary or about.is_relative_to(target) or target.is_relative_to(about)
@@ -175,7 +175,7 @@ def _clear_abandoned(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the new name of a file on disk, where the system can."""
+    """Flush a folder to disk, so that a renamed file survives a crash; ignored where unsupported."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""The cache folder: data sets and weights that `labeltree data get NAME` brings, decoded images, features."""
+"""The cache folder: data sets and weights from `labeltree data get NAME`, decoded images, features."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def data_home() -> Path:
 
 
 def weights_folder(name: str) -> Path:
-    """Where the packaged weights of the encoder ``name`` lie once they were fetched. It need not exist."""
+    """The folder for the downloaded weights of the encoder ``name``. It need not exist."""
     return data_home() / name / "weights"
 
 
 def need_weights(name: str) -> Path:
-    """`weights_folder`, which must be there.
+    """The existing `weights_folder` of an encoder.
 
     Raises:
-        DataError: if it is not, with the command that fetches the weights.
+        DataError: if it does not exist; the message has the command that downloads the weights.
     """
     folder = weights_folder(name)
     if not folder.is_dir():
@@ -57,12 +57,12 @@ _ignored: ContextVar[bool] = ContextVar("ignore_cache", default=False)
 
 @contextmanager
 def ignore_cache(wanted: bool = True) -> Iterator[None]:
-    """Read files again within the block, instead of trusting what the cache holds of them.
+    """Read files again within the block instead of trusting the cache.
 
-    Where the cache turns out to be wrong, it is replaced.
+    Cache entries that turn out to be wrong are replaced.
 
     Args:
-        wanted: False = trust the cache after all.
+        wanted: whether to ignore the cache.
     """
     before = _ignored.set(wanted)
     try:
@@ -77,7 +77,7 @@ def cache_is_ignored() -> bool:
 
 
 def has_room(needed: int) -> bool:
-    """Whether so many bytes fit into half of the disk space that is free at the cache folder."""
+    """Whether ``needed`` bytes fit into half of the free disk space at the cache folder."""
     place = data_home()
     while not place.exists():
         place = place.parent
@@ -88,7 +88,7 @@ def has_room(needed: int) -> bool:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that takes the place of ``folder`` when the block ends without an error.
 
-    Where another process is faster, its folder stays: it holds the same.
+    If another process creates it first, that folder is kept: it has the same content.
     """
     before = _identity(folder)
     with new_folder_in(folder.parent) as fresh:
@@ -104,7 +104,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Inode and time of change of a folder, which tell it from its successor; None where there is none."""
+    """Inode and change time of a folder, which identify it; None if there is no folder."""
     try:
         status = folder.stat()
     except OSError:

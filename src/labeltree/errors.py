@@ -1,4 +1,4 @@
-"""The errors that labeltree raises for people: what is wrong, where, and what to do instead."""
+"""Errors of labeltree, with messages that say what is wrong, where, and what to do instead."""
 
 import errno
 
@@ -31,11 +31,11 @@ class RecipeError(LabeltreeError, ValueError):
 
 
 class RunError(LabeltreeError, RuntimeError):
-    """A run folder is missing, incomplete or does not fit what is asked of it."""
+    """A run folder is missing, incomplete or unsuitable for the operation."""
 
 
 class OtherSettingsError(RunError):
-    """A run folder holds a run with other settings than those that are asked for."""
+    """A run folder holds a run with different settings."""
 
 
 class FolderInUseError(RunError):
@@ -43,9 +43,9 @@ class FolderInUseError(RunError):
 
 
 class WriteError(LabeltreeError, OSError):
-    """A file or folder cannot be written: there is no room, or it is not permitted.
+    """A file or folder cannot be written: the disk is full, or writing is not permitted.
 
-    ``errno``, ``strerror`` and ``filename`` are those of the `OSError` that it comes from.
+    ``errno``, ``strerror`` and ``filename`` are those of the original `OSError`.
     """
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A lock on a folder for one writer at a time; it says who holds it, and ends with the process."""
+"""A lock on a folder for one writer at a time; it names its holder and ends with the process."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from labeltree.errors import FolderInUseError
 __all__ = ["LOCK", "lock_folder", "writer_of"]
 
 LOCK = ".lock"
-"""The name of the lock's file. It is locked while a process writes in the folder, and deleted at the end."""
+"""Name of the lock file, which is locked while a process writes in the folder, and deleted at the end."""
 
 _LONGEST = 200  # characters of a command
-_ATTEMPTS, _PAUSE_S = 3, 0.05  # somebody who only looks holds the lock for a moment
+_ATTEMPTS, _PAUSE_S = 3, 0.05  # a process that only checks holds the lock for a moment
 
 _held: dict[str, int] = {}
 
 
 @contextmanager
 def lock_folder(folder: str | Path) -> Iterator[None]:
-    """Lock a folder for writing until the block or the process ends; the folder is made if it is missing.
+    """Lock a folder for writing until the block or the process ends; the folder is created if missing.
 
-    The system frees the lock of a process that dies, also by SIGKILL. Within the block the same thread may
-    take it again. Readers need no lock: files appear whole. On a file system without locks (some network
-    mounts) there is a warning, and nothing is locked.
+    The system releases the lock of a process that dies, even by SIGKILL. The lock is reentrant within a
+    thread. Readers need no lock, since files are written atomically. On a file system without locks (some
+    network mounts) there is a warning, and nothing is locked.
 
     Raises:
-        FolderInUseError: if another process holds it, with which one, where and since when.
+        FolderInUseError: if another process holds the lock; the message says which one, where and since when.
         WriteError: if the folder cannot be written to.
     """
     place = Path(os.path.realpath(folder))
@@ -62,7 +62,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 
 
 def writer_of(folder: str | Path) -> str | None:
-    """Who is writing in a folder, in words; None if nobody is."""
+    """Description of the process that is writing in a folder; None if there is none."""
     try:
         handle = os.open(Path(folder) / LOCK, os.O_RDWR)
     except OSError:
@@ -87,8 +87,8 @@ def _take(place: Path, name: str) -> int | None:
                     stacklevel=4,
                 )
             return None
-        if taken and _is_at(handle, path):  # else its last holder has just deleted it
-            with contextlib.suppress(OSError):  # who holds it only informs
+        if taken and _is_at(handle, path):  # otherwise its last holder has just deleted it
+            with contextlib.suppress(OSError):  # the description of the holder is not essential
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps(_myself()).encode())
             return handle
@@ -122,7 +122,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _make(place: Path) -> list[Path]:
-    """Make a folder; returns what was made, the innermost first."""
+    """Create a folder; returns the created folders, innermost first."""
     made = []
     for folder in (place, *place.parents):
         if folder.exists():
@@ -144,7 +144,7 @@ def _myself() -> dict[str, str | int]:
 
 
 def _words(handle: int) -> str:
-    """The holder that the lock's file names."""
+    """The holder named in the lock file."""
     try:
         holder = json.loads(os.pread(handle, 4096, 0))
         started = f"'{holder['command']}', since {holder['since']}"

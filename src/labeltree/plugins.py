@@ -1,4 +1,4 @@
-"""Load what other installed packages add through entry points; a broken package only causes a warning."""
+"""Load plug-ins of other installed packages through entry points; a broken one only causes a warning."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _loaded: set[str] = set()
 
 
 def load_plugins(kind: str) -> None:
-    """Import the modules that other packages name under the entry point group ``labeltree.KIND``, once.
+    """Import the modules in the entry point group ``labeltree.KIND`` of other packages, once.
 
-    A module registers what it adds when it is imported. One that cannot be imported is left out with a
-    warning that names it and its package.
+    A module registers its additions on import. A module that cannot be imported is skipped with a warning
+    that names it and its package.
 
     Args:
         kind: ``datasets``, ``objectives``, ``encoders`` or ``protocols``.
     """
-    if kind in _loaded:  # also while loading: a module may ask for what is registered
+    if kind in _loaded:  # also during loading: a module may query the registry
         return
     _loaded.add(kind)
     for entry in entry_points(group=f"labeltree.{kind}"):

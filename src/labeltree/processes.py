@@ -1,4 +1,4 @@
-"""End processes in order: when a signal asks for it, or together with the process that started them."""
+"""Stop processes cleanly, on a signal or together with the parent process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _AGAIN_AFTER_S = 0.01
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM was received; it unwinds the stack as Ctrl-C does."""
+    """SIGTERM was received; unwinds the stack as Ctrl-C does."""
 
 
 class Stop:
-    """The signal that has asked to stop; ``signal`` is None until one has."""
+    """Records the signal that requested a stop; ``signal`` is None until then."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -31,11 +31,11 @@ class Stop:
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """Within the block, SIGTERM raises `Terminated` as Ctrl-C raises KeyboardInterrupt; either is noted.
+    """Within the block, SIGTERM raises `Terminated` as Ctrl-C raises KeyboardInterrupt; both are recorded.
 
-    What is ignored, such as Ctrl-C by a job in the background, stays so. Only the main thread can do this.
-    Where Python swallows what was raised, as in callbacks of its garbage collection and its imports, the
-    signal comes again a moment later.
+    Ignored signals, such as Ctrl-C in a background job, stay ignored. Works in the main thread only. Where
+    Python swallows the exception, as in callbacks of garbage collection and imports, the signal is sent
+    again a moment later.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -66,11 +66,11 @@ def stop_signals() -> Iterator[Stop]:
 
 
 def end_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
-    """Send this process a signal as soon as its parent is dead, also if that is so already.
+    """Send this process a signal as soon as its parent is dead, or now if it already is.
 
     Args:
-        parent: the process id of the parent, as the parent itself knows it.
-        with_signal: SIGKILL by default.
+        parent: process id of the parent, as seen by the parent itself.
+        with_signal: the signal to send.
     """
     if not _ask_the_kernel(with_signal):
         threading.Thread(target=_watch, args=(parent, with_signal), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Progress of long work: one line that is drawn over on a terminal; elsewhere a line for each stage."""
+"""Progress of long operations: one updated line on a terminal, elsewhere one line per stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TextIO
 __all__ = ["Progress", "ProgressLine", "progress_line", "silent"]
 
 Progress = Callable[[str, int, int], None]
-"""``progress(message, done, total)``; ``total`` 0 where it is not known."""
+"""Callback ``progress(message, done, total)``; ``total`` is 0 if unknown."""
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2
@@ -28,12 +28,12 @@ def silent(message: str, done: int, total: int) -> None:
 def progress_line(
     shown: bool = True, *, only_terminal: bool = False, stream: TextIO | None = None
 ) -> Iterator[ProgressLine | None]:
-    """A `ProgressLine` while the body runs.
+    """A `ProgressLine` for the duration of the ``with`` block.
 
     Args:
-        shown: whether to show anything; None is given where not.
-        only_terminal: show nothing in a file or a pipe either.
-        stream: where to; None = standard error.
+        shown: whether to show progress; if False, yields None.
+        only_terminal: show nothing if the stream is a file or a pipe.
+        stream: output stream; None = standard error.
     """
     stream = sys.stderr if stream is None else stream
     if not shown or (only_terminal and not stream.isatty()):
@@ -44,15 +44,15 @@ def progress_line(
 
 
 class ProgressLine:
-    """Shows the stage that long work has reached: pass it as ``progress``.
+    """Shows the progress of a long operation; pass it as ``progress``.
 
-    On a terminal it is one line with the share that is done and the seconds since the stage began. In a
-    ``with`` block a thread redraws it, so that a stage that cannot tell how far it is still counts seconds,
-    and the line is removed in the end. Work that takes less than a second shows nothing. In a file or a pipe
-    it is a line for each stage.
+    On a terminal it is one line with the completed share and the seconds since the stage began. In a ``with``
+    block a thread redraws the line, so that the seconds advance even in a stage without progress reports, and
+    the line is removed at the end. Operations shorter than a second show nothing. In a file or a pipe there
+    is one line per stage.
 
     Args:
-        stream: where to; None = standard error.
+        stream: output stream; None = standard error.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -65,7 +65,7 @@ class ProgressLine:
         self._thread: threading.Thread | None = None
 
     def __call__(self, message: str, done: int, total: int) -> None:
-        """Tell that ``done`` of ``total`` is reached; ``total`` 0 means that it is not known."""
+        """Report that ``done`` of ``total`` is complete; ``total`` is 0 if unknown."""
         is_new = message != self._told[0]
         self._told = (message, done, total)
         if is_new:
@@ -92,7 +92,7 @@ class ProgressLine:
         self._write("")
 
     def text(self) -> str:
-        """The line as it is drawn now."""
+        """The current text of the line."""
         message, done, total = self._told
         seconds = f"{time.monotonic() - self._stage_start:.0f} s"
         share = min(done / total, 1.0) if total > 0 else 0.0

@@ -1,7 +1,7 @@
-"""Read files that may be damaged or malicious: one reader per format, and errors of one sentence.
+"""Read files that may be damaged or malicious: one reader per format, with one-sentence errors.
 
-Nothing in a file is executed, and no file makes a reader use much more memory than its size: sizes that a
-header claims are checked before memory is allocated. The message of the library that failed is kept as the
+Nothing in a file is executed, and no reader uses much more memory than the size of the file: sizes claimed
+by a header are checked before memory is allocated. The original exception of the library is kept as the
 cause of the error.
 """
 
@@ -44,22 +44,22 @@ __all__ = [
     "value_from_yaml",
 ]
 
-_LONGEST_TEXT = 1 << 30  # bytes of a text that is held as a whole
+_LONGEST_TEXT = 1 << 30  # bytes of a text file that is read at once
 _LONGEST_YAML = 16 << 20
 _DEEPEST = 100  # levels of nesting in YAML
-_MOST_VALUES = 200_000  # of a YAML file, each alias counted with all that it stands for
-_UNPACKED = 4 << 30  # bytes that any packed file may become
-_RATIO = 100  # how many times its own size a packed file may become beyond that
+_MOST_VALUES = 200_000  # in a YAML file, with aliases expanded
+_UNPACKED = 4 << 30  # unpacked bytes that are always allowed
+_RATIO = 100  # allowed ratio of unpacked to packed size beyond that
 
 
 @dataclass(frozen=True)
 class Reader:
-    """The words of an error: what a file should be, and what to do if it is not.
+    """The wording of read errors: the expected kind of file, and a remedy.
 
     Attributes:
-        what: the file should be, completing "cannot be read as …".
-        remedy: what to do instead, a clause.
-        error: of which kind the error is.
+        what: expected kind of file, completing "cannot be read as …".
+        remedy: a clause that says what to do instead.
+        error: class of the error.
     """
 
     what: str
@@ -67,16 +67,16 @@ class Reader:
     error: type[LabeltreeError] = DataError
 
     def failure(self, path: str | Path, reason: str) -> LabeltreeError:
-        """The error that says in one sentence which file cannot be read, why, and what to do."""
+        """Make an error that says in one sentence which file cannot be read, why, and what to do."""
         return self.error(f"'{path}' cannot be read as {self.what}: {reason}; {self.remedy}")
 
     @contextmanager
     def reading(self, path: str | Path, otherwise: str) -> Iterator[None]:
-        """Turn any error that a broken file causes within the block into an error of this reader.
+        """Convert any error caused by a broken file within the block to an error of this reader.
 
         Args:
             path: path of the file.
-            otherwise: the reason, where it is nothing that can be said in plain words.
+            otherwise: reason to give if the error has no plain explanation.
         """
         try:
             yield
@@ -90,7 +90,7 @@ class Reader:
             raise self.failure(path, "it asks for more memory than there is") from error
         except OSError as error:
             raise self.failure(path, _of_system(error) or otherwise) from error
-        except Exception as error:  # the libraries have no kind of error in common
+        except Exception as error:  # the libraries have no common error class
             raise self.failure(path, otherwise) from error
 
 
@@ -106,10 +106,10 @@ def _of_system(error: OSError) -> str | None:
 
 
 def read_text(path: str | Path, reader: Reader) -> str:
-    """The whole of a text file in UTF-8, without a byte order mark.
+    """Read a whole text file in UTF-8, without a byte order mark.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing, unreadable or not UTF-8.
+        LabeltreeError: of the reader's class, if the file is missing, unreadable or not UTF-8.
     """
     with reader.reading(path, "it is no text"):
         size = Path(path).stat().st_size
@@ -124,10 +124,10 @@ def read_text(path: str | Path, reader: Reader) -> str:
 
 
 def value_from_json(text: str) -> Any:
-    """The value that a JSON text holds.
+    """Parse the value of a JSON text.
 
     Raises:
-        ValueError: with the reason alone, in plain words.
+        ValueError: if it cannot be parsed; the message is only the reason, in plain words.
     """
     try:
         return json.loads(text, object_pairs_hook=_each_once)
@@ -142,7 +142,7 @@ def value_from_json(text: str) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a name given twice, Python's parser keeps the last."""
+    """Make a JSON object and refuse duplicate names, of which Python's parser would keep the last."""
     values = dict(pairs)
     if len(values) < len(pairs):
         again = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
@@ -151,10 +151,10 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json(path: str | Path, reader: Reader) -> dict[str, Any]:
-    """The object that a JSON file holds: values by name.
+    """Read the object in a JSON file: values by name.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing, unreadable, no JSON, or no object.
+        LabeltreeError: of the reader's class, if the file is missing, unreadable, not JSON, or not an object.
     """
     return _named_values(path, reader, value_from_json)
 
@@ -173,13 +173,13 @@ def _named_values(path: str | Path, reader: Reader, parse: Callable[[str], Any])
 
 
 def value_from_yaml(text: str) -> Any:
-    """The value that a YAML text holds, of plain kinds.
+    """Parse the value of a YAML text, of plain types.
 
-    A text of a few lines can stand for billions of values by aliases of aliases, or be nested so deeply that
-    the parser overflows the stack; both are seen before a value is made.
+    A text of a few lines can expand to billions of values by aliases of aliases, or be nested so deeply that
+    the parser overflows the stack; both are detected before any value is built.
 
     Raises:
-        ValueError: with the reason alone, in plain words.
+        ValueError: if it cannot be parsed; the message is only the reason, in plain words.
     """
     import yaml
 
@@ -201,7 +201,7 @@ def value_from_yaml(text: str) -> Any:
 
 
 class _Names:
-    """The names of one mapping, whose names and values come in turn. YAML's parser keeps the last of two."""
+    """The names of one mapping, to refuse duplicates: YAML's parser would keep the last of them."""
 
     def __init__(self) -> None:
         self.lines: dict[str, int] = {}
@@ -218,12 +218,12 @@ class _Names:
 
 
 def _check_events(events: Iterator[Any]) -> None:
-    """Count the values that a YAML text stands for and how deeply they are nested; a name is given once."""
+    """Check the number of expanded values of a YAML text, their nesting depth, and that names are unique."""
     import yaml
 
-    sizes: dict[str, int | None] = {}  # of what has an anchor; None while it is not complete
-    above: list[tuple[str | None, int]] = []  # the collections that are open, with the values before them
-    names: list[_Names | None] = []  # of each of them; a list has none
+    sizes: dict[str, int | None] = {}  # sizes of anchored nodes; None while incomplete
+    above: list[tuple[str | None, int]] = []  # open collections, with the number of values before them
+    names: list[_Names | None] = []  # names in each open collection; None for a list
     count = 0
     for event in events:
         line = event.start_mark.line + 1
@@ -260,11 +260,11 @@ def _check_events(events: Iterator[Any]) -> None:
 
 
 def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
-    """The mapping that a YAML file holds: values by name.
+    """Read the mapping in a YAML file: values by name.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing, unreadable, no YAML, no mapping, nested
-            more than 100 levels deep, or stands for more than 200,000 values.
+        LabeltreeError: of the reader's class, if the file is missing, unreadable, not YAML, not a mapping,
+            nested more than 100 levels deep, or expands to more than 200,000 values.
     """
     return _named_values(path, reader, value_from_yaml)
 
@@ -272,16 +272,16 @@ def read_yaml(path: str | Path, reader: Reader) -> dict[str, Any]:
 def read_arrays(
     path: str | Path, reader: Reader, only: Collection[str] | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of an ``.npz`` file by name; no objects.
+    """Read the arrays of an ``.npz`` file by name; object arrays are refused.
 
     Args:
         path: path of the file.
-        reader: says what it should be.
-        only: read those of them that have these names; None = all.
+        reader: the wording of errors.
+        only: names of the arrays to read; None = all.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing, damaged, or holds anything but arrays of
-            numbers, truth values and text.
+        LabeltreeError: of the reader's class, if the file is missing, damaged, or holds anything but arrays
+            of numbers, booleans and text.
     """
     with (
         reader.reading(path, "it is damaged, or no file of NumPy arrays (.npz)"),
@@ -299,17 +299,17 @@ def read_arrays(
 
 
 def read_array(path: str | Path, reader: Reader) -> np.ndarray[Any, Any]:
-    """The array of an ``.npy`` file; no objects.
+    """Read the array of an ``.npy`` file; object arrays are refused.
 
     Raises:
-        LabeltreeError: of the reader's kind, as for `read_arrays`.
+        LabeltreeError: of the reader's class, as for `read_arrays`.
     """
     with reader.reading(path, "it is damaged, or no NumPy array (.npy)"), Path(path).open("rb") as file:
         return _array(file, "its array", Path(path).stat().st_size)
 
 
 def _array(file: IO[bytes], what: str, size: int) -> np.ndarray[Any, Any]:
-    """An array in NumPy's format from a file of this many bytes; its header is compared with them first."""
+    """Read an array in NumPy's format; its header is first checked against the file's size in bytes."""
     try:
         version = np.lib.format.read_magic(file)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else _later_header
@@ -331,16 +331,16 @@ def _later_header(file: IO[bytes]) -> Any:
 
 
 def _check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that would unpack to a very much larger size."""
+    """Refuse an archive that would unpack to an excessive size."""
     unpacked, packed = sum(member.file_size for member in archive.infolist()), Path(path).stat().st_size
     if unpacked > max(_UNPACKED, _RATIO * packed):
         raise _Unfit(f"its {packed:,} bytes would become {unpacked:,}")
 
 
 def fits(value: Any, kind: Any) -> bool:
-    """Whether a value that was read is of a kind, down to the last number; kinds are those of annotations.
+    """Whether a value matches a type annotation, including all nested values.
 
-    A whole number is a number, a truth value is neither; a list may stand where a tuple of any length does.
+    An int matches float, a bool matches neither; a list matches a tuple of any length.
 
     Example:
         >>> fits({"a": [1, 2.5]}, dict[str, list[float]]), fits([1, "2"], list[int])
@@ -374,15 +374,15 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def _opened(path: str | Path) -> IO[bytes]:
-    """The file, opened; libraries that open it themselves say less clearly why they cannot."""
+    """Open a file: the libraries' own errors about files that cannot be opened are less clear."""
     return Path(path).open("rb")
 
 
 def read_tensors(path: str | Path, reader: Reader) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name.
+    """Read the tensors of a safetensors file by name.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing or damaged.
+        LabeltreeError: of the reader's class, if the file is missing or damaged.
     """
     from safetensors.torch import load_file
 
@@ -391,10 +391,10 @@ def read_tensors(path: str | Path, reader: Reader) -> dict[str, Tensor]:
 
 
 def read_torch(path: str | Path, reader: Reader) -> Any:
-    """What a PyTorch file holds, on the CPU: tensors and plain values; nothing in it is executed.
+    """Read the tensors and plain values of a PyTorch file, on the CPU; nothing in it is executed.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing, damaged, or holds more than that.
+        LabeltreeError: of the reader's class, if the file is missing, damaged, or holds other objects.
     """
     import torch
 
@@ -414,10 +414,10 @@ def read_torch(path: str | Path, reader: Reader) -> Any:
 
 
 def read_parquet(path: str | Path, reader: Reader) -> pa.Table:
-    """The table of a Parquet file.
+    """Read the table of a Parquet file.
 
     Raises:
-        LabeltreeError: of the reader's kind, if the file is missing or damaged.
+        LabeltreeError: of the reader's class, if the file is missing or damaged.
     """
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Tables of images, texts or both: CSV or Parquet, one row an item."""
+"""Tables of images, texts or both: CSV or Parquet, one row per item."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Array = np.ndarray[Any, Any]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 _IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path")
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract")
-# Most names are the end of a path as they are; the others are brought into a form that can be compared.
+# Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
 
@@ -57,32 +57,32 @@ def open_table(
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
 
-    The columns of the images and of the texts are those that are named. Where neither is, it is the first
-    column with a usual name: of images, or else of texts.
+    If neither an image column nor a text column is named, the first column with a usual name for images, or
+    else for texts, is read.
 
     Args:
-        path: ``.csv``, ``.tsv`` or ``.parquet``.
-        taxonomy: Taxonomy of the labels. Without it, one is made of columns per depth (coarse to fine), or of
+        path: A ``.csv``, ``.tsv`` or ``.parquet`` file.
+        taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
             paths ``a/b/c`` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
-            path, file, filename, … Of several columns, each image of a row is a sample with the row's
-            label; a row needs one image, its other cells may be empty.
+            path, file, filename, … With several columns, each image of a row is a sample with the row's
+            label; every row must have at least one image.
         text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
         label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
             class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
-            `find_label_columns`. An empty cell is a missing label, empty finer cells make it an inner node.
-            With a ``taxonomy``, an empty list leaves all labels out.
-        aspect_columns: Columns of further labels of the same samples, each with a taxonomy of its own: names,
-            or paths ``a/b/c``. Where all of them end in whole numbers (``4``, ``positive/4``), these are
-            ratings too.
-        group_column: Rows with equal value stay in one split; None = ``group`` if there is one.
-            The images of one row, rows that show the same file and, in tables of texts without splits, rows
-            with the same text stay in one split, too.
-        split_column: ``train``, ``val`` or ``test``; None = ``split`` if there is one.
-        missing_labels: Names that are no classes, such as ``unknown``, in columns of labels and of aspects: a
-            label ends before them, so that it is missing or the node above.
-        **images: How images are read; see `ImageSettings`. ``on_error="skip"`` skips rows without an image or
-            a text, too.
+            `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label is
+            an inner node. With a ``taxonomy``, an empty list leaves all labels out.
+        aspect_columns: Columns of further labels of the same samples, each with its own taxonomy: names, or
+            paths ``a/b/c``. If all of them end in whole numbers (``4``, ``positive/4``), the numbers are also
+            ratings.
+        group_column: Column of groups; rows with equal values stay in one split. None = ``group`` if there is
+            one. The images of one row, rows with the same file and, in tables of texts without splits, rows
+            with the same text also stay in one split.
+        split_column: Column with ``train``, ``val`` or ``test``; None = ``split`` if there is one.
+        missing_labels: Names that are not classes, such as ``unknown``, in columns of labels and of aspects:
+            a label ends before such a name, and is the node above or missing.
+        **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
+            image or a text.
 
     Raises:
         DataError: If the table, a column, an image or a text is missing or malformed.
@@ -134,13 +134,13 @@ def open_table(
 
 
 def column_names(path: Path) -> list[str]:
-    """The names of a table's columns; [] for a file that is none."""
+    """The column names of a table; [] if the file is not a table."""
     is_table = path.suffix.lower() in TABLE_SUFFIXES and path.is_file()
     return DataTable.read(path).columns if is_table else []
 
 
 def is_data_table(path: Path) -> bool:
-    """Whether a file is a table of images or texts with labels, and not one of a taxonomy."""
+    """Whether a file is a table of images or texts with labels, and not a taxonomy table."""
     if path.suffix.lower() not in TABLE_SUFFIXES or not path.is_file():
         return False
     table = DataTable.read(path)
@@ -158,7 +158,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
 
     Raises:
         DataError: If there is no column of images or texts, or of labels.
-        TaxonomyError: If they form no tree.
+        TaxonomyError: If the labels do not form a tree.
     """
     table = DataTable.read(path)
     images, text = _sample_columns(table, None, None)
@@ -173,7 +173,7 @@ def _taken(
     group: str | None,
     split: str | None,
 ) -> dict[str, tuple[str, ...]]:
-    """The columns of everything but the labels."""
+    """All columns with a purpose other than labels."""
 
     def named(column: str | None, usual: str) -> tuple[str, ...]:
         if column is None and usual not in table.columns:
@@ -193,9 +193,9 @@ def _taken(
 def _groups(
     table: DataTable, columns: Sequence[str], samples: TableSamples, has_splits: bool
 ) -> tuple[Tensor | None, Array | None]:
-    """The groups that no split divides, of rows, images of a row, equal images or texts; and their names."""
+    """Groups kept together by splits (given groups, images of a row, equal images or texts); their names."""
     keys, names = [samples.rows], None
-    # A short text may well stand on both sides of a split that somebody made; a file should not.
+    # A short text may occur on both sides of a given split; a file should not.
     if samples.files is not None or not has_splits:
         keys.append(samples.alike)
     for column in columns:
@@ -225,17 +225,17 @@ def _split(table: DataTable, columns: Sequence[str]) -> Array | None:
 
 @dataclass(frozen=True)
 class TableSamples:
-    """Samples of a table: its images, or its texts where it has no images.
+    """Samples of a table: its images, or its texts if it has no images.
 
     Attributes:
         rows: Row of each sample ``(n,)``, from 0.
         instances: Stable ids ``(n,)``: row · columns of images + column.
-        files: Absolute path of each sample's image; None where there are no images.
-        texts: Text of each sample; None where there are no texts.
-        alike: Equal for samples of the same image, or of the same text where there are no images ``(n,)``.
-        image_columns: Image columns that were taken.
-        text_column: Text column that was taken.
-        notes: Which others might have been, in sentences.
+        files: Absolute path of each sample's image; None if there are no images.
+        texts: Text of each sample; None if there are no texts.
+        alike: Integers ``(n,)``, equal for samples with the same image or, without images, the same text.
+        image_columns: Image columns that were read.
+        text_column: Text column that was read.
+        notes: Sentences about other columns that could have been read.
     """
 
     rows: Array
@@ -254,7 +254,7 @@ def _table_samples(
     text_column: str | None,
     on_error: OnError,
 ) -> TableSamples:
-    """The samples of a table; a row with several images is several.
+    """The samples of a table; a row with several images gives several samples.
 
     Raises:
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
@@ -287,7 +287,7 @@ def _table_samples(
 
 
 def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:
-    """Columns with a usual name that were not taken."""
+    """Notes on columns with a usual name that were not read."""
     notes = []
     for usual, taken, option in (
         (_IMAGE_COLUMNS, images, "image_column"),
@@ -303,13 +303,13 @@ def _also_possible(table: DataTable, images: list[str], text: str | None) -> lis
 
 
 def _joined(*keys: Array) -> Array | None:
-    """Groups ``(n,)`` of samples that have the same value in any of the keys, directly or by way of others.
+    """Groups ``(n,)`` of samples connected by equal values in any of the keys.
 
     Args:
-        keys: ``(n,)`` each; -1 is like nothing else.
+        keys: Arrays ``(n,)``; -1 equals no other value.
 
     Returns:
-        Groups, -1 for a sample that is alone; None where all are alone.
+        Groups, -1 for a sample without a group; None if no sample has one.
 
     Example:
         >>> _joined(np.array([0, 0, 1, -1, 2]), np.array([5, 6, 6, 8, 9])).tolist()
@@ -340,7 +340,7 @@ def _joined(*keys: Array) -> Array | None:
 def _sample_columns(
     table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
 ) -> tuple[list[str], str | None]:
-    """The columns of the images, and that of the texts: those named, else one with a usual name."""
+    """The image columns and the text column: the given ones, or else one with a usual name."""
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
@@ -360,7 +360,7 @@ def _sample_columns(
 
 
 def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
-    """Rows without an image or a text: an error, or a warning that counts them."""
+    """Raise an error for rows without an image or a text, or warn with their number."""
     rows = np.flatnonzero(empty) + 1
     if not rows.size:
         return
@@ -373,7 +373,7 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
 
 
 def _files(table: DataTable, names: list[str], columns: list[Cells]) -> tuple[list[str], Array]:
-    """The distinct image files, and which of them each cell names ``(rows, columns)``, -1 for none."""
+    """The distinct image files, and the index of each cell's file ``(rows, columns)``, -1 for none."""
     root = os.path.abspath(table.path.parent)
     places: dict[str, int] = {}
     codes = []

@@ -17,14 +17,14 @@ HYPERNYM, INSTANCE_HYPERNYM = "@", "@i"
 
 @dataclass(frozen=True, slots=True)
 class Synset:
-    """A sense that several words may have.
+    """A synset: a sense, shared by one or more words.
 
     Attributes:
-        offset: its id in the files; `n` before its eight digits makes the ImageNet id.
-        words: as written, `golf_cart`; the first names it.
-        hypernyms: offsets of the synsets that it is a kind of.
-        classes: offsets of the synsets that it is an instance of.
-        gloss: its definition, with examples in quotes.
+        offset: id in the files; `n` followed by its eight digits is the ImageNet id.
+        words: words as in the files (`golf_cart`); the first one names the synset.
+        hypernyms: offsets of the synsets of which this one is a kind.
+        classes: offsets of the synsets of which this one is an instance.
+        gloss: definition, followed by examples in quotes.
     """
 
     offset: int
@@ -45,7 +45,7 @@ class WordNetNouns:
         senses: word in lower case, with `_` for a space → offsets, most frequent sense first.
 
     Raises:
-        TaxonomyError: if a file is missing or damaged; with the line.
+        TaxonomyError: if a file is missing or damaged; the message gives the line.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -58,7 +58,7 @@ class WordNetNouns:
         self._check()
 
     def _check(self) -> None:
-        """Whatever an offset points to is there."""
+        """Check that every offset points to a synset."""
         for offset in self.synsets:
             for above in self.hypernyms(offset):
                 if above not in self.synsets:
@@ -75,16 +75,16 @@ class WordNetNouns:
                     )
 
     def name(self, offset: int) -> str:
-        """`dog.n.01`: the synset's first word, and which of the word's senses it is."""
+        """Name of a synset, such as `dog.n.01`: its first word and the number of the sense."""
         word = self.synsets[offset].words[0].lower()
         senses = self.senses.get(word, [])
         number = senses.index(offset) + 1 if offset in senses else 0
         return f"{word}.n.{number:02d}"
 
     def find(self, label: str) -> list[int]:
-        """The synsets that a label may mean: `dog.n.01`, `n02084071`, or a word, whose senses are all it may.
+        """The synsets that a label may stand for: `dog.n.01`, `n02084071`, or a word with all its senses.
 
-        Empty if there is none.
+        Empty if there are none.
         """
         text = label.strip().replace(" ", "_").lower()
         if re.fullmatch(r"n\d{8}", text) and int(text[1:]) in self.synsets:
@@ -97,13 +97,13 @@ class WordNetNouns:
         return list(self.senses.get(text, []))
 
     def hypernyms(self, offset: int, instances: bool = True) -> tuple[int, ...]:
-        """The synsets right above one; of an instance those that it is an instance of, if wanted."""
+        """The synsets directly above one; with ``instances``, also the classes of an instance."""
         synset = self.synsets[offset]
         return synset.hypernyms + synset.classes if instances else synset.hypernyms
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a file with their places, without the licence, whose lines begin with a space."""
+    """The lines of a file with their positions, without the licence, whose lines begin with a space."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -144,7 +144,7 @@ def _synset(where: str, line: str) -> Synset:
 
 
 def _senses(where: str, line: str) -> tuple[str, list[int]]:
-    """A line of `index.noun`: word, n, number of senses, ..., their offsets at the end."""
+    """Parse a line of `index.noun`: word, n, number of senses, ..., offsets of the senses at the end."""
     fields = line.split()
     try:
         count = int(fields[2])

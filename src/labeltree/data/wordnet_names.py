@@ -1,4 +1,4 @@
-"""What class names mean in WordNet: plurals, spellings, and the file in which a user chooses a sense."""
+"""Find the WordNet senses of class names: plurals, spellings, and the file with the user's choices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 _SYNSET = re.compile(r"n\d{8}|.+\.n\.\d+")
 
-# What English adds to a noun, and what it takes away for it. Several may apply: "axes" are axe and ax.
+# Plural endings and the singular endings that they replace. Several may apply: "axes" are axe and ax.
 _ENDINGS = (
     ("ies", "y"),
     ("ves", "f"),
@@ -41,7 +41,7 @@ _ENDINGS = (
     ("s", ""),
 )
 _SINGULAR = ("ss", "us", "is")
-"""Endings of words that are singular as they are."""
+"""Endings of words that are singular despite the final s."""
 
 _HEAD = """\
 # Which sense each name has: remove the '#' at the beginning of one line of each name.
@@ -51,12 +51,12 @@ _GLOSS = 100  # characters of a gloss in the file
 
 
 class Meanings(NamedTuple):
-    """What names mean; each name is in one of the three.
+    """Senses of names; each name is in one of the three mappings.
 
     Attributes:
-        chosen: name → offset of its one synset, or of that which the user says.
-        unclear: name → offsets of all that it may mean, most likely first; none if WordNet does not know it.
-        wrong: name → what the user says that it means, which is not one synset.
+        chosen: name → offset of its only synset, or of the one chosen by the user.
+        unclear: name → offsets of its possible synsets, most likely first; empty if WordNet lacks the name.
+        wrong: name → the user's choice, if it is not exactly one synset.
     """
 
     chosen: dict[str, int]
@@ -65,18 +65,18 @@ class Meanings(NamedTuple):
 
 
 def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str, str]) -> Meanings:
-    """Look up names.
+    """Look up class names in WordNet.
 
-    A name is a noun, its plural, a synset as `crane.n.04` or an ImageNet id. A name that is a noun and also
-    the plural of another, as `glasses`, may mean either.
+    A name is a noun, its plural, a synset such as `crane.n.04` or an ImageNet id. A name that is a noun and
+    also the plural of another, such as `glasses`, may mean either.
 
     Args:
-        nouns: WordNet's.
+        nouns: nouns of WordNet.
         names: names of the classes; `_` and `-` may stand for a space.
-        senses: name → synset, which decides.
+        senses: name → synset chosen by the user.
 
     Raises:
-        TaxonomyError: if there are no names, senses are given for others, or two names have one synset.
+        TaxonomyError: if there are no names, senses are given for other names, or two names share a synset.
     """
     if not names:
         raise TaxonomyError("there are no names; give at least one class")
@@ -104,7 +104,7 @@ def find_meanings(nouns: WordNetNouns, names: Sequence[str], senses: Mapping[str
 
 
 def check_distinct(nouns: WordNetNouns, chosen: Mapping[str, int]) -> None:
-    """No two names have one synset."""
+    """Check that no two names share a synset."""
     first: dict[int, str] = {}
     for name, offset in chosen.items():
         if first.setdefault(offset, name) != name:
@@ -121,7 +121,7 @@ def gloss_of(nouns: WordNetNouns, offset: int, length: int) -> str:
 
 
 def _meanings(nouns: WordNetNouns, name: str, irregular: Mapping[str, list[str]]) -> list[int]:
-    """All synsets that a name may mean, by its spelling as it is first."""
+    """All synsets that a name may mean; its own spelling is tried first."""
     word = "_".join(name.strip().lower().split())
     if _SYNSET.fullmatch(word):
         return nouns.find(word)
@@ -130,19 +130,19 @@ def _meanings(nouns: WordNetNouns, name: str, irregular: Mapping[str, list[str]]
     for spelling in dict.fromkeys(spellings):
         for form in (spelling, *base_forms(spelling, irregular)):
             found |= dict.fromkeys(nouns.senses.get(form, []))
-        if found:  # other spellings count only where this one is unknown
+        if found:  # other spellings are tried only if this one is unknown
             break
     return list(found)
 
 
 def base_forms(word: str, irregular: Mapping[str, list[str]] | None = None) -> list[str]:
-    """The words that a plural may come from, most likely first; they need not exist.
+    """Possible singulars of a plural, most likely first; they need not exist.
 
-    Only the last word of several is changed, but an irregular plural may be of them all.
+    Of several words only the last is changed, but an irregular plural may include all of them.
 
     Args:
-        word: In lower case, with ``_`` for a space.
-        irregular: Plural → singulars.
+        word: The plural, in lower case, with ``_`` for a space.
+        irregular: Irregular plural → its singulars.
 
     Example:
         >>> base_forms("golf_carts")
@@ -164,7 +164,7 @@ def base_forms(word: str, irregular: Mapping[str, list[str]] | None = None) -> l
 
 
 def read_irregular(path: Path) -> dict[str, list[str]]:
-    """WordNet's list of irregular plurals, a plural and its singulars a line; empty if there is none."""
+    """Read WordNet's irregular plurals, each line a plural and its singulars; empty if there is no file."""
     if not path.is_file():
         return {}
     lines = (line.split() for line in path.read_text("utf-8", "replace").splitlines())
@@ -172,10 +172,10 @@ def read_irregular(path: Path) -> dict[str, list[str]]:
 
 
 def read_senses(path: Path) -> dict[str, str]:
-    """Read lines `name = synset`; what follows a `#` is left out. Empty if there is no file.
+    """Read lines `name = synset`; text after `#` is ignored. Empty if there is no file.
 
     Raises:
-        TaxonomyError: if a line is none, or a name has two; with the line.
+        TaxonomyError: if a line is malformed or a name occurs twice; the message gives the line.
     """
     if not path.exists():
         return {}
@@ -195,15 +195,15 @@ def read_senses(path: Path) -> dict[str, str]:
 
 
 def add_to_senses(path: Path, nouns: WordNetNouns, unclear: Mapping[str, Sequence[int]]) -> list[str]:
-    """Write all senses of unclear names to the file, to choose from; what it says already stays.
+    """Add all senses of unclear names to the file, for the user to choose from; existing lines stay.
 
     Args:
-        path: Path of the file; it is made if it is not there.
-        nouns: WordNet's.
-        unclear: name → offsets of what it may mean; none if WordNet does not know it.
+        path: Path of the file; it is created if missing.
+        nouns: Nouns of WordNet.
+        unclear: Name → offsets of its possible synsets; empty if WordNet lacks the name.
 
     Returns:
-        The names that were added: those that the file did not list yet.
+        The names that were added, those not yet in the file.
     """
     before = _read(path) if path.exists() else _HEAD
     listed = {line.lstrip("# ").partition(" = ")[0] for line in before.splitlines()}

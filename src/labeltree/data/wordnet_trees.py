@@ -1,4 +1,4 @@
-"""Taxonomies from WordNet: all nouns below a synset, or what WordNet has above class names."""
+"""Taxonomies from WordNet: all nouns below a synset, or the synsets above class names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ GLOSS = 60  # characters of a gloss in a message
 def wordnet_dag(
     folder: str | os.PathLike[str], root: str = "entity.n.01", instances: bool = True
 ) -> TaxonomyDAG:
-    """Read the nouns of WordNet, a node a synset, named as `dog.n.01` (word, noun, sense of the word).
+    """Read the nouns of WordNet as a DAG of synsets with names such as `dog.n.01` (word, noun, sense number).
 
     Args:
         folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
-        root: the synset whose hyponyms are read, by such a name or as an ImageNet id (`n00001740`).
-            Hypernyms outside are left out.
-        instances: whether instances, as `paris.n.01` of `national_capital.n.01`, are nodes too.
+        root: the synset whose hyponyms are read, by name or ImageNet id (`n00001740`). Hypernyms outside
+            this subgraph are left out.
+        instances: whether to include instances, such as `paris.n.01` of `national_capital.n.01`.
 
     Raises:
         TaxonomyError: if a file is missing or damaged, or there is no such synset.
@@ -51,21 +51,22 @@ def wordnet_taxonomy(
     senses: Mapping[str, str] | None = None,
     rule: ProjectionRule = "yolo9000",
 ) -> Taxonomy:
-    """Make a taxonomy of class names from what WordNet knows to be above them.
+    """Build a taxonomy of class names from their hypernyms in WordNet.
 
-    Every class is a node with the name given; those above it are synsets, named as `carnivore.n.01`.
+    Every class is a node with the given name; the nodes above are synsets with names such as
+    `carnivore.n.01`.
 
     Args:
         names: names of the classes: nouns of WordNet or their plurals (`_` and `-` may stand for a space),
             synsets such as `crane.n.04`, or ImageNet ids such as `n02012849`.
         folder: folder with `data.noun` and `index.noun` of WordNet 3.x; see `wordnet_folder`.
-        senses: name → synset, for names with several senses, and those that WordNet calls otherwise.
-        rule: rule by which the DAG of the classes and of what is above them becomes a tree; see
+        senses: name → synset, for names with several senses or with another name in WordNet.
+        rule: rule by which the DAG of the classes and their hypernyms becomes a tree; see
             `TaxonomyDAG.project`.
 
     Raises:
-        TaxonomyError: if names are unknown or ambiguous, with all of them and their senses; if two names
-            mean one synset; or if a file is missing or damaged.
+        TaxonomyError: if names are unknown or ambiguous (the message lists them with their senses), two names
+            share a synset, or a file is missing or damaged.
     """
     nouns = WordNetNouns(folder)
     return synset_tree(nouns, _choose(nouns, list(names), dict(senses or {})), rule)
@@ -75,8 +76,8 @@ def synsets_below(nouns: WordNetNouns, root: int, instances: bool = True) -> lis
     """The offsets of the synsets at or below one, in the order of the file.
 
     Args:
-        nouns: WordNet's.
-        root: the offset of the synset.
+        nouns: nouns of WordNet.
+        root: offset of the synset.
         instances: whether instances count as below their class.
     """
     below: dict[int, list[int]] = {}
@@ -94,7 +95,7 @@ def synsets_below(nouns: WordNetNouns, root: int, instances: bool = True) -> lis
 def _parents(
     nouns: WordNetNouns, offsets: Sequence[int], root: int, instances: bool = True
 ) -> list[list[int]]:
-    """For each of some synsets, the places of its hypernyms among them; none for the root."""
+    """For each of the given synsets, the positions of its hypernyms among them; empty for the root."""
     index = {offset: i for i, offset in enumerate(offsets)}
     return [
         [index[a] for a in dict.fromkeys(nouns.hypernyms(offset, instances)) if a in index]
@@ -105,7 +106,7 @@ def _parents(
 
 
 def _with_all_above(nouns: WordNetNouns, offsets: Collection[int]) -> list[int]:
-    """Some synsets and all above them, in the order of the file."""
+    """The given synsets and all synsets above them, in the order of the file."""
     kept, waiting = set(offsets), list(offsets)
     while waiting:
         for above in nouns.hypernyms(waiting.pop()):
@@ -116,14 +117,14 @@ def _with_all_above(nouns: WordNetNouns, offsets: Collection[int]) -> list[int]:
 
 
 def synset_dag(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[TaxonomyDAG, Tensor]:
-    """The DAG of chosen synsets and of what is above them.
+    """The DAG of the given synsets and all synsets above them.
 
     Args:
-        nouns: WordNet's.
-        synsets: the name that a class shall have → the offset of its synset, all different.
+        nouns: nouns of WordNet.
+        synsets: class name → offset of its synset, all different.
 
     Returns:
-        The DAG, and the node of each class, (C,).
+        The DAG, and the node of each class ``(C,)``.
     """
     offsets = _with_all_above(nouns, synsets.values())
     root = next((offset for offset in offsets if not nouns.hypernyms(offset)), None)
@@ -137,21 +138,21 @@ def synset_dag(nouns: WordNetNouns, synsets: Mapping[str, int]) -> tuple[Taxonom
     renamed = list(dag.names)
     for name, node in zip(synsets, classes, strict=True):
         renamed[node] = name
-    # in the DAG's own order, so that a node keeps its number
+    # in the DAG's order, so that nodes keep their numbers
     return TaxonomyDAG(renamed, [dag.parents(node) for node in range(len(dag))]), torch.tensor(classes)
 
 
 def synset_tree(
     nouns: WordNetNouns, synsets: Mapping[str, int], rule: ProjectionRule = "yolo9000"
 ) -> Taxonomy:
-    """The tree that a rule makes of `synset_dag`; see `TaxonomyDAG.project`."""
+    """Project `synset_dag` to a tree by a rule; see `TaxonomyDAG.project`."""
     dag, classes = synset_dag(nouns, synsets)
     tree, _ = dag.project(rule, classes=classes) if rule == "yolo9000" else dag.project(rule)
     return tree
 
 
 def _choose(nouns: WordNetNouns, names: list[str], senses: dict[str, str]) -> dict[str, int]:
-    """The synset of each name; all that is unknown or ambiguous in one message."""
+    """The synset of each name; one error lists all unknown or ambiguous names."""
     chosen, unclear, wrong = find_meanings(nouns, names, senses)
     sentences = [
         f"{name}: senses says {sense!r}, which is not one synset of WordNet" for name, sense in wrong.items()
