@@ -70,8 +70,8 @@ def open_table(
         text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
         label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
             class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
-            `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label is
-            an inner node. With a ``taxonomy``, an empty list leaves all labels out.
+            `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label
+            is an inner node. With a ``taxonomy``, an empty list leaves all labels out.
         aspect_columns: Columns of further labels of the same samples, each with its own taxonomy: names, or
             paths ``a/b/c``. If all of them end in whole numbers (``4``, ``positive/4``), the numbers are also
             ratings.

@@ -1,6 +1,6 @@
-"""The named data sets, and what else ``labeltree data get`` brings. Importing this registers them all."""
+"""The named data sets and other downloads of ``labeltree data get``. Importing this registers them all."""
 
-# Most are registered by the imports of their names below.
+# Most data sets are registered by the imports below.
 from labeltree.datasets import cifar, imagenet, imagenet_32  # noqa: F401
 from labeltree.datasets.beeradvocate import read_beers
 from labeltree.datasets.breakhis import breakhis_taxonomy, read_breakhis

@@ -21,22 +21,22 @@ __all__ = ["ASPECTS", "open_beeradvocate", "read_beers"]
 NAME = "beeradvocate"
 ASPECTS = ("appearance", "aroma", "palate", "taste", "overall")
 STEPS = 2
-"""Steps to a point: ratings are 2 to 10, twice the points."""
+"""Rating steps per point: ratings are 2 to 10, twice the points."""
 
 _FILES = ("beeradvocate.txt.gz", "beeradvocate.txt")
 _EVERY = 50_000  # reviews between two progress reports
 _RATINGS = tuple(f"review/{aspect}".encode() for aspect in ASPECTS)
-# A field ends where the next begins: a line of another kind continues it.
+# A field extends to the next field: lines without a field name continue it.
 _FIELD = re.compile(rb"^((?:beer|review)/\w+):(.*(?:\n(?!(?:beer|review)/\w+:).*)*)", re.MULTILINE)
 
 
 def read_beers(path: Path, progress: Progress = silent) -> Iterator[Review | str]:
-    """The reviews of the file; in place of an unusable review, a few words that say why.
+    """Yield the reviews of the file; for an unusable review, yield the reason instead.
 
     Args:
         path: ``beeradvocate.txt``, packed or not: blocks of lines ``beer/…: `` and ``review/…: ``, an empty
-            line between them. A line that is neither continues the one before.
-        progress: Reports how many bytes are read.
+            line between them. Any other line continues the previous one.
+        progress: Callback that reports the bytes read.
 
     Raises:
         DataError: If the file is cut off or cannot be read.

@@ -53,16 +53,16 @@ def _label(kind: str, subtype: str) -> tuple[str, str]:
 def read_breakhis(path: Path, *, magnification: int | None = None) -> ListedImages:
     """List the images of BreakHis; samples of a patient are a group, across magnifications.
 
-    There is no split: the papers draw theirs by patient and do not publish it. The patient is the id of the
-    slide without its letters, 14-22549 of 14-22549AB. This is ours: the data set counts its 82 slides as 82
-    patients, but slides differ in such a letter alone, or lie under two subtypes; they come to 70 groups.
+    There is no split: the papers draw splits by patient and do not publish them. labeltree takes the slide id
+    without its letters as the patient, 14-22549 for 14-22549AB, which gives 70 groups. The data set counts
+    its 82 slides as 82 patients, but some differ only in such a letter, or lie under two subtypes.
 
     Args:
-        path: The folder with ``benign`` and ``malignant``, or one of those above it in the archive.
+        path: The folder with ``benign`` and ``malignant``, or one of its parent folders in the archive.
         magnification: 40, 100, 200 or 400; None = all.
 
     Raises:
-        DataError: If the folder of a subtype is missing, or a file is not called as those in its folder are.
+        DataError: If the folder of a subtype is missing, or a file name does not fit its folder.
     """
     root = next((path / folder for folder in _FOLDERS if (path / folder).is_dir()), path)
     taxonomy = breakhis_taxonomy()

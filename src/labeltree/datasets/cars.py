@@ -37,7 +37,7 @@ def cars_taxonomy(names: Sequence[str]) -> Taxonomy:
 
 
 def _paths(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Type and model of each class number, in their order."""
+    """Type and model of each class, in order of the class numbers."""
     type_of = {number: kind for kind, numbers in TYPES.items() for number in numbers}
     return [(type_of[number], name) for number, name in enumerate(names, 1)]
 
@@ -84,13 +84,13 @@ def read_cars(path: Path, *, crop: bool = False) -> ListedImages:
 
 
 def _test_annotations(path: Path) -> Path:
-    """The labelled annotations of the test images, wherever they were put."""
+    """Find the file of the labelled annotations of the test images."""
     beside, inside = (path / folder / "cars_test_annos_withlabels.mat" for folder in ("", "devkit"))
     return beside if beside.is_file() else inside
 
 
 class _Part:
-    """The annotations of a file: a record an image, with named fields; pixels count from 1."""
+    """The annotations of a file: one record per image, with named fields; pixels are counted from 1."""
 
     def __init__(self, file: Path) -> None:
         found = read_matlab(file).get("annotations")

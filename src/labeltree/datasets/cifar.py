@@ -49,7 +49,7 @@ _LARGEST = 1 << 28  # bytes of a batch in an archive, which can claim any size
 
 
 class Layout(NamedTuple):
-    """Where a data set's batches are.
+    """Names of a data set's files.
 
     Attributes:
         python: Folder of the Python version.
@@ -57,8 +57,8 @@ class Layout(NamedTuple):
         archives: The two archives.
         train: Names of the training batches.
         test: Name of the test batch.
-        columns: Labels of an image: in a Python batch the keys, in a binary one as many bytes.
-        classes: How many of each label there are.
+        columns: Keys of the labels in a Python batch; a binary batch has as many label bytes per image.
+        classes: Number of classes of each label.
         name: Name of the data set.
         torchvision_name: Name of its class in torchvision, which downloads it.
     """
@@ -75,7 +75,7 @@ class Layout(NamedTuple):
 
     @property
     def needed(self) -> tuple[Needed, ...]:
-        """What must be in the folder: any of the four forms."""
+        """The files that must be in the folder, in any of the four forms."""
         what = "the Python or the binary version, as downloaded or unpacked"
         return (Needed((self.python, self.archives[0], self.binary, self.archives[1]), what),)
 
@@ -105,10 +105,10 @@ CIFAR_100_LAYOUT = Layout(
 
 
 def _find_files(path: Path, layout: Layout) -> list[Path]:
-    """The files of the first form that is complete: Python, binary, the archives of either.
+    """The files of the first complete form: Python, binary, or the archive of either.
 
     Raises:
-        DataError: If none is.
+        DataError: If no form is complete.
     """
     names = layout.train + layout.test
     for files in (
@@ -127,9 +127,9 @@ def _find_files(path: Path, layout: Layout) -> list[Path]:
 
 
 def _read_batches(file: Path, layout: Layout) -> Iterator[Batch]:
-    """The batches of one file, or of all in an archive, training batches first.
+    """Yield the batches of a file, or all batches of an archive, training batches first.
 
-    Labels have the columns of the layout and then one that is 0 for training and 1 for test images.
+    Labels have the columns of the layout and a last column, 0 for training and 1 for test images.
 
     Raises:
         DataError: If a batch is missing, damaged or of another data set.
@@ -177,7 +177,7 @@ def _batch(file: BinaryIO, where: str, name: str, layout: Layout) -> Batch:
 
 
 def _from_bytes(data: bytes, where: str, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the labels, a byte each, and the pixels, channel by channel."""
+    """Parse rows of label bytes and pixels, the latter channel by channel."""
     width = columns + math.prod(_SHAPE)
     if not data or len(data) % width:
         raise DataError(f"'{where}' has {len(data):,} bytes, which are no images of {width:,} bytes each")
@@ -192,7 +192,7 @@ def _open(
     path: Path,
     **images: Unpack[ImageSettings],
 ) -> Source:
-    """The samples whose class is in the tree: all, but for CIFARtoy."""
+    """The samples whose class is in the tree (all samples, except for CIFARtoy)."""
     store, labels = open_arrays(
         layout.python,
         _find_files(path, layout),
@@ -212,7 +212,7 @@ def _open(
 
 
 def _check_hierarchy(labels: np.ndarray[Any, Any], path: Path) -> None:
-    """Every class of CIFAR-100 is of the coarse class that the files say."""
+    """Check that every class of CIFAR-100 has the coarse class given in the files."""
     coarse_of = np.array([COARSE_100.index(coarse) for coarse, _ in CIFAR_100])
     wrong = np.flatnonzero(coarse_of[labels[:, 1]] != labels[:, 0])
     if wrong.size:

@@ -1,4 +1,4 @@
-"""The trees of CIFAR's classes, named as the data sets name them."""
+"""Trees of the CIFAR classes, with the names used in the data sets."""
 
 from __future__ import annotations
 
@@ -84,8 +84,7 @@ def cifar_100_taxonomy() -> Taxonomy:
 def cifar_100_deep_taxonomy() -> Taxonomy:
     """The deeper tree of CIFAR-100's classes (Barz & Denzler 2019, Appendix E), made after WordNet.
 
-    Its file has an inner node a line, indented below its parent, and after the colon its children that are
-    classes.
+    Each line of its file is an inner node, indented below its parent, with its child classes after the colon.
 
     Example:
         >>> tree = cifar_100_deep_taxonomy()

@@ -21,7 +21,7 @@ _FOLDER = "CUB_200_2011"
 
 
 def cub_taxonomy(tree: str = NAME, classes: Mapping[int, str] | None = None) -> Taxonomy:
-    """What is above the 200 species.
+    """Build a taxonomy of the 200 species.
 
     Args:
         tree: ``cub-200`` (order, family, genus, species), ``cub-200-balanced`` (every species but four at
@@ -41,7 +41,7 @@ def cub_taxonomy(tree: str = NAME, classes: Mapping[int, str] | None = None) -> 
 
 
 def _above(tree: str) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Every class number with the names above it, coarse to fine."""
+    """Yield every class number with its ancestors' names, coarse to fine."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), resource_yaml(f"{tree}.yaml"))]
     while waiting:
         path, below = waiting.pop(0)
@@ -85,7 +85,7 @@ def read_cub(path: Path, *, tree: str = NAME, crop: bool = False) -> ListedImage
 
 
 def _species(name: str) -> str:
-    """``001.Black_footed_Albatross`` as a name for people."""
+    """Convert ``001.Black_footed_Albatross`` to a readable name."""
     return legible(name).partition(".")[2].replace("_", " ") or legible(name)
 
 

@@ -65,7 +65,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 
 
 def tag_path(tag: str) -> tuple[str, ...]:
-    """The path of a tag in the tree of its facet; empty for ``TODO``, which stands for a tag to come.
+    """The path of a tag in the tree of its facet; empty for the placeholder ``TODO``.
 
     Example:
         >>> tag_path("works-with::image:raster"), tag_path("interface::x11"), tag_path("use::TODO")
@@ -80,8 +80,8 @@ def tag_path(tag: str) -> tuple[str, ...]:
 def facet_label(tags: Sequence[str], facet: str) -> tuple[str, ...]:
     """The label of a package in a facet: the path of its tag.
 
-    Of several, those count that no finer one implies, and their lowest common ancestor is the label. Empty
-    where that is the root, or there is no tag.
+    Tags implied by finer tags are ignored; if several remain, the label is their lowest common ancestor.
+    Empty if this is the root, or there is no tag.
 
     Example:
         >>> facet_label(["works-with::image", "works-with::image:raster", "use::editing"], "works-with")
@@ -104,18 +104,18 @@ def facet_label(tags: Sequence[str], facet: str) -> tuple[str, ...]:
 
 
 def facet_taxonomy(packages: Sequence[Package], facet: str) -> Taxonomy | None:
-    """The tree of all tags of a facet that packages have, siblings by name; None if there are none."""
+    """The tree of all tags of a facet that occur in packages, siblings sorted by name; None if none occur."""
     paths = {tag_path(tag) for package in packages for tag in package.tags if tag.startswith(f"{facet}::")}
     return Taxonomy.from_paths(sorted(paths - {()}), root_name=facet) if paths - {()} else None
 
 
 def tag_table(packages: Sequence[Package], facets: Sequence[str]) -> tuple[list[str], Tensor]:
-    """Which tags each package has.
+    """Indicator matrix of the tags of each package.
 
     Returns:
-        The tags of the facets that packages have, by name, without ``TODO``; and 1 where a package has one,
-        else 0: ``(n, T)`` int64. A package without any has -1 throughout: nobody has tagged it, which does
-        not make it like another.
+        The T tags of the facets that occur, sorted by name, without ``TODO``; and an array ``(n, T)`` int64,
+        1 where a package has the tag, else 0. The row of a package without any tag is -1: being
+        untagged does not make packages similar.
     """
     wanted = {
         tag
@@ -143,12 +143,12 @@ def debtags_taxonomy() -> Taxonomy:
 def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequence[str] = FACETS) -> Source:
     """Packages as samples.
 
-    The label is the section; an aspect is a facet, its label that of `facet_label`; ratings are the 0 and 1
-    of `tag_table`. The binary packages of a source package, and those with equal texts, are a group. The
-    split goes by the hash of the group's first source package by name.
+    The label is the section; each facet is an aspect with the label of `facet_label`; ratings are the matrix
+    of `tag_table`. Binary packages of the same source package, and packages with equal texts, form a group.
+    The split depends on the hash of the group's alphabetically first source package.
 
     Args:
-        packages: At least one.
+        packages: The packages, at least one.
         name: Name of the data set.
         facets: The aspects; those without any tag are left out.
     """
@@ -176,7 +176,7 @@ def package_source(packages: Sequence[Package], name: str = NAME, facets: Sequen
 
 
 def _first_sources(packages: Sequence[Package]) -> list[str]:
-    """For each package the first, by name, of the source packages that equal texts tie to its own."""
+    """For each package the alphabetically first source package in its group."""
     above: dict[str, str] = {}
 
     def first(source: str) -> str:
@@ -196,7 +196,7 @@ def fetch_debtags(*, progress: Progress | None = None, force: bool = False) -> P
     """Download the tagged packages into the cache folder, from the lists of the machine's package sources.
 
     Returns:
-        Their folder.
+        The folder of the packages.
 
     Raises:
         DataError: If the download fails; the message says what to do instead.

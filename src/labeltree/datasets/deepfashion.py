@@ -17,13 +17,13 @@ __all__ = ["read_deepfashion"]
 
 NAME = "deepfashion"
 GROUPS = {"1": "upper body", "2": "lower body", "3": "full body"}
-"""By the numbers of ``list_category_cloth.txt``."""
+"""Groups by their numbers in ``list_category_cloth.txt``."""
 
 _BENCHMARK = "of the Category and Attribute Prediction Benchmark"
 
 
 def _places(file: str) -> tuple[str, ...]:
-    return f"Anno_coarse/{file}", f"Anno/{file}"  # the folder's name now, and before
+    return f"Anno_coarse/{file}", f"Anno/{file}"  # the current and the former name of the folder
 
 
 _CATEGORIES = _places("list_category_cloth.txt")

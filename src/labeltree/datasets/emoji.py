@@ -43,7 +43,7 @@ _VARIANT = re.compile(r"-200d-(2640|2642|27a1)(?=-|$)")  # female, male, facing 
 # Man and woman are a person, old ones an old person, boy and girl a child.
 _PEOPLE = {"1f468": "1f9d1", "1f469": "1f9d1", "1f474": "1f9d3", "1f475": "1f9d3"}
 _PEOPLE |= {"1f466": "1f9d2", "1f467": "1f9d2"}
-# Variants that Unicode does not write as such.
+# Variants that Unicode does not encode as sequences.
 _SAME = {
     "1f46b": "1f9d1-200d-1f91d-200d-1f9d1",  # woman and man, men, women, people holding hands
     "1f46c": "1f9d1-200d-1f91d-200d-1f9d1",
@@ -61,7 +61,7 @@ _SAME = {
 _ONE_OF_A_FAMILY = ("emojione", "fluent-emoji-flat")
 _LICENCE = "of each style its own: Apache-2.0, MIT, CC-BY-4.0 or CC-BY-SA-4.0; docs/data/emoji.md has them"
 _FILES = (Needed(INDEX, "the list of the drawings"), Needed(PIXELS, "the drawings as pixels"))
-# What the pinned packages give: samples to train, validate and test on, and emoji.
+# Counts for the pinned packages: training, validation and test samples, and emoji.
 _COUNTS = {
     "emoji": (11_156, 2_102, 3_288, 1_644),
     "emoji-near": (11_156, 2_102, 1_644, 1_644),
@@ -76,7 +76,7 @@ _COUNTS = {
 
 
 def split_of_style(style: str) -> str:
-    """The side of a style: ``train``, ``val`` or ``test``; styles of one family are on one side.
+    """The split of a style: ``train``, ``val`` or ``test``; styles of one family share a split.
 
     Example:
         >>> [split_of_style(style) for style in ("noto", "noto-v1", "openmoji")]
@@ -89,7 +89,7 @@ def split_of_style(style: str) -> str:
 
 
 def concept(emoji: Emoji) -> str:
-    """What an emoji shares with its variants: man, woman and person, direction, and hour of the clock.
+    """Concept that an emoji shares with its variants by gender, direction, or hour of the clock.
 
     Example:
         >>> runner = Emoji("1f3c3", "person running", "people & body", "person sport")
@@ -121,14 +121,14 @@ def unseen_emoji(emoji: Sequence[Emoji]) -> set[str]:
 
 
 def few_styles(code: str, styles: Sequence[str], count: int) -> list[str]:
-    """The styles in which an emoji is learned from when there are only so many.
+    """Choose the training styles of an emoji when their number is limited.
 
-    Families take turns, so the first styles are different drawings; fewer styles are among the more.
+    Families take turns, so the first styles are different drawings. A smaller choice is a subset of a larger.
 
     Args:
         code: Code of the emoji.
-        styles: In which it is there.
-        count: How many are wanted.
+        styles: Styles that have the emoji.
+        count: Number of styles to choose.
     """
     families: dict[str, list[str]] = defaultdict(list)
     for style in sorted(styles, key=lambda style: _draw("few", code, style)):
@@ -142,13 +142,13 @@ def few_styles(code: str, styles: Sequence[str], count: int) -> list[str]:
 
 
 def one_of_each_family(style: str) -> bool:
-    """Whether a style is the one that stands for its family where near-copies would make the test easy."""
+    """Whether a style represents its family where near-copies would make the test too easy."""
     alone = sum(known.family == family_of(style) for known in STYLES) == 1
     return alone or style in _ONE_OF_A_FAMILY
 
 
 def _draw(*names: str) -> int:
-    """A number drawn for names."""
+    """A pseudo-random number determined by names."""
     return hash_number("/".join(("labeltree emoji", *names)))
 
 
@@ -192,9 +192,9 @@ def _by_class(images: EmojiImages, seen: bool) -> list[str]:
 def _make(
     images: EmojiImages, name: str, rule: Rule, unseen: bool, **settings: Unpack[ImageSettings]
 ) -> Source:
-    """The samples of a rule, without those that failed.
+    """The samples of a split rule, without failed drawings.
 
-    Unless it is about unseen classes, classes that are not in training are not tested on.
+    Classes without training samples are left out of the test, unless the rule is about unseen classes.
     """
     taxonomy = emoji_taxonomy(images.emoji)
     nodes = taxonomy.encode([(one.group, one.subgroup, one.label) for one in images.emoji])
@@ -204,7 +204,7 @@ def _make(
     learned = set(numbers.numpy()[split == "train"].tolist())
     if not unseen:
         split[[number not in learned for number in images.numbers]] = ""
-    # What decides the side of a sample keeps it there: its family, or of unseen emoji the concept.
+    # Groups follow the criterion of the split: the style family, or for unseen emoji the concept.
     kinds = [
         concept(images.emoji[number]) if unseen and side == "test" else family_of(style)
         for side, style, number in zip(split, images.styles, images.numbers, strict=True)

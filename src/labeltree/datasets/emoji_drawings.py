@@ -1,4 +1,4 @@
-"""The drawings: fetched from npm, drawn once into the cache folder, read from there."""
+"""The drawings: downloaded from npm, rendered once into the cache folder, and read from there."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ __all__ = [
 ]
 
 SIZE = 64
-"""Side in pixels."""
+"""Side of the images in pixels."""
 
 Array = np.ndarray[Any, Any]
 _RASTER_MEMBER = "assets/*.webp"
 INDEX, PIXELS = "index.json", "images.bin"
 _FORMAT = 1
 _IMAGE_BYTES = 3 * SIZE * SIZE
-_MOST_FAILED = 0.01  # of a style
+_MOST_FAILED = 0.01  # share of a style's drawings
 HOME = "emoji"
-# Of the plan that the pinned packages give: another one would number the images otherwise.
+# Digest of the plan for the pinned packages: another plan would number the images differently.
 PLAN = "2bd14fa7e3c38f63d60aaba15c21deb2b8bb7e918aeeed7bde57afd505c5cdc1"
 
 
 def _check_renderer() -> None:
-    """See that SVG can be rendered.
+    """Check that SVG can be rendered.
 
     Raises:
-        DataError: With the command that installs what is missing.
+        DataError: If not; the message has the command that installs the renderer.
     """
     try:
         import resvg_py  # noqa: F401
@@ -79,19 +79,19 @@ def _check_renderer() -> None:
 
 
 def pixels_of_svg(svg: str) -> Array:
-    """Render a document, ``(3, 64, 64)`` uint8.
+    """Render an SVG document, ``(3, 64, 64)`` uint8.
 
     Raises:
-        DataError: With the reason.
+        DataError: If it cannot be rendered, with the reason.
     """
     import resvg_py
 
-    # Beside what it renders, resvg needs the size: a drawing that is not square keeps its proportions.
+    # resvg needs the size beside the document: a drawing that is not square keeps its proportions.
     try:
         png = resvg_py.svg_to_bytes(svg_string=_square(svg), width=SIZE, height=SIZE, skip_system_fonts=True)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of the renderer is no Exception
+    except BaseException as error:  # a panic of the renderer is not an Exception
         raise DataError(str(error).strip() or type(error).__name__) from error
     return pixels_of_raster(png)
 
@@ -115,7 +115,7 @@ def pixels_of_raster(data: bytes) -> Array:
             image = opened.convert("RGBA")
     except DataError:
         raise
-    except Exception as error:  # Pillow raises whatever its decoders do
+    except Exception as error:  # Pillow passes on any error of its decoders
         raise DataError(str(error) or type(error).__name__) from error
     side = max(image.size)
     canvas = Image.new("RGBA", (side, side), "white")
@@ -135,7 +135,7 @@ class Drawing:
     Attributes:
         style: Name of the style.
         emoji: Position in the plan's list.
-        icon: Its name in the style's package.
+        icon: Name of the icon in the style's package.
     """
 
     style: str
@@ -145,11 +145,11 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Plan:
-    """All images: the position of a drawing is its instance id in every data set made of them.
+    """All images to draw; the position of a drawing is its instance id in all emoji data sets.
 
     Attributes:
-        emoji: In Unicode's order.
-        drawings: By style, then by emoji.
+        emoji: All emoji, in Unicode's order.
+        drawings: All drawings, by style, then by emoji.
     """
 
     emoji: list[Emoji]
@@ -159,7 +159,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Of what is drawn, in which order, from which icons; not of pixels."""
+        """Digest of the drawings, their order and their icons, but not of the pixels."""
         listed = [
             [[one.code, one.label, one.group, one.subgroup] for one in self.emoji],
             [[drawing.style, drawing.emoji, drawing.icon] for drawing in self.drawings],
@@ -178,13 +178,13 @@ class Plan:
 
 
 def make_plan(tarballs: Mapping[str, Path]) -> Plan:
-    """Read the packages.
+    """Read the packages and list all drawings.
 
     Args:
         tarballs: File of each package of `PACKAGES`.
 
     Raises:
-        DataError: If one is damaged or not what it was.
+        DataError: If a package is damaged or has changed.
     """
     about = dict(read_members(tarballs[NAMES_PACKAGE[0]], *NAMES_MEMBERS))
     emoji = read_emoji(about)
@@ -221,15 +221,15 @@ def make_plan(tarballs: Mapping[str, Path]) -> Plan:
 
 @dataclass(frozen=True)
 class EmojiImages:
-    """What is in the cache.
+    """The emoji images in the cache.
 
     Attributes:
-        path: The file of pixels, ``(n, 3, 64, 64)`` uint8 without a head.
-        emoji: In Unicode's order.
+        path: File of pixels, ``(n, 3, 64, 64)`` uint8 without a header.
+        emoji: All emoji, in Unicode's order.
         styles: Style of each image.
-        numbers: Position of each image's emoji.
-        failed: Positions of images that could not be drawn, and why; their pixels are white.
-        sha256: Of the file of pixels.
+        numbers: Index of each image's emoji.
+        failed: Positions of images that could not be drawn → reason; their pixels are white.
+        sha256: SHA-256 of the file of pixels.
     """
 
     path: Path
@@ -243,17 +243,17 @@ class EmojiImages:
         return len(self.styles)
 
     def name(self, position: int) -> str:
-        """Style, code points and label of an image, as ``noto/1f98a fox``."""
+        """Style, code points and label of an image, such as ``noto/1f98a fox``."""
         one = self.emoji[self.numbers[position]]
         return f"{self.styles[position]}/{one.code} {one.label}"
 
 
 def read_images(folder: Path, *, digest: bool = False) -> EmojiImages:
-    """Read the index of a folder and see that the pixels fit it.
+    """Read the index of a folder and check that the pixels fit it.
 
     Args:
-        folder: Where they are.
-        digest: Read all pixels too, and compare their digest.
+        folder: Folder of the index and the pixels.
+        digest: Whether to read all pixels and compare their digest.
 
     Raises:
         DataError: If something is missing or damaged.
@@ -290,10 +290,10 @@ def read_images(folder: Path, *, digest: bool = False) -> EmojiImages:
 def draw(plan: Plan, folder: Path, progress: Progress) -> EmojiImages:
     """Draw all images of a plan into a folder. The index is replaced last.
 
-    An image that cannot be drawn, or on which there is nothing, counts as failed.
+    An image that cannot be drawn, or is blank, counts as failed.
 
     Raises:
-        DataError: If more than 1 % of a style fails: then it is not that style. Nothing is replaced.
+        DataError: If more than 1 % of a style's images fail; nothing is replaced then.
     """
     white = b"\xff" * _IMAGE_BYTES
     failed: dict[int, str] = {}
@@ -340,10 +340,11 @@ def _refuse_many(plan: Plan, failed: dict[int, str]) -> None:
 def fetch_emoji(*, progress: Progress | None = None, force: bool = False) -> Path:
     """Download the emoji into the cache folder: download the packages, draw every emoji in every style.
 
-    What was downloaded before an interruption is not downloaded again.
+    After an interruption, complete downloads are reused.
 
     Raises:
-        DataError: If npm or the renderer is missing, or a package cannot be had or read; with what to do.
+        DataError: If npm or the renderer is missing, or a package cannot be downloaded or read;
+            the message says what to do.
     """
     report = progress or silent
     folder = data_home() / HOME

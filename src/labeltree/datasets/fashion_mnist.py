@@ -43,8 +43,8 @@ __all__ = [
 
 NAME = "fashion-mnist"
 
-# By the digit that the files use. The tree is ours; the data set has only the ten classes. Depth 1 is what
-# a shop calls a department. Depth 2 is where on the body a garment is worn, and whether a shoe is open or
+# By the class number in the files. The tree is labeltree's; the data set has only the ten classes. Depth 1
+# is a department of a shop. Depth 2 is where on the body a garment is worn, and whether a shoe is open or
 # closed. Some inner nodes have one child (bottoms, one-piece, outerwear, open, bags): the data set has one
 # class of each.
 CLASSES: tuple[tuple[str, str, str], ...] = (
@@ -60,7 +60,7 @@ CLASSES: tuple[tuple[str, str, str], ...] = (
     ("footwear", "closed", "ankle boot"),
 )
 
-# Of the uncompressed files: the packers of different distributors differ, the data do not.
+# Digests of the uncompressed files: distributors compress the same data differently.
 FILES: Mapping[str, Expected] = {
     "train-images-idx3-ubyte": Expected(
         47_040_016, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"
@@ -90,7 +90,7 @@ def read_fashion_mnist(folder: Path) -> Source:
     """Read the four uncompressed IDX files of a folder.
 
     Raises:
-        DataError: If one is missing or does not fit the others.
+        DataError: If a file is missing or does not fit the others.
     """
     taxonomy = fashion_mnist_taxonomy()
     by_digit = taxonomy.encode(list(CLASSES))
@@ -121,10 +121,10 @@ def read_fashion_mnist(folder: Path) -> Source:
 def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False) -> Path:
     """Download the four files into the cache folder.
 
-    They come from the Debian package (installed, or else downloaded), or where that fails with torchvision.
+    The files come from the Debian package (installed or downloaded), or if that fails from torchvision.
 
     Raises:
-        DataError: If none of the three can be had.
+        DataError: If all three sources fail.
     """
     report = progress or silent
     folder = data_home() / NAME
@@ -144,7 +144,7 @@ def fetch_fashion_mnist(*, progress: Progress | None = None, force: bool = False
                 try:
                     check_files(fresh, FILES)
                 except DataError:
-                    shutil.rmtree(work, ignore_errors=True)  # what is damaged must not be continued
+                    shutil.rmtree(work, ignore_errors=True)  # do not resume a damaged download
                     raise
                 for name in FILES:
                     os.replace(fresh / name, folder / name)
@@ -204,7 +204,7 @@ def open_fashion_mnist(*, path: Path, **images: Unpack[ImageSettings]) -> Source
     """Open Fashion-MNIST from a folder.
 
     Raises:
-        DataError: If it is missing; the message has the command that downloads it.
+        DataError: If the data are missing; the message has the command that downloads it.
     """
     try:
         check_files(path, FILES)

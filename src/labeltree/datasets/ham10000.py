@@ -29,7 +29,7 @@ DIAGNOSES = {
     "nv": "melanocytic nevus",
     "vasc": "vascular lesion",
 }
-# The paper names what is above the leaves, but not which leaf is below what: that is ours.
+# The paper names the inner nodes but does not assign the leaves: the assignment is labeltree's.
 _ABOVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     NAME: {"benign": ("bkl", "df", "nv", "vasc"), "malignant": ("akiec", "bcc", "mel")},
     LINEAGE: {
@@ -46,9 +46,9 @@ _PARTS = ("HAM10000_images_part_1", "HAM10000_images_part_2")
 def ham10000_taxonomy(tree: str = NAME) -> Taxonomy:
     """The two trees of Climbing the Label Tree, §4.1, over the seven diagnoses.
 
-    The paper names the inner nodes alone. Ours are: actinic keratoses (with Bowen's disease, a carcinoma in
-    situ) are malignant; basal cell carcinomas are keratinocytic; a dermatofibroma, which is fibrous, stands
-    beside melanocytic, keratinocytic and vascular.
+    The paper names only the inner nodes; labeltree assigns the leaves: actinic keratoses (with Bowen's
+    disease, a carcinoma in situ) are malignant; basal cell carcinomas are keratinocytic; a dermatofibroma,
+    which is fibrous, is a sibling of melanocytic, keratinocytic and vascular.
 
     Args:
         tree: ``ham10000`` (benign, malignant) or ``ham10000-lineage`` (melanocytic, keratinocytic, vascular).
@@ -64,10 +64,10 @@ def ham10000_taxonomy(tree: str = NAME) -> Taxonomy:
 
 
 def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
-    """List the images of HAM10000; those of a lesion are a group.
+    """List the images of HAM10000; the images of a lesion are a group.
 
-    There is no split: the paper's is drawn at random and not published. It keeps patients together, of whom
-    the data say nothing but the lesion.
+    There is no split: the paper's is drawn at random and not published. It keeps patients together, but the
+    data identify only lesions.
 
     Args:
         path: The folder with the metadata and the folders of images.
@@ -97,12 +97,12 @@ def read_ham10000(path: Path, *, tree: str = NAME) -> ListedImages:
 
 
 def _files(path: Path, images: Sequence[str]) -> list[str]:
-    """Where each image lies: in the folders of the archives, in one, or beside the metadata."""
+    """Path of each image: in the folders of the archives, in a single folder, or beside the metadata."""
     places = [folder for folder in ("", "HAM10000_images", *_PARTS) if (path / folder).is_dir()]
     known: dict[str, str] = {}
     for folder in places:
         known |= dict.fromkeys(os.listdir(path / folder), folder)
-    # One that is nowhere will be missed in the last of them.
+    # A missing image is reported for the last of these folders.
     return [os.path.join(known.get(f"{image}.jpg", places[-1]), f"{image}.jpg") for image in images]
 
 

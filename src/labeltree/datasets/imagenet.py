@@ -43,12 +43,12 @@ _AUTHORS = "Russakovsky et al. 2015"
 
 
 class Listing(NamedTuple):
-    """All images.
+    """A listing of all images.
 
     Attributes:
-        files: Relative to the data set's folder.
-        wnids: Class of each.
-        split: ``train``, or ``test`` for ImageNet's validation images.
+        files: Paths relative to the data set's folder.
+        wnids: Class of each image.
+        split: Split of each image: ``train``, or ``test`` for ImageNet's validation images.
     """
 
     files: list[str]
@@ -57,12 +57,12 @@ class Listing(NamedTuple):
 
 
 def _list_images(path: Path) -> Listing:
-    """List the training and validation images below ``train`` and ``val``, or those folders as Kaggle packs
-    them, below ``ILSVRC/Data/CLS-LOC``.
+    """List the training and validation images below ``train`` and ``val``, or in Kaggle's layout below
+    ``ILSVRC/Data/CLS-LOC``.
 
     Raises:
-        DataError: If a folder is missing, empty or half-unpacked, or nothing says the classes of validation
-            images that lie flat.
+        DataError: If a folder is missing, empty or half-unpacked, or the validation images are not in class
+            folders and their classes are unknown.
     """
     roots = [path, path / "ILSVRC" / "Data" / "CLS-LOC"]
     root = next((root for root in roots if (root / "train").is_dir()), None)
@@ -95,7 +95,7 @@ def _add(found: Listing, path: Path, file: str, wnid: str, split: str) -> None:
 
 
 def _in_folders(folder: Path) -> Iterator[tuple[str, str]]:
-    """Images in folders called by their class, classes and images sorted."""
+    """Yield the images in folders named by class, with classes and images sorted."""
     with os.scandir(folder) as entries:
         classes = sorted(entry.name for entry in entries if _WNID.fullmatch(entry.name) and entry.is_dir())
     for wnid in classes:
@@ -131,7 +131,7 @@ def _flat(val: Path, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _truth(path: Path) -> dict[str, str]:
-    """Image → class, by the development kit or Kaggle's solution."""
+    """Image → class, from the development kit or Kaggle's solution file."""
     solution = path / _SOLUTION
     if solution.is_file():
         try:
@@ -158,7 +158,7 @@ def _truth(path: Path) -> dict[str, str]:
 
 
 def _meta(path: Path) -> dict[int, str]:
-    """ILSVRC2012_ID → synset, of the classes without children."""
+    """ILSVRC2012_ID → synset, for the classes without children."""
     found = read_matlab(path)
     try:
         synsets = found["synsets"].reshape(-1)
@@ -177,20 +177,20 @@ def read_imagenet(path: Path) -> ListedImages:
     ImageNet's validation images are the test split: those of the official test have no labels.
 
     Raises:
-        DataError: If files are missing, or WordNet's are.
+        DataError: If image files or the WordNet files are missing.
     """
     listing = _list_images(path)
     return _with_tree(path, listing, imagenet_taxonomy(listing.wnids))
 
 
 def read_imagenet_robustness(path: Path) -> ListedImages:
-    """List ImageNet with the tree of `hierarchy_taxonomy`; as `read_imagenet` otherwise."""
+    """List ImageNet with the tree of `hierarchy_taxonomy`; otherwise the same as `read_imagenet`."""
     listing = _list_images(path)
     return _with_tree(path, listing, hierarchy_taxonomy(path, listing.wnids))
 
 
 def _with_tree(path: Path, listing: Listing, taxonomy: Taxonomy) -> ListedImages:
-    """Label the images; in our trees the wnid is the first word of a class's name."""
+    """Label the images; in all trees the wnid is the first word of a class name."""
     node_of = {title.partition(" ")[0]: node for node, title in enumerate(taxonomy.names)}
     nodes = torch.tensor([node_of[wnid] for wnid in listing.wnids])
     return ListedImages(path, listing.files, nodes, taxonomy, listing.split)

@@ -58,7 +58,7 @@ def _forms(name: str) -> tuple[str, ...]:
 def open_imagenet_32(*, path: Path, **images: Unpack[ImageSettings]) -> Source:
     """Open ImageNet-32 with the tree of `imagenet_32_taxonomy`; its validation images are the test split.
 
-    The pixels are kept in the cache folder, 4.1 GB; without a cache they are in memory.
+    The pixels are kept in the cache folder (4.1 GB), or without a cache in memory.
 
     Raises:
         DataError: If files are missing or damaged.
@@ -89,7 +89,7 @@ def _find(path: Path, name: str) -> Path | None:
 
 
 def _read(file: Path) -> Iterator[Batch]:
-    """The one batch of a file; its labels are the class, from 1, and whether it is a validation image."""
+    """Yield the batch of a file; its labels are the class, from 1, and whether it is a validation image."""
     images, labels = images_and_labels(_arrays(file), str(file), ("labels",), (3, 32, 32))
     if labels.size and not 1 <= labels.min() <= labels.max() <= len(imagenet_classes()):
         raise DataError(f"'{file}': labels run from {labels.min()} to {labels.max()}, expected 1 to 1000")

@@ -25,7 +25,7 @@ __all__ = [
     "imagenet_taxonomy",
 ]
 
-# Feng & Patras 2023, Section 4.4, by the number that the authors' code gives them.
+# Feng & Patras 2023, Section 4.4, in the order of the numbers in the authors' code.
 GROUPS: tuple[str, ...] = (
     "invertebrate",
     "domestic animal",
@@ -41,16 +41,16 @@ GROUPS: tuple[str, ...] = (
     "others",
 )
 HIERARCHIES = (("class_hierarchy.txt", "node_names.txt"), ("wordnet.is_a.txt", "words.txt"))
-"""Files of edges, and of the names of their nodes."""
+"""Pairs of files: edges, and names of the nodes."""
 
 
 class ImagenetClass(NamedTuple):
     """A class of ILSVRC 2012.
 
     Attributes:
-        wnid: ``n02119789``: its synset in WordNet 3.0.
-        words: The synset's first name, ``kit fox``; two cranes and two maillots share theirs.
-        group: Its group among `GROUPS`.
+        wnid: Synset in WordNet 3.0, such as ``n02119789``.
+        words: First name of the synset, such as ``kit fox``; not unique for crane and maillot.
+        group: Index of the group in `GROUPS`.
     """
 
     wnid: str
@@ -59,14 +59,14 @@ class ImagenetClass(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the class is called in our trees: ``n02119789 kit fox``."""
+        """Name of the class in labeltree's trees, such as ``n02119789 kit fox``."""
         return f"{self.wnid} {self.words}"
 
 
 @cache
 def imagenet_classes() -> tuple[ImagenetClass, ...]:
-    """The classes in the order of the labels of ImageNet-32's files, which begin at 1. By wnid they are in
-    the order in which most others number them, from 0.
+    """The classes in the order of the labels in ImageNet-32's files, which begin at 1. Sorted by wnid, they
+    have the usual numbering from 0.
 
     Example:
         >>> first = imagenet_classes()[0]
@@ -78,7 +78,7 @@ def imagenet_classes() -> tuple[ImagenetClass, ...]:
 
 
 def imagenet_32_taxonomy() -> Taxonomy:
-    """The twelve groups of MaskCon, made after WordNet, and the thousand classes.
+    """The thousand classes in MaskCon's twelve groups, which are based on WordNet.
 
     Example:
         >>> imagenet_32_taxonomy()
@@ -89,27 +89,27 @@ def imagenet_32_taxonomy() -> Taxonomy:
 
 
 def imagenet_taxonomy(wnids: Iterable[str] | None = None, wordnet: str | Path | None = None) -> Taxonomy:
-    """The tree that WordNet has above some classes, by the rule of YOLO9000 (see `TaxonomyDAG.project`).
+    """The WordNet tree above the given classes, by the rule of YOLO9000 (see `TaxonomyDAG.project`).
 
     The 1,000 classes of ILSVRC 2012 give 1,785 nodes and depth 18, as for Barz & Denzler 2019; where several
-    paths add equally few nodes, the choice is ours, and 8 of 1,784 parents differ from theirs.
+    paths add equally few nodes, the choice is labeltree's, and 8 of 1,784 parents differ from theirs.
 
     Args:
-        wnids: The classes, each a noun of WordNet 3.0; None = those of ILSVRC 2012.
+        wnids: The classes, each a noun of WordNet 3.0; None = the classes of ILSVRC 2012.
         wordnet: Folder of the noun files; None = `wordnet_folder`.
 
     Returns:
-        A taxonomy with classes named as ``n02119789 kit fox`` and inner nodes as ``carnivore.n.01``.
+        A taxonomy with classes named like ``n02119789 kit fox`` and inner nodes like ``carnivore.n.01``.
 
     Raises:
-        DataError: If the noun files are not there, or do not know a class.
+        DataError: If the noun files are missing or lack a class.
     """
     return synset_tree(*_synsets(wnids, wordnet))
 
 
 def imagenet_graph(wnids: Iterable[str] | None = None, wordnet: str | Path | None = None) -> TaxonomyDAG:
-    """All that WordNet has above some classes, a DAG of which `imagenet_taxonomy` is a part: to be judged by
-    (Barz & Denzler 2019, Section 5.1.3). Nodes are named alike, and so are the arguments and errors.
+    """The DAG of all WordNet synsets above the given classes, for evaluation (Barz & Denzler 2019, Section
+    5.1.3). It contains `imagenet_taxonomy`; names of nodes, arguments and errors are the same.
     """
     return synset_dag(*_synsets(wnids, wordnet))[0]
 
@@ -131,19 +131,19 @@ def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
     """The tree of a hierarchy in the Robustness library's files (Engstrom et al. 2019).
 
     - ``class_hierarchy.txt``, a line ``parent child`` for each edge, and ``node_names.txt``: as its BREEDS
-      part has them. A node with several parents gets the one of the rule of YOLO9000, which is our choice.
+      part has them. Of several parents, the rule of YOLO9000 chooses one; this rule is labeltree's choice.
     - else ``wordnet.is_a.txt`` and ``words.txt``, as its older part has them: of several parents of a node
-      the last line decides, as there.
+      the one in the last line is taken, as in the library.
 
-    Nodes are named ``n02119789 kit fox, Vulpes macrotis``, or by the bare synset where the file of names is
-    missing or lacks one.
+    Nodes are named ``n02119789 kit fox, Vulpes macrotis``, or by the synset only if the file of names is
+    missing or lacks it.
 
     Args:
         folder: Folder with the files.
-        wnids: The classes. What is not above one of them is left out.
+        wnids: The classes; nodes that are not above one of them are left out.
 
     Raises:
-        DataError: If the files are missing or damaged, or do not know a class.
+        DataError: If the files are missing or damaged, or lack a class.
     """
     classes = sorted(set(wnids))
     present = [pair for pair in HIERARCHIES if (folder / pair[0]).is_file()]
@@ -178,7 +178,7 @@ def hierarchy_taxonomy(folder: Path, wnids: Iterable[str]) -> Taxonomy:
 
 
 def _fields(path: Path, separator: str | None) -> Sequence[tuple[str, str]]:
-    """The two fields of every line."""
+    """Read the two fields of every line."""
     found = []
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):

@@ -20,7 +20,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["RANKS", "Edition", "genus_paths", "rank_paths", "read_inaturalist"]
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
-"""Above the species, coarse to fine."""
+"""Ranks above the species, coarse to fine."""
 
 Category = Mapping[str, Any]
 _CATEGORIES = "categories.json"
@@ -29,17 +29,16 @@ _USED = (*_KEYS, "id", "file_name", "image_id", "category_id", "name", "supercat
 
 
 def _has_ranks(categories: Sequence[Category]) -> bool:
-    """Whether the categories say their ranks; those of 2017 do not, nor do the first files of 2019."""
+    """Whether the categories have ranks, unlike those of 2017 and of the first files of 2019."""
     return any(category.get("kingdom") for category in categories)
 
 
 def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
-    """Paths of seven names, kingdom to species, by the category's id.
+    """Paths of seven names, kingdom to species, by category id.
 
-    A rank that a category does not give is filled by a node of its own, named after the next finer taxon:
-    ``Cichlidae (order incertae sedis)``. So depth is rank for all species, and no two taxa become siblings
-    or relatives by what both lack: every pair that shares a given taxon shares just what it shares without
-    the filled ranks.
+    A missing rank is filled by a separate node named after the next finer taxon, ``Cichlidae (order incertae
+    sedis)``. Thus depth equals rank for all species, and no two taxa are related merely because both lack a
+    rank.
 
     Raises:
         DataError: If a category has no name, or nothing else.
@@ -58,9 +57,9 @@ def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
 
 
 def genus_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
-    """Paths of two names, genus and species, by the category's id; the genus is the first word of the name.
+    """Paths of two names, genus and species, by category id; the genus is the first word of the name.
 
-    Where a name is a genus of two super-categories, as of a bird and of a plant, these are two nodes:
+    A genus name that occurs in two super-categories, such as birds and plants, gives two nodes:
     ``Prunella (Aves)``.
 
     Raises:
@@ -91,7 +90,7 @@ def _id(category: Category) -> int:
 
 
 def _distinct(paths: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Add their ids to the names of categories that share a path."""
+    """Add the ids of categories that share a path to their names."""
     several = {path for path, count in Counter(paths.values()).items() if count > 1}
     return {
         number: (*path[:-1], f"{path[-1]} ({number})") if path in several else path
@@ -101,17 +100,17 @@ def _distinct(paths: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Edition:
-    """A year's data set.
+    """The data set of one year.
 
     Attributes:
         name: Name of the data set.
         train: The file of training annotations.
         val: The file of validation annotations.
-        archives: What these two and the images come in.
-        images: The folders of images.
-        ranks: Whether the tree has seven ranks, or genus and species alone.
-        published: What its authors say of it.
-        home: See `register_reader`.
+        archives: Archives of the annotations and images.
+        images: Folders of the images.
+        ranks: Whether the tree has seven ranks, or only genus and species.
+        published: Size according to the authors.
+        home: Name of the folder in the cache; see `DatasetEntry`.
     """
 
     name: str
@@ -125,7 +124,7 @@ class Edition:
 
     @property
     def needed(self) -> tuple[Needed, ...]:
-        """What must be in the folder."""
+        """The files and folders that must be in the data set's folder."""
         return (
             Needed(self.train, f"annotations of the training images; {self.archives[0]}"),
             Needed(self.val, f"annotations of the validation images; {self.archives[1]}"),
@@ -134,9 +133,9 @@ class Edition:
 
 
 def read_inaturalist(path: Path, edition: Edition) -> ListedImages:
-    """List the annotated images of a year's data set.
+    """List the annotated images of one year's data set.
 
-    Its validation images are the test split: those of the official test have no labels.
+    The validation images are the test split, since the official test images have no labels.
 
     Raises:
         DataError: If files of annotations are missing or damaged.
@@ -181,12 +180,12 @@ def _json(path: Path) -> Any:
 
 
 def _needed(read: dict[str, Any]) -> dict[str, Any]:
-    """Keep the fields that are used, without dates and places of millions of images."""
+    """Keep only the fields that are used, to leave out dates and places of millions of images."""
     return {key: read[key] for key in _USED if key in read}
 
 
 def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """The categories, with their ranks where these are wanted."""
+    """The categories, with their ranks if the edition uses them."""
     own: Sequence[dict[str, Any]] = train["categories"]
     if not edition.ranks or _has_ranks(own):
         return own
@@ -203,7 +202,7 @@ def _categories(edition: Edition, path: Path, train: dict[str, Any]) -> Sequence
 
 
 def _labelled(document: dict[str, Any], where: Path) -> list[tuple[str, int | None]]:
-    """File and category of each image, None for one without an annotation; one pass over each list."""
+    """File and category of each image, None without an annotation."""
     try:
         category_of: dict[int, int] = {}
         for annotation in document["annotations"]:

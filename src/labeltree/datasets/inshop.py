@@ -29,14 +29,14 @@ _FILE = re.compile(r"img/[^/]+/(?P<category>[^/]+)/(?P<item>[^/]+)/(?P<variation
 def read_inshop(path: Path, *, parts: Sequence[str] = _PARTS, depth: int = 3) -> ListedImages:
     """List the images of DeepFashion In-Shop.
 
-    Query and gallery share their items, so both are the test split. Categories of men's and women's clothes
-    with one name are one, as in the published code of Zhang et al. 2022. An item's number can occur in
-    several categories; it is then a node in each, but one group.
+    Query and gallery share their items, so both are in the test split. Categories of men's and women's
+    clothes with the same name are merged, as in the published code of Zhang et al. 2022. An item number that
+    occurs in several categories is a node in each, but one group.
 
     Args:
         path: The folder with ``Eval`` and with ``Img`` (or ``img``).
-        parts: Which of ``train``, ``query`` and ``gallery``. Instances and nodes are the same in any.
-        depth: 3, or 2 for category → item.
+        parts: Parts to list: ``train``, ``query``, ``gallery``. Ids and nodes do not depend on the choice.
+        depth: Depth of the tree: 3, or 2 for category → item.
 
     Raises:
         DataError: If the listing is missing or malformed.

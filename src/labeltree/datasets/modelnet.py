@@ -1,4 +1,4 @@
-"""Renderings of ModelNet40 (Wu et al. 2015; Su et al. 2015): category → CAD model, a sample a view."""
+"""Renderings of ModelNet40 (Wu et al. 2015; Su et al. 2015): category → CAD model, one sample per view."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def read_modelnet40(path: Path, *, folder: str = "modelnet40v1") -> ListedImages
     model in common.
 
     Args:
-        path: The folder with one folder a category, ``train`` and ``test`` in each; or the one above it.
-        folder: Folder that the archive makes.
+        path: The folder with one folder per category, each with ``train`` and ``test``; or its parent.
+        folder: Name of the folder in the archive.
 
     Raises:
-        DataError: If there are no views, or a file is not named like one.
+        DataError: If there are no views, or a file name does not fit.
     """
     root = archive_root(path, folder)
     files, labels, split = [], [], []

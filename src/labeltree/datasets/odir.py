@@ -1,4 +1,4 @@
-"""ODIR-5K (Li et al. 2021): photographs of eye grounds, eight diagnoses; a patient may have several."""
+"""ODIR-5K (Li et al. 2021): fundus photographs, eight diagnoses; a patient may have several."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 __all__ = ["odir_graph", "odir_taxonomy", "read_odir"]
 
 NAME = "odir-5k"
-# The columns of the diagnoses, those first that a patient with several is labelled with: named ones before
-# "other", and rare ones before common ones of the training set. The order is ours.
+# The columns of the diagnoses, in order of priority for a patient with several: named ones before "other",
+# and rare ones (in the training set) before common ones. The order is labeltree's.
 DIAGNOSES = {
     "H": "hypertension",
     "A": "age-related macular degeneration",
@@ -31,7 +31,7 @@ DIAGNOSES = {
     "O": "other",
     "N": "normal",
 }
-# A child and a parent of it. The graph is ours.
+# Pairs of child and parent. The graph is labeltree's.
 _EDGES = (
     ("normal", "fundus"),
     ("systemic disease", "fundus"),
@@ -47,19 +47,19 @@ _EDGES = (
     ("diabetes", "retinal disease"),
     ("hypertension", "retinal disease"),
 )
-# As the authors distribute it: three sets, each with annotations and images.
+# The authors' distribution: three sets, each with annotations and images.
 _SETS = (
     ("train", "Training Set", "training"),
     ("test", "Off-site Test Set", "off-site test"),
     ("test", "On-site Test Set", "on-site test"),
 )
-# As the challenge distributed it, and others after it: the training set alone.
+# The distribution of the challenge, and later ones: only the training set.
 _ANNOTATIONS = (
     "**/ODIR-5K_Training_Annotations*.csv",
     "**/ODIR-5K_Training_Annotations*.xlsx",
     "**/data.csv",
     "**/data.xlsx",
-    "**/full_df.csv",  # a row an image
+    "**/full_df.csv",  # one row per image
 )
 _IMAGES = (
     "**/ODIR-5K_Training_Dataset",
@@ -70,10 +70,10 @@ _IMAGES = (
 
 
 def odir_graph() -> TaxonomyDAG:
-    """The eight diagnoses below what they are diseases of.
+    """The eight diagnoses, grouped by kind of disease.
 
-    Climbing the Label Tree, §4.1, speaks of a graph but does not give it; this one is ours. Diabetes and
-    hypertension have two parents: they are systemic diseases, and what is seen of them is in the retina.
+    Climbing the Label Tree, §4.1, mentions a graph but does not give it; this one is labeltree's. Diabetes
+    and hypertension have two parents: they are systemic diseases, and their signs are in the retina.
 
     Example:
         >>> odir_graph()
@@ -85,8 +85,8 @@ def odir_graph() -> TaxonomyDAG:
 def odir_taxonomy() -> Taxonomy:
     """The tree of `odir_graph` by the rule of Climbing the Label Tree, §4.1: the parent nearest the root.
 
-    No two parents of a node are equally near, so the rule's next steps, by frequency in the training split
-    and by name, never come to decide.
+    No two parents of a node are equally near the root, so the rule's tie-breaks, by frequency in the training
+    split and by name, are never needed.
 
     Example:
         >>> odir_taxonomy().path_name(odir_taxonomy().find("diabetes"))
@@ -103,11 +103,11 @@ class _Part:
 
 
 def read_odir(path: Path) -> ListedImages:
-    """List the images of ODIR-5K; both of a patient are a group and have the patient's label.
+    """List the images of ODIR-5K; both images of a patient are a group and have the patient's label.
 
-    Of several diagnoses the label is the first in `DIAGNOSES`. This is ours: the paper does not say which
-    leaf a patient gets. The authors' off-site and on-site test sets are the test split. Where there is only
-    the training set, as the challenge distributed it, no test split is decided.
+    Of several diagnoses the label is the first in `DIAGNOSES`; this choice is labeltree's, since the paper
+    does not define one. The authors' off-site and on-site test sets are the test split. If only the training
+    set is present, as in the distribution of the challenge, there is no test split.
 
     Args:
         path: The folder with the authors' three sets, or with the challenge's annotations and the folder of
@@ -144,7 +144,7 @@ def _find(path: Path, patterns: Sequence[str]) -> Path:
 
 
 def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Patient, diagnosis and file of every image that a table names, a row an image or a row a patient."""
+    """Yield patient, diagnosis and file of every image in a table with one row per image or per patient."""
     table = _sheet(file) if file.suffix == ".xlsx" else DataTable.read(file)
     patients, diagnoses = table.filled("ID"), _diagnoses(table)
     columns = ("filename",) if "filename" in table.columns else ("Left-Fundus", "Right-Fundus")
@@ -157,7 +157,7 @@ def _samples(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _diagnoses(table: DataTable) -> list[str]:
-    """The diagnosis that is the label of each row."""
+    """The diagnosis that labels each row."""
     flags = {code: table.filled(code) for code in DIAGNOSES}
     chosen = []
     for row in range(table.num_rows):
@@ -172,7 +172,7 @@ def _diagnoses(table: DataTable) -> list[str]:
 
 
 def _sheet(file: Path) -> DataTable:
-    """The first sheet of a workbook, as text."""
+    """Read the first sheet of a workbook as text."""
     import pandas as pd
     import pyarrow as pa
 
@@ -183,7 +183,7 @@ def _sheet(file: Path) -> DataTable:
             f"reading '{file}' needs the package openpyxl; install it, or save the sheet as "
             f"'{file.with_suffix('.csv')}'"
         ) from error
-    except Exception as error:  # whatever a damaged archive of XML makes its reader stumble over
+    except Exception as error:  # a damaged workbook can raise any error in the reader
         raise DataError(f"the table '{file}' cannot be read: {error}") from error
     named = frame.rename(columns=lambda name: str(name).strip())
     return DataTable(file, pa.Table.from_pandas(named, preserve_index=False))

@@ -31,18 +31,18 @@ __all__ = ["read_sop_split1", "read_sop_split2"]
 
 _FOLDER = "Stanford_Online_Products"
 _COLUMNS = ("image", "product", "category", "file")
-_FEWEST = 8  # images of a product in split 1
-_IMAGES, _HELD_OUT = 12, 2  # of each product in split 2, and how many of them are for the test
+_FEWEST = 8  # minimum number of images of a product in split 1
+_IMAGES, _HELD_OUT = 12, 2  # images of each product in split 2, and the number held out for the test
 
 
 def read_sop_split1(path: Path) -> ListedImages:
-    """List products with eight or more images; those of the test are not those of the training (§4.5.1).
+    """List products with eight or more images; training and test have different products (§4.5.1).
 
-    The paper says "split almost equally" and not how: the official halves are taken, ``Ebay_train.txt`` and
+    The paper says only "split almost equally"; labeltree takes the official halves, ``Ebay_train.txt`` and
     ``Ebay_test.txt``.
 
     Args:
-        path: The folder with these files, or the one above it.
+        path: The folder with these files, or its parent.
 
     Raises:
         DataError: If a listing is missing or malformed.
@@ -60,10 +60,10 @@ def read_sop_split1(path: Path) -> ListedImages:
 def read_sop_split2(path: Path) -> ListedImages:
     """List products with twelve images, ten of them for training and two for the test (§4.5.1).
 
-    The paper draws the two at random: here a hash of the image's number draws them. The authors' own draw
-    is taken where their lists ``sop_split2/train_path.json`` and ``test_path.json`` lie beside the
-    listings. Of the official halves only ``Ebay_train.txt`` is used, as in those lists. Every product is on
-    both sides, by design: there are no groups.
+    The paper draws the two at random; labeltree draws them by a hash of the image's number. If the authors'
+    lists ``sop_split2/train_path.json`` and ``test_path.json`` are beside the listings, the authors' draw is
+    used. Of the official halves only ``Ebay_train.txt`` is used, as in these lists. Every product is in both
+    splits by design, so there are no groups.
 
     Args:
         path: The folder with ``Ebay_train.txt``, or the one above it.
@@ -88,7 +88,7 @@ def _listing(root: Path, half: str) -> Listing:
 
 
 def _count(half: Listing) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """How many images the product of each record has."""
+    """Number of images of each record's product."""
     products = half.texts("product")
     counts = Counter(products)
     return np.array([counts[product] for product in products])
@@ -108,7 +108,7 @@ def _listed(root: Path, parts: Sequence[Listing], split: Strings) -> ListedImage
 def _drawn_split(kept: Listing) -> Strings:
     products = kept.whole("product")
     keys = sample_keys(0, 0, 0x50B, torch.from_numpy(kept.whole("image"))).numpy()
-    order = np.lexsort((keys, products))  # a product's images side by side, in drawn order
+    order = np.lexsort((keys, products))  # sorted by product, then in random order
     split = np.full(len(kept), "train", dtype="<U5")
     split[order.reshape(-1, _IMAGES)[:, :_HELD_OUT].ravel()] = "test"
     return split

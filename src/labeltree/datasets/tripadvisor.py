@@ -17,7 +17,7 @@ __all__ = ["ASPECTS", "open_tripadvisor", "read_hotel"]
 
 NAME = "tripadvisor"
 
-# Name of an aspect here → as the files have it. An eighth rating, business service, is mostly missing; the
+# Name of an aspect → name in the files. An eighth rating, business service, is mostly missing; the
 # paper that uses seven names value, room, location, cleanliness, service and overall.
 ASPECTS: dict[str, str] = {
     "value": "Value",
@@ -30,11 +30,11 @@ ASPECTS: dict[str, str] = {
 }
 _DAT, _JSON = "**/hotel_*.dat", "**/*.json"
 _FIELD = re.compile(r"<([^<>]+)>(.*)", re.DOTALL)
-_LEFTOVER = re.compile(r"\s*showReview\(\d+, *'full'\);?\s*")  # of the page that was crawled
+_LEFTOVER = re.compile(r"\s*showReview\(\d+, *'full'\);?\s*")  # left over from the crawled page
 
 
 def read_hotel(path: Path) -> Iterator[Review | str]:
-    """The reviews of a hotel; in place of an unusable review, a few words that say why.
+    """Yield the reviews of a hotel; for an unusable review, yield the reason instead.
 
     Args:
         path: A file ``hotel_….dat`` of tagged lines, or a JSON file with ``Reviews``.
@@ -46,7 +46,7 @@ def read_hotel(path: Path) -> Iterator[Review | str]:
 
 
 def _of_lines(path: Path) -> Iterator[Review | str]:
-    """Records begin with ``<Author>``; a line without a tag continues the one before."""
+    """Parse tagged lines: records begin with ``<Author>``; lines without a tag continue the last one."""
     fields: dict[str, str] = {}
     name, start, seen = "", 0, False
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -113,7 +113,7 @@ def _review(hotel: str, ratings: Mapping[str, object], content: object, where: s
     ),
 )
 def open_tripadvisor(*, path: Path, progress: Progress | None = None) -> Source:
-    """Draw 10,000 and 2,000 reviews; see `review_source`. Where files are of both kinds, the ``.dat`` count.
+    """Draw 10,000 and 2,000 reviews; see `review_source`. With files of both kinds, only ``.dat`` is read.
 
     Raises:
         DataError: If there are no reviews.

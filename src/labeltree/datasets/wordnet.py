@@ -1,4 +1,4 @@
-"""WordNet 3.0 (Miller 1995; Fellbaum 1998): fetching its nouns; definitions of animals as a data set."""
+"""WordNet 3.0 (Miller 1995; Fellbaum 1998): download of its nouns; a data set of animal definitions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ HOME = "wordnet"
 PACKAGE = "wordnet-base"
 INSTALLED = Path("/usr/share/wordnet")
 NOUN_FILES = {"data.noun": 82_115, "index.noun": 117_798, "noun.exc": 2_054}
-"""Lines of each file that say something. Synsets, words, and irregular plurals."""
+"""Number of content lines in each file: synsets, words, and irregular plurals."""
 
 _PACKAGE_SIZE = 6_467_132
 NAME = "wordnet-animals"
 LEAST = 10
-"""Leaves that a synset must have below it to be a class."""
+"""Minimum number of leaves below a synset that is a class."""
 VAL, TEST = 0.1, 0.3
 _EXAMPLES = re.compile(r"(?:^|;)\s*\".*", re.DOTALL)
 
@@ -42,7 +42,7 @@ def wordnet_folder() -> Path:
     """The folder with ``data.noun``, ``index.noun`` and ``noun.exc``: in the cache, or as Debian installs it.
 
     Raises:
-        DataError: If they are in neither, with the command that gets them.
+        DataError: If the files are in neither; the message has the command that downloads them.
     """
     for folder in (data_home() / HOME, INSTALLED):
         if all((folder / name).is_file() for name in NOUN_FILES):
@@ -57,7 +57,7 @@ def fetch_wordnet(*, progress: Progress | None = None, force: bool = False) -> P
     """Copy WordNet's noun files into the cache folder from the Debian package, downloaded if need be.
 
     Returns:
-        Their folder.
+        The folder of the files.
 
     Raises:
         DataError: If the download fails; the message says what to do instead.
@@ -89,7 +89,7 @@ def _unpacked(work: Path, report: Progress) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """A sentence about what is wrong with the files of a folder; None if they are those of WordNet 3.0."""
+    """Describe what is wrong with the files of a folder; None if they are the files of WordNet 3.0."""
     for name, expected in NOUN_FILES.items():
         path = folder / name
         if not path.is_file():
@@ -112,7 +112,7 @@ register_download(
 
 
 def definition(gloss: str) -> str:
-    """A gloss without its examples, which stand in quotes behind the definition.
+    """Strip a gloss of its examples, which follow the definition in quotes.
 
     Example:
         >>> definition('hybrid of a horse and a donkey; usually sterile; "a hinny is gentle"')
@@ -131,12 +131,12 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
 
     Args:
         folder: Folder with ``data.noun`` and ``index.noun``.
-        root: The synset.
-        least: Leaves below a class.
+        root: Name of the synset.
+        least: Minimum number of leaves below a class.
 
     Raises:
         TaxonomyError: If a file is missing or damaged.
-        DataError: If there is no such synset, or too little below it.
+        DataError: If there is no such synset, or it has too few leaves below it.
     """
     nouns = WordNetNouns(folder)
     found = nouns.find(root)
@@ -149,7 +149,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
     is_class = (below >= least) & (tree.height > 0)
     if int(is_class.sum()) < 2:
         raise DataError(f"'{root}' has {int(is_class.sum())} class(es) with {least} leaves or more below it")
-    # In preorder, so the new numbers of the classes are their places; what is above a class is one too.
+    # In preorder, so the new numbers of the classes are their positions; all nodes above a class are classes.
     place = torch.where(is_class, is_class.cumsum(0) - 1, -1)
     kept = torch.nonzero(is_class).flatten()
     taxonomy = Taxonomy(
@@ -168,7 +168,7 @@ def read_glosses(folder: Path, root: str = "animal.n.01", least: int = LEAST) ->
 
 
 def _subtree(nouns: WordNetNouns, root: int) -> tuple[dict[str, Synset], Taxonomy]:
-    """The synsets at and below one by their names, and their tree."""
+    """The synsets at and below the root by name, and their tree."""
     offsets = synsets_below(nouns, root, instances=False)
     index = {offset: i for i, offset in enumerate(offsets)}
     parents = [
@@ -204,6 +204,6 @@ def open_wordnet_animals(*, path: Path) -> Source:
     """Open the glosses of WordNet's animals; see `read_glosses`.
 
     Raises:
-        DataError: If WordNet is not there, with the command that gets it.
+        DataError: If WordNet is missing; the message has the command that downloads it.
     """
     return read_glosses(path)

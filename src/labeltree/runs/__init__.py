@@ -1,4 +1,4 @@
-"""What a run leaves on disk: the run folder and the embeddings table."""
+"""The files of a run: the run folder and the embeddings table."""
 
 from labeltree.runs.embeddings import EmbeddingTable
 from labeltree.runs.folder import RunFolder

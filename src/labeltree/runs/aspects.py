@@ -1,4 +1,4 @@
-"""Aspects in an embeddings table: their names and taxonomies, checked, and as text in the table's file."""
+"""Aspects in an embeddings table: checks of names and taxonomies, and their form as text in the file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["aspect_names", "aspects_from_text", "check_aspects", "text_of_aspect
 
 
 def aspect_names(taxonomies: Sequence[Taxonomy], given: Sequence[str] = ()) -> tuple[str, ...]:
-    """What the aspects are called: as given, else as the roots of their taxonomies are.
+    """Names of the aspects: the given ones, or else the names of their taxonomies' roots.
 
-    A root that has no name of its own (``root``), or the same as another, makes it ``aspect 1`` ….
+    If a root has the default name (``root``) or shares its name with another, ``aspect 1`` … is used.
 
     Raises:
-        DataError: if the given names are not one an aspect, all different.
+        DataError: if there is not one distinct name per aspect.
     """
     if given:
         if len(given) != len(taxonomies) or len(set(given)) != len(given):
@@ -41,7 +41,7 @@ def check_aspects(what: str, nodes: Tensor, rows: int, taxonomies: Sequence[Taxo
     """Check that ``nodes`` is ``(rows, A)`` int64 and holds nodes of the A taxonomies, or −1.
 
     Raises:
-        DataError: if not; ``what`` is the column's name.
+        DataError: if the check fails; the message names the column ``what``.
     """
     if not taxonomies:
         raise DataError(f"the table has {what} but no aspect_taxonomies; give a taxonomy for each column")
@@ -61,7 +61,7 @@ def check_aspects(what: str, nodes: Tensor, rows: int, taxonomies: Sequence[Taxo
 
 
 def text_of_aspects(names: Sequence[str], taxonomies: Sequence[Taxonomy]) -> str:
-    """Names and taxonomies as JSON."""
+    """Convert names and taxonomies to JSON."""
     entries = [
         {"name": name, "taxonomy": taxonomy.to_dict()}
         for name, taxonomy in zip(names, taxonomies, strict=True)
@@ -73,7 +73,7 @@ def aspects_from_text(path: Path, text: str) -> tuple[tuple[str, ...], tuple[Tax
     """The inverse of `text_of_aspects`, from the file ``path``.
 
     Raises:
-        DataError: if it is not such text.
+        DataError: if the text is invalid.
     """
     try:
         entries = value_from_json(text)

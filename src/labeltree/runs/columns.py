@@ -28,7 +28,7 @@ __all__ = [
 
 
 def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor:
-    """The labels of a file, from its column of nodes or of names; see `EmbeddingTable.load`."""
+    """Read the labels of a file from its column of nodes or of names; see `EmbeddingTable.load`."""
     if "nodes" in raw:
         return _known(path, as_integers(path, "nodes", raw["nodes"]), taxonomy)
     if "labels" not in raw:
@@ -39,7 +39,7 @@ def read_nodes(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) ->
 
 
 def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) -> Tensor | None:
-    """The model's own answers, if the file has them as nodes or as names."""
+    """Read the model's predictions, as nodes or as names; None if the file has none."""
     if "predictions" not in raw:
         return None
     answers = np.asarray(raw["predictions"])
@@ -49,7 +49,7 @@ def read_answers(path: Path, raw: dict[str, Any], taxonomy: AnyTaxonomy | None) 
 
 
 def read_groups(path: Path, column: Any) -> Tensor:
-    """Groups of samples: numbers as they are, names numbered, −1 where empty."""
+    """Read groups of samples: integers are kept, names are numbered, empty values become −1."""
     groups = np.asarray(column)
     if groups.dtype.kind not in "UO":
         return as_integers(path, "groups", groups)
@@ -61,7 +61,7 @@ def read_groups(path: Path, column: Any) -> Tensor:
 
 
 def group_names(path: Path, column: Any) -> np.ndarray[Any, Any] | None:
-    """The names of groups, if the column has names and not numbers; empty for no group."""
+    """Names of the groups, empty for samples without a group; None if the column holds numbers."""
     groups = np.asarray(column)
     return None if column is None or groups.dtype.kind not in "UO" else as_texts(path, "groups", groups)
 
@@ -80,7 +80,7 @@ def _known(path: Path, nodes: Tensor, taxonomy: AnyTaxonomy | None) -> Tensor:
 
 
 def read_columns(path: Path) -> dict[str, Any]:
-    """All columns of an ``.npz`` or ``.parquet`` file, as arrays by name."""
+    """Read all columns of an ``.npz`` or ``.parquet`` file as arrays by name."""
     if path.suffix == ".npz":
         return {name: array[()] for name, array in read_arrays(path, _TABLE).items()}
     if path.suffix == ".parquet":
@@ -111,7 +111,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
 
 def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
-    """A column of texts, (n,) str; numbers become texts, missing values empty texts."""
+    """Convert a column to texts ``(n,)`` str; numbers become texts, missing values empty texts."""
     array = np.asarray(array)
     texts = (
         ["" if value is None or value != value else value for value in array.tolist()] if array.ndim else []
@@ -122,7 +122,7 @@ def as_texts(path: Path, name: str, array: Any) -> np.ndarray[Any, Any]:
 
 
 def as_floats(path: Path, name: str, array: Any) -> Tensor:
-    """A column of vectors, (n, d) float32."""
+    """Convert a column of vectors to ``(n, d)`` float32."""
     array = np.asarray(array)
     if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
         raise DataError(
@@ -132,7 +132,7 @@ def as_floats(path: Path, name: str, array: Any) -> Tensor:
 
 
 def as_integers(path: Path, name: str, array: Any, *, columns: bool = False) -> Tensor:
-    """A column of integers, (n,) int64; with ``columns`` several, (n, A)."""
+    """Convert a column of integers to ``(n,)`` int64, or with ``columns`` to ``(n, A)``."""
     array = np.asarray(array)
     if array.ndim != (2 if columns else 1) or array.dtype.kind not in "iu":
         shape = "(n, A)" if columns else "one a row"

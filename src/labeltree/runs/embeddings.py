@@ -1,4 +1,4 @@
-"""The embeddings table: the file format in which any embeddings can be evaluated."""
+"""The embeddings table: a file format for the evaluation of any embeddings."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ class EmbeddingTable:
     """Embeddings of samples with their labels, one sample per row.
 
     Attributes:
-        embeddings: ``(n, d)`` float32, what the head gives, in the geometry named below.
-        nodes: ``(n,)`` int64 labels of a taxonomy, −1 where missing.
-        split: ``(n,)`` array of str (``train``, ``val``, ``test``; ``unseen`` where a run hid the class from
-            its training), or None where the table has no splits.
-        features: ``(n, f)`` float32, what the encoder gives; None where only one representation is known.
-        instances: ``(n,)`` int64 sample ids; row numbers when not given.
-        paths: ``(n,)`` array of str, where each sample's image lies; None when unknown.
-        predictions: ``(n,)`` int64 nodes, the model's own answers, −1 where it gave none; None when it has no
-            classifier.
+        embeddings: ``(n, d)`` float32, outputs of the head, points of ``geometry``.
+        nodes: ``(n,)`` int64 labels, nodes of a taxonomy, −1 where missing.
+        split: ``(n,)`` array of str (``train``, ``val``, ``test``; ``unseen`` if the class was hidden from
+            training), or None if the table has no splits.
+        features: ``(n, f)`` float32, outputs of the encoder; None if there is only one representation.
+        instances: ``(n,)`` int64 sample ids; default: row numbers.
+        paths: ``(n,)`` array of str, path of each sample's image; None if unknown.
+        predictions: ``(n,)`` int64 nodes predicted by the model, −1 where it made no prediction; None if the
+            model has no classifier.
         geometry: ``sphere``, ``euclidean`` or ``poincare``.
         curvature: curvature of the Poincaré ball, below 0; not used by the other geometries.
-        aspects: ``(n, A)`` int64, further labels of the same samples, nodes of each column's own taxonomy, −1
-            where missing; None where there are none.
-        aspect_taxonomies: one per column, saved with the table.
-        aspect_names: what they are called; left out, the names of their roots, or ``aspect 1`` … where those
-            say nothing.
-        aspect_predictions: ``(n, A)`` int64, the model's own answers for each aspect, −1 where it gave none.
-        groups: ``(n,)`` int64, samples with equal group (a patient's, an item's) are no independent evidence,
-            −1 is a group of its own; None when there are none.
-        group_names: ``(n,)`` array of str, what each sample's group is called, empty where it has none; None
-            when unknown.
+        aspects: ``(n, A)`` int64 further labels of the same samples, nodes of each column's own taxonomy, −1
+            where missing; None if there are no aspects.
+        aspect_taxonomies: one taxonomy per column of ``aspects``, saved with the table.
+        aspect_names: names of the aspects; default: the names of the taxonomies' roots, or ``aspect 1`` … if
+            these are not informative.
+        aspect_predictions: ``(n, A)`` int64 nodes predicted for each aspect, −1 where there is no prediction.
+        groups: ``(n,)`` int64 group of each sample; samples of one group (such as a patient) are not
+            independent; a sample with −1 is a group by itself. None if there are no groups.
+        group_names: ``(n,)`` array of str, name of each sample's group, empty for samples without a group;
+            None if unknown.
     """
 
     embeddings: Tensor
@@ -105,11 +105,11 @@ class EmbeddingTable:
 
     @property
     def space(self) -> Geometry:
-        """The geometry object that the embeddings live in."""
+        """The geometry object of the embeddings."""
         return get_geometry(self.geometry, self.curvature)
 
     def rows(self, index: Tensor) -> EmbeddingTable:
-        """The table of the rows in ``index``: ``(m,)`` int64 positions or ``(n,)`` bool."""
+        """Select rows by ``index``: ``(m,)`` int64 positions or ``(n,)`` bool mask."""
         where = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
         picked: dict[str, Any] = {}
         for name in ("embeddings", "nodes", *_TENSORS):
@@ -131,7 +131,7 @@ class EmbeddingTable:
         return self.rows(mask)
 
     def aspect(self, number: int) -> EmbeddingTable:
-        """The same samples labelled, and answered, by one of their aspects; nodes are of its taxonomy."""
+        """The same samples with the labels and predictions of one aspect, nodes of the aspect's taxonomy."""
         if self.aspects is None or not 0 <= number < len(self.aspect_names):
             raise DataError(f"there is no aspect {number}: the table has {len(self.aspect_names)} aspects")
         answers = self.aspect_predictions
@@ -146,7 +146,7 @@ class EmbeddingTable:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the table as ``.npz`` or ``.parquet``, by suffix, atomically."""
+        """Write the table atomically as ``.npz`` or ``.parquet``, depending on the suffix."""
         path = Path(path)
         columns: dict[str, Any] = {"embeddings": self.embeddings.numpy(), "nodes": self.nodes.numpy()}
         for name in (*_TENSORS, *_TEXTS):
@@ -183,15 +183,15 @@ class EmbeddingTable:
     def load(cls, path: str | Path, taxonomy: AnyTaxonomy | None = None) -> EmbeddingTable:
         """Read a table, written by labeltree or by any other program.
 
-        Needed are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
+        Required are ``embeddings`` (n, d) and either ``nodes`` (int64 node ids of the taxonomy) or ``labels``
         (names or ``a/b/c`` paths, empty = missing; needs ``taxonomy``). Optional: ``split``, ``features``,
-        ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels: the model's
-        own answers), ``geometry``, ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
+        ``instances``, ``groups`` (numbers or names), ``paths``, ``predictions`` (nodes or labels predicted by
+        the model), ``geometry``, ``curvature``; ``aspects`` (n, A) and ``aspect_predictions`` (n, A), which
         need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
             path: an ``.npz`` file, or a ``.parquet`` file whose embedding columns are lists of numbers.
-            taxonomy: turns ``labels`` into nodes, and is what nodes are checked against.
+            taxonomy: taxonomy to convert ``labels`` to nodes and to check nodes against.
 
         Raises:
             DataError: if the file is missing, unreadable or lacks a column.

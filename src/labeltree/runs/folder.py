@@ -1,4 +1,4 @@
-"""The run folder: the only place that knows the names of a run's files."""
+"""The run folder, with the names of all its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from labeltree.taxonomy import Taxonomy
 __all__ = ["RunFolder"]
 
 _VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
-_STATE: dict[str, Any] = {  # what Lightning and we write into a training state, as far as it is always there
+_STATE: dict[str, Any] = {  # entries of every training state, written by Lightning or labeltree
     "pytorch-lightning_version": str,
     "epoch": int,
     "global_step": int,
@@ -39,10 +39,10 @@ _TRAIN_AGAIN = "restore it, or train again into another --out"
 
 
 class RunFolder:
-    """A folder that holds everything needed to repeat, evaluate and use one run.
+    """A folder with everything needed to repeat, evaluate and use one run.
 
     Args:
-        path: the folder; it is made when something is first written to it.
+        path: path of the folder; it is created at the first write.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -58,17 +58,17 @@ class RunFolder:
 
     @property
     def taxonomy(self) -> Path:
-        """The taxonomy that the labels belong to."""
+        """The taxonomy of the labels."""
         return self.path / "taxonomy.json"
 
     @property
     def training_taxonomy(self) -> Path:
-        """The taxonomy of the labels that training saw, if the recipe names another one."""
+        """The taxonomy of the training labels, if the recipe names another one."""
         return self.path / "training_taxonomy.json"
 
     @property
     def data(self) -> Path:
-        """What the data hold: samples, classes and groups of each split, columns, warnings (JSON)."""
+        """Summary of the data: samples, classes and groups of each split, columns, warnings (JSON)."""
         return self.path / "data.json"
 
     @property
@@ -133,12 +133,12 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
-        """The report for people: one HTML file that needs no network."""
+        """The report: one HTML file that needs no network."""
         return self.path / "report.html"
 
     @property
     def decisions(self) -> Path:
-        """How the run answers: calibrated probabilities and thresholds (JSON)."""
+        """Decision settings of the run: calibrated probabilities and thresholds (JSON)."""
         return self.path / "decisions.json"
 
     @property
@@ -148,7 +148,7 @@ class RunFolder:
 
     @property
     def chosen_classifier(self) -> Path:
-        """Which classifier the run answers with, and why (JSON)."""
+        """The classifier that the run uses, and the reason (JSON)."""
         return self.path / "classifier.json"
 
     @property
@@ -158,7 +158,7 @@ class RunFolder:
 
     @property
     def mlflow_run(self) -> Path:
-        """MLflow's id of the run, by which a continued training continues its log."""
+        """MLflow's id of the run, used to continue its log when training is resumed."""
         return self.path / "mlflow_run.txt"
 
     def embeddings(self, name: str = "trained") -> Path:
@@ -182,7 +182,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Lock the folder for writing, and remove files that killed processes have left there.
 
-        See `lock_folder`. Reading, also by other processes, needs no lock.
+        See `lock_folder`. Reading needs no lock, even by other processes.
 
         Raises:
             FolderInUseError: if another process writes there.
@@ -198,7 +198,7 @@ class RunFolder:
             yield
 
     def clear_after_kill(self) -> None:
-        """Remove what a process that was killed at the end has left, unless another one writes there."""
+        """Remove files left by a process that was killed at the end, unless another process is writing."""
         if (self.path / LOCK).is_file():
             with suppress(FolderInUseError, WriteError), self.locked():
                 pass
@@ -234,8 +234,8 @@ class RunFolder:
         """Read the history: one dictionary per epoch, without empty cells.
 
         Raises:
-            RunError: if it is damaged: it has no epoch, or a row that is not numbers under the names of the
-                first line.
+            RunError: if the file is damaged: it has no epoch, or a row that does not consist of numbers for
+                the columns of the first line.
         """
         if not self.history.is_file():
             return []
@@ -251,7 +251,7 @@ class RunFolder:
         return rows
 
     def load_samples(self) -> SampleRecord:
-        """The samples that the run began with."""
+        """Read the record of the samples that the run began with."""
         return SampleRecord.load(self.samples)
 
     def load_checkpoint(self, path: Path) -> dict[str, Any]:
@@ -272,12 +272,12 @@ class RunFolder:
         self.write_json(self.versions, {"trained": [*self.read_versions(), entry]})
 
     def read_versions(self) -> list[dict[str, Any]]:
-        """The entries of all training sessions; [] for a run that did not write them."""
+        """The entries of all training sessions; [] for a run without such a record."""
         if not self.versions.is_file():
             return []
         try:
             entries = read_json(self.versions, Reader("versions", "delete it", RunError)).get("trained")
-        except RunError:  # it only informs: it keeps no run from going on
+        except RunError:  # for information only: damage must not stop a run
             return []
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 

@@ -1,4 +1,4 @@
-"""The samples of a run: names, contents, labels and splits, recorded when it begins."""
+"""The samples of a run: names, contents, labels and splits, recorded when the run begins."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class SampleRecord:
         instances: Ids ``(n,)`` int64.
         nodes: Labels ``(n,)`` int64.
         split: Split of each sample in the run, ``(n,)`` str; empty if the run leaves the sample out.
-        aspects: ``(n, A)`` int64, or None.
-        ratings: ``(n, R)`` int64, or None.
-        names: Name of each sample within the data set. None in runs that began before names were recorded;
-            so are all attributes below.
-        digests: What each sample holds, ``(n, 16)`` uint8.
-        given_split: The split that the data set itself gives ``(n,)`` str, empty where none.
-        groups: ``(n,)`` int64; None where there are none.
+        aspects: Labels of the aspects ``(n, A)`` int64, or None.
+        ratings: Ordinal ratings ``(n, R)`` int64, or None.
+        names: Name of each sample within the data set. None, like all attributes below, in runs that
+            began before names were recorded.
+        digests: Digest of the content of each sample, ``(n, 16)`` uint8.
+        given_split: The data set's own split ``(n,)`` str, empty where it has none.
+        groups: Group of each sample ``(n,)`` int64; None if there are no groups.
         data: Name of the data set.
-        num_data: Samples of the whole data set, of which the run may have left some out.
-        modalities: What each sample has: ``image``, ``text`` or both.
-        image_shape: ``(c, h, w)``; None of texts.
-        aspect_taxonomies: One per aspect.
-        columns: For a table: which of its columns were read as what.
-        missing_labels: Names of classes that stand for missing labels, and of how many samples.
+        num_data: Number of samples in the whole data set, including those that the run leaves out.
+        modalities: Modalities of every sample: ``image``, ``text`` or both.
+        image_shape: Image shape ``(c, h, w)``; None for texts.
+        aspect_taxonomies: One taxonomy per aspect.
+        columns: For a table: the columns that were read, by purpose.
+        missing_labels: Names of classes that stand for missing labels, with their numbers of samples.
     """
 
     instances: Array
@@ -75,7 +75,7 @@ class SampleRecord:
         return self.names is not None
 
     def arrays(self) -> dict[str, Array]:
-        """The record as named arrays, as the file has them."""
+        """The record as named arrays, in the form of the file."""
         about = {
             "data": self.data,
             "num_data": self.num_data,
@@ -104,7 +104,7 @@ class SampleRecord:
         """Read what `save` wrote, now or in an earlier version.
 
         Raises:
-            RunError: If there is no such file, or it cannot be read.
+            RunError: If the file is missing or cannot be read.
         """
         reader = Reader("the samples of a run", "restore it, or train again into another --out", RunError)
         columns: dict[str, Any] = read_arrays(path, reader)
@@ -130,7 +130,7 @@ class SampleRecord:
         return record
 
     def _check(self) -> None:
-        """Check the lengths and kinds of all columns."""
+        """Check the lengths and types of all columns."""
         for name in _COLUMNS:
             column, axes = getattr(self, name), 2 if name in ("aspects", "ratings", "digests") else 1
             kind = {"split": "U", "given_split": "U", "digests": "u"}.get(name, "i")
@@ -146,15 +146,15 @@ class SampleRecord:
             raise ValueError("columns are missing")
 
     def places_in(self, present: SampleRecord) -> Array:
-        """The position of each sample among others, by name, ``(n,)`` int64; -1 if none has its name.
+        """The position of each sample in ``present``, by name, ``(n,)`` int64; -1 if none has its name.
 
-        Of several samples with one name, as rows of a table that show one file, the first is the first.
+        Samples that share a name, such as rows of a table with the same file, are matched in order.
         """
         where = {key: place for place, key in enumerate(_keys(present.names))}
         return np.fromiter((where.get(key, -1) for key in _keys(self.names)), np.int64, len(self))
 
     def of(self, instances: Array) -> SampleRecord:
-        """The record of the samples that have these ids; what the whole data set is called stays."""
+        """The record of the samples with these ids, with the same data set name."""
         rows = np.flatnonzero(np.isin(self.instances, instances))
         names = None if self.names is None else [self.names[row] for row in rows.tolist()]
         picked: dict[str, Any] = {"names": names}
@@ -164,22 +164,22 @@ class SampleRecord:
         return replace(self, **picked)
 
     def different_contents(self, other: SampleRecord) -> list[tuple[str, str]]:
-        """The names, here and there, of the samples that have one id in both but hold something else."""
+        """The names in both records of samples with the same id but different contents."""
         _, mine, theirs = np.intersect1d(self.instances, other.instances, return_indices=True)
         differ = (np.asarray(self.digests)[mine] != np.asarray(other.digests)[theirs]).any(1)
         here, there = list(self.names or ()), list(other.names or ())
         return [(here[i], there[j]) for i, j in zip(mine[differ], theirs[differ], strict=True)]
 
     def changes(self, present: SampleRecord, taxonomy: Taxonomy, *, whole: bool) -> Changes:
-        """How the samples of a run differ from what the data set holds now.
+        """Compare the samples of a run with the present data set.
 
         Args:
-            present: All samples of the data set, labelled in the run's taxonomy (-2: not in it), with the
+            present: All samples of the data set, labelled in the run's taxonomy (-2 = not in it), with the
                 splits that the run's recipe gives them now.
             taxonomy: Taxonomy of the run.
-            whole: Whether the run's splits, made anew, must be the recorded ones, with no sample besides:
-                so it is for training. Otherwise the data set must not give a sample another split than
-                before, and further samples do not matter.
+            whole: If True, as for training, the splits made anew must equal the recorded ones, without
+                additional samples. If False, only the data set's own splits must be unchanged, and
+                additional samples are ignored.
         """
         found = Changes()
         names, now = list(self.names or ()), list(present.names or ())
@@ -225,7 +225,7 @@ class SampleRecord:
         return found
 
     def _renamed(self, present: SampleRecord, places: Array) -> dict[int, int]:
-        """Of samples whose name is gone, those whose content is there under a name that is new."""
+        """Find renamed samples: those whose name is gone but whose content exists under a new name."""
         new = np.ones(len(present), bool)
         new[places[places >= 0]] = False
         by_content: dict[bytes, list[int]] = {}
@@ -239,13 +239,13 @@ class SampleRecord:
 
 
 class Changes:
-    """How samples have changed, by kind."""
+    """Changes of samples, by kind of change."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, list[str]] = {}
 
     def add(self, kind: str, samples: Sequence[str]) -> None:
-        """Note the samples of one kind, each as what a sentence says of it."""
+        """Record the samples with one kind of change, each as text for a sentence."""
         if samples:
             self._kinds[kind] = list(samples)
 
@@ -266,12 +266,12 @@ _COLUMNS = ("instances", "nodes", "split", "aspects", "ratings", "digests", "giv
 
 
 def _as_bytes(value: Any) -> Array | None:
-    """A value as JSON in an array of bytes, which takes no room for the longest name in every row."""
+    """Encode a value as JSON in an array of bytes, which avoids padding every row to the longest name."""
     return None if value is None else np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
 def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
-    """Each name, and how many came before that are the same."""
+    """Each name with the number of its earlier occurrences."""
     seen: dict[str, int] = {}
     for name in names or ():
         number = seen.get(name, 0)
@@ -280,7 +280,7 @@ def _keys(names: Sequence[str] | None) -> Iterator[tuple[str, int]]:
 
 
 def _different(before: Array | None, after: Array | None, at: Array) -> Array:
-    """Which rows ``(n, k)`` have changed; all, if there are none now or there were none, or k differs."""
+    """Mask of the rows ``(n, k)`` that have changed; all, if one array is None or k differs."""
     if before is None or after is None or before.shape[1:] != after.shape[1:]:
         return np.full(len(at), (before is None) != (after is None) or before is not None)
     different: Array = (before != after[at]).any(1)
@@ -288,7 +288,7 @@ def _different(before: Array | None, after: Array | None, at: Array) -> Array:
 
 
 def _parted(before: Array | None, after: Array | None, at: Array, there: Array) -> Array:
-    """Which samples have other companions in their group than before, among those that are still there."""
+    """Mask of the samples whose group has changed its members, among samples that are still present."""
     n = len(at)
     mine = _companions(np.full(n, -1) if before is None else before, there)
     theirs = _companions(np.full(n, -1) if after is None else after[at], there)
@@ -297,7 +297,7 @@ def _parted(before: Array | None, after: Array | None, at: Array, there: Array) 
 
 
 def _companions(groups: Array, there: Array) -> Array:
-    """The first sample of each one's group, itself where it is alone."""
+    """Position of the first sample of each sample's group; its own if it is alone."""
     n = len(groups)
     own = np.where((groups >= 0) & there, groups, groups.max(initial=0) + 1 + np.arange(n))
     _, first, code = np.unique(own, return_index=True, return_inverse=True)

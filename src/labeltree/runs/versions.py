@@ -1,4 +1,4 @@
-"""Exact versions of the software that computes."""
+"""Exact versions of the software that affects results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGES = ("labeltree", "torch", "torchvision", "lightning", "timm", "numpy", 
 
 
 def versions() -> list[tuple[str, str]]:
-    """Name and exact version of Python, of labeltree and of the installed packages that it computes with."""
+    """Names and exact versions of Python, labeltree and the installed packages that affect its results."""
     found = [("python", platform.python_version())]
     for name in _PACKAGES:
         try:
@@ -30,9 +30,9 @@ def versions() -> list[tuple[str, str]]:
 
 
 def commit() -> str | None:
-    """The commit that labeltree was installed from or lies in, with ``, changed`` where its files differ.
+    """The commit from which labeltree was installed or checked out, with ``, changed`` if files differ.
 
-    None where it is not known, as for a released package.
+    None if unknown, as for a released package.
     """
     try:
         installed = json.loads(distribution("labeltree").read_text("direct_url.json") or "{}")
