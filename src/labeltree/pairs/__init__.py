@@ -1,4 +1,4 @@
-"""Pairs of samples: their relation in the taxonomy, and what losses need to know of their similarities."""
+"""Pairs of samples: their relation in the taxonomy, and the statistics of similarities that losses need."""
 
 from labeltree.pairs.codes import RelationCodes, Rho, relation_codes
 from labeltree.pairs.manual_gradient import eager_gradient

@@ -18,17 +18,17 @@ Rho = Literal["max_depth", "own_depth", "same_one"]
 
 @dataclass(frozen=True, eq=False)
 class RelationCodes:
-    """The relation codes of a tree of depth L, with what each of them says about a pair.
+    """The relation codes of a tree of depth L, and the meaning of each code.
 
-    Nearly everything that a loss asks of a pair of labels follows from its relation code. One thing does
-    not: how deep the shallower of two labels lies, which `rho="own_depth"` needs for pairs that are apart.
-    The *refined* codes therefore number `APART(d)` once per depth m > d of the shallower label, behind the
-    taxonomy's own codes: `APART(d, m) = R + d·L + m − 1`. A table over the R codes becomes one over the
-    refined codes by indexing it with `base`.
+    Nearly everything that a loss needs about a pair of labels follows from its relation code. The exception
+    is the depth of the shallower label, which `rho="own_depth"` needs for pairs that are apart. The *refined*
+    codes therefore number `APART(d)` once per depth m > d of the shallower label, behind the taxonomy's own
+    codes: `APART(d, m) = R + d·L + m − 1`. A table over the R codes becomes one over the refined codes by
+    indexing it with `base`.
 
     Attributes:
         relations: the taxonomy's R codes.
-        base: `(size,)` the taxonomy's code that each code belongs to.
+        base: `(size,)` the taxonomy's code of each code.
         shallower: `(size,)` depth of the shallower label; for codes that do not fix it, the depth of the LCA.
         refined: whether `APART` is numbered per depth of the shallower label.
     """
@@ -40,8 +40,8 @@ class RelationCodes:
 
     @cached_property
     def of_views(self) -> Tensor:
-        """The code of views of one sample, from that of their labels, `(size,)`."""
-        with torch.inference_mode(False):  # it is kept, for training as well
+        """The code of two views of one sample, for each code of their labels, `(size,)`."""
+        with torch.inference_mode(False):  # cached, and used in training as well
             width = self.relations.max_depth + 1
             return INSTANCE * width + self.base % width
 
@@ -51,7 +51,7 @@ class RelationCodes:
         return int(self.base.numel())
 
     def refined_apart(self, depth: Tensor, shallower: Tensor | int) -> Tensor:
-        """The refined codes of pairs that part below `depth`, from the depth of the shallower label."""
+        """The refined codes of pairs with an LCA at `depth`, from the depth of the shallower label."""
         return num_relations(self.relations.max_depth) + depth * self.relations.max_depth + shallower - 1
 
     def spread(self, table: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class RelationCodes:
         - `"own_depth"`: depth(lca) / depth of the shallower label, so that ρ(y, y) = 1 follows. Only a
           refined numbering has it.
 
-        A pair of which a label is missing has ρ = 0.
+        A pair with a missing label has ρ = 0.
         """
         if kind not in get_args(Rho):
             raise ValueError(f"rho must be one of {', '.join(get_args(Rho))}; got {kind!r}")
@@ -91,7 +91,7 @@ def relation_codes(max_depth: int, refined: bool = False) -> RelationCodes:
         >>> relation_codes(2).size, relation_codes(2, refined=True).size
         (13, 17)
     """
-    with torch.inference_mode(False):  # it is kept, for training as well
+    with torch.inference_mode(False):  # cached, and used in training as well
         return _relation_codes(max_depth, refined)
 
 

@@ -1,6 +1,6 @@
-"""The primitives by their definitions, all pairs at once: the reference for every other implementation.
+"""The primitives computed from their definitions, all pairs at once: the reference implementation.
 
-They are as short as the definitions, can be differentiated any number of times, and use none of the others.
+They can be differentiated any number of times, and do not depend on the other implementations.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pair_statistics(
     pair_weight: PairWeight | None,
     want: Collection[Statistic],
 ) -> PairStatistics:
-    """As `labeltree.pairs.pair_statistics`."""
+    """See `labeltree.pairs.pair_statistics`."""
     s = pair_similarity(queries, keys, geometry, temperature, similarity)
     codes, size = relation.codes(), relation.num_relations
     count = total = lse = least = least_index = weight = weighted_sum = None

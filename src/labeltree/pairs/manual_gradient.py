@@ -1,4 +1,4 @@
-"""What hand-written autograd functions share; their gradients can be taken once, not differentiated again."""
+"""Helpers of hand-written autograd functions, whose gradients cannot be differentiated again."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _BLOCK = 8192
 
 @contextmanager
 def manual_gradient(device: torch.device) -> Iterator[None]:
-    """For a backward written by hand: without graph, and in full precision also under autocast."""
+    """Context of a hand-written backward: no graph, and full precision also under autocast."""
     with torch.no_grad(), full_precision(device):
         yield
 
 
 def single_backward(gradient: Tensor) -> Tensor:
-    """A gradient written by hand, which raises an error if it is differentiated again.
+    """Mark a hand-written gradient so that differentiating it again raises an error.
 
     For the backward of a function whose gradient has no graph. It matters only if that backward runs under
     `create_graph=True` and its result is differentiated.
@@ -80,12 +80,12 @@ def normalise_backward(grad_u: Tensor, u: Tensor, inverse: Tensor) -> Tensor:
 
 
 def gradient_alone(x: Tensor) -> Tensor:
-    """0, with the gradient of x where x is finite."""
+    """A zero that has the gradient of x where x is finite."""
     return torch.where(x.isfinite(), x - x.detach(), 0.0)
 
 
 def with_gradient(rows: Tensor, values: Tensor, gradients: Tensor) -> Tensor:
-    """`values (n, T)` of `rows (n, d)`, whose derivatives `gradients (n, T, d)` are known already."""
+    """Attach known derivatives `gradients (n, T, d)` with respect to `rows (n, d)` to `values (n, T)`."""
     found: Tensor = _WithGradient.apply(rows, values, gradients)
     return found
 
@@ -113,7 +113,7 @@ def eager_gradient(loss: Callable[[Tensor], Tensor], embeddings: Tensor) -> Tens
     and with the dense implementation (which can be differentiated twice).
 
     Args:
-        loss: depends on nothing else that has a gradient.
+        loss: function of the embeddings that depends on nothing else with a gradient.
         embeddings: `(n, d)`.
     """
     wanted = embeddings.requires_grad and torch.is_grad_enabled()

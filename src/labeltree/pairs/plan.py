@@ -1,4 +1,4 @@
-"""What the user asks for (`implementation`): the dense reference, tiles, or auto by size and device."""
+"""The choice of implementation: the dense reference, tiles, or automatic by size and device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Implementation", "Plan", "asked", "implementation", "planned"]
 
 Implementation = Literal["auto", "dense", "streaming", "triton"]
 
-_FEW_PAIRS = 192 * 192  # below, what streaming saves is less than what it costs to begin
+_FEW_PAIRS = 192 * 192  # below this, streaming costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Plan:
 
     Attributes:
         name: `"dense"` holds all pairs at once; `"streaming"` walks over tiles of them; `"triton"` does so in
-            GPU kernels where there are any, and streams elsewhere; `"auto"` chooses by the number of pairs
-            and the device.
-        tile: rows and columns of a tile; None: what suits the device.
+            GPU kernels if available, and streams otherwise; `"auto"` chooses by the number of pairs and the
+            device.
+        tile: rows and columns of a tile; None: chosen for the device.
         keep: bytes of tiles that are kept for the backward rather than computed again.
     """
 
@@ -67,12 +67,12 @@ def implementation(
 
 
 def asked() -> Plan:
-    """The plan as the caller has put it, perhaps `"auto"`."""
+    """The plan as set by the caller, possibly `"auto"`."""
     return _PLAN.get()
 
 
 def planned(device: torch.device, pairs: int) -> Plan:
-    """The plan for so many pairs on a device, with `"auto"` settled."""
+    """The plan for a number of pairs on a device, with `"auto"` resolved."""
     plan = asked()
     if plan.name != "auto":
         return plan

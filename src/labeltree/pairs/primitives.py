@@ -1,4 +1,4 @@
-"""The primitives of pairwise losses, and the one place that chooses how each is computed.
+"""The primitives of pairwise losses, and the choice of how each is computed.
 
 Losses are written over the primitives and do not depend on that choice.
 """
@@ -59,7 +59,7 @@ def way_of(
     - `"dense"`: all pairs at once, the reference: few pairs, or asked for by `implementation`.
     - `"triton"`: kernels on a GPU, by cosine.
     - `"tiles"`: a batch with itself by cosine, sorted by label, each tile for both its sides.
-    - `"general"`: tiles of anything else: distances, learned temperatures and scales, relations of one's own.
+    - `"general"`: tiles of anything else: distances, learned temperatures and scales, custom relations.
 
     Args:
         queries: as in `pair_statistics`.
@@ -68,7 +68,7 @@ def way_of(
         temperature: likewise.
         similarity: likewise.
         scale: likewise.
-        small: whether the caller has the small way.
+        small: whether the caller implements `"small"`.
         learned: whether weights have gradients.
     """
     plan, dtype = planned(queries.device, len(queries) * len(keys)), working_dtype(queries)
@@ -94,13 +94,13 @@ def way_of(
 
 
 def _kernels_take(queries: Tensor, keys: Tensor, relation: PairRelation) -> bool:
-    """Whether kernels compare such vectors by such a relation."""
+    """Whether kernels support these vectors and this relation."""
     narrow = torch.float64 not in (queries.dtype, keys.dtype) and 0 < queries.shape[1] <= WIDEST
     return narrow and _kernels_know(relation)
 
 
 def _kernels_know(relation: PairRelation) -> bool:
-    """Whether kernels know a relation: of labels, on a device that they run on."""
+    """Whether kernels support a relation: of labels, on a device that they run on."""
     if type(relation) is not PairRelation or not relation.num_queries or not relation.num_keys:
         return False
     return can_run(relation.queries.nodes.device)
@@ -128,14 +128,14 @@ def pair_statistics(
     """Statistics of the similarities of every query to all keys, by relation.
 
     Differentiable with respect to `queries`, `keys` and `scale`. Computed in float32 or better, also of
-    half-precision embeddings, whose gradient is rounded once, and under autocast. Excluded
-    pairs (a sample with itself) count nowhere.
+    half-precision embeddings, whose gradient is rounded once, and under autocast. Excluded pairs (a sample
+    with itself) are ignored.
 
     Args:
         queries: `(n, d)` embeddings of the anchors.
-        keys: `(m, d)` embeddings they are compared with.
+        keys: `(m, d)` embeddings that the anchors are compared with.
         relation: relation of every query to every key, R codes.
-        geometry: where `similarity="distance"` measures.
+        geometry: the geometry whose distance `similarity="distance"` uses.
         temperature: τ > 0.
         similarity: `"cosine"` (of the vectors, in any geometry) or `"distance"`.
         scale: `(R,)` ω(r), the factor on s inside `lse`; None: 1.
@@ -145,7 +145,7 @@ def pair_statistics(
             `"least_index"`, `"weighted"`.
 
     Returns:
-        The statistics asked for.
+        The requested statistics.
 
     Example:
         >>> from labeltree.geometry import Sphere
@@ -209,8 +209,8 @@ def bounded_sum(
         geometry: as in `pair_statistics`.
         temperature: likewise.
         members: `(T, R)` bool, the relations that each term sums over.
-        offset: `(n, T)`, finite wherever the anchor has a member of the term.
-        bound: `(T,)`; −∞ for no bound.
+        offset: `(n, T)` offsets, finite wherever the anchor has a member of the term.
+        bound: `(T,)` lower bounds; −∞ for no bound.
         similarity: as in `pair_statistics`.
 
     Returns:
@@ -240,7 +240,7 @@ def bounded_sum(
         if way == "tiles":
             grid = grid_of(relation, asked().tile or TILE)
             loss = BoundedSum(grid, float(temperature), **options)
-            (total,) = walk(queries, grid, loss, keep=0)  # few tiles have members
+            (total,) = walk(queries, grid, loss, keep=0)  # only few tiles have members
             return total + loss.kept * gradient_alone(offset) + loss.held * gradient_alone(bound)
         options["similarity"] = similarity
         pairs = queries, keys, relation, geometry, temperature
@@ -272,11 +272,11 @@ def soft_target_contrast(
 
     Args:
         queries: `(b, d)`.
-        keys: `(b, d)`, of the same samples.
+        keys: `(b, d)` keys of the same samples.
         stored: `(m, d)` keys of the queue; m may be 0.
-        relation: of every query to every stored key, R codes; excluded pairs count nowhere.
+        relation: relation of every query to every stored key, R codes; excluded pairs are ignored.
         positive: `(R,)` bool, the relations of candidates: stored keys that can be a target. None: none.
-        members: `(T, R)` bool, the relations that compete in each softmax; the own key always does.
+        members: `(T, R)` bool, the relations that compete in each softmax; a query's own key always competes.
         temperature: τ0 > 0.
         target_temperature: τ ≥ 0, ∞ included.
 
@@ -321,10 +321,10 @@ def nearest_other(
     geometry: Geometry,
     similarity: Similarity = "distance",
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The distance of every point to its own prototype, and to the nearest of the others.
+    """The distance of every point to its own prototype, and to the nearest other prototype.
 
-    Differentiable with respect to the points alone. Of several prototypes equally near the first counts, and
-    has all of the gradient.
+    Differentiable with respect to the points alone. If several prototypes are equally near, the first counts
+    and gets the whole gradient.
 
     Args:
         points: `(n, d)`.
@@ -366,9 +366,9 @@ def nearest_of_groups(
 
     Args:
         points: `(n, d)`.
-        prototypes: `(m, d)`, those of a group together.
-        sizes: of the groups, 2 or more each, m in all.
-        own: `(n, G)` int64, of all prototypes the index of each point's own in every group.
+        prototypes: `(m, d)`, group by group.
+        sizes: sizes of the groups, at least 2 each, m in all.
+        own: `(n, G)` int64, the index among all prototypes of each point's own prototype in every group.
         geometry: as in `nearest_other`.
         similarity: likewise.
 

@@ -1,4 +1,4 @@
-"""Rows of all ranks: the union of their batches, as one process would have it, and each rank's part of it."""
+"""Rows of all ranks: the union of their batches, as in a single process, and each rank's part of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gather_rows(x: Tensor, counts: Sequence[int] | None = None) -> Tensor:
 
     Args:
         x: `(n_rank, ...)`; dtype and trailing shape are the same on every rank.
-        counts: n_rank of every rank, where they are known already.
+        counts: n_rank of every rank, if already known.
 
     Returns:
         `(Σ n_rank, ...)`, the same on every rank.
@@ -50,15 +50,15 @@ def gather_rows(x: Tensor, counts: Sequence[int] | None = None) -> Tensor:
 
 
 def gather_embeddings(z: Tensor, counts: Sequence[int] | None = None) -> tuple[Tensor, slice | None]:
-    """The embeddings of all ranks in the order of the ranks, with gradient, and which rows are this rank's.
+    """The embeddings of all ranks in the order of the ranks, with gradient, and the slice of this rank.
 
     The backward takes this rank's rows of the gradient times the number of ranks, which undoes the mean that
-    DDP takes, and asks nothing of the other ranks. It is right where every rank computes the same value from
-    the union: then each holds the gradient of all rows, or at least of its own. It can be taken once.
+    DDP takes, and needs no communication. It is correct if every rank computes the same value from the union:
+    each rank then has the gradient of all rows, or at least of its own. It cannot be differentiated again.
 
     Args:
         z: `(n_rank, d)`; dtype and d are the same on every rank.
-        counts: n_rank of every rank, where they are known already.
+        counts: n_rank of every rank, if already known.
 
     Returns:
         `(Σ n_rank, d)` and the slice of it that is z; z itself and None without other ranks.
@@ -72,12 +72,12 @@ def gather_embeddings(z: Tensor, counts: Sequence[int] | None = None) -> tuple[T
 
 
 def rows_of_all_ranks(own: Tensor, shard: slice | None, n: int) -> Tensor:
-    """The row statistics of a union batch of which every rank has computed its own rows; without gradient.
+    """The row statistics of a union batch, of which every rank has computed its own rows; without gradient.
 
     Args:
         own: `(n_rank, ...)`, the rows of this rank.
-        shard: which rows of the union they are, as `gather_embeddings` has it; None: all.
-        n: rows of the union.
+        shard: the slice of these rows in the union, from `gather_embeddings`; None: all.
+        n: number of rows of the union.
 
     Returns:
         `(n, ...)`, the same on every rank.
@@ -91,11 +91,11 @@ def rows_of_all_ranks(own: Tensor, shard: slice | None, n: int) -> Tensor:
 
 
 def own_rows(rows: Tensor, shard: slice | None) -> Tensor:
-    """This rank's rows of losses `(n,)` of a union batch, which the ranks go on with each in its own way.
+    """This rank's rows of losses `(n,)` of a union batch, which each rank may reduce in its own way.
 
-    What a rank makes of its rows depends on the embeddings of all ranks, so the backward gathers the
-    gradients of the rows, one number each. The mean over ranks, which DDP takes, is then the gradient of the
-    mean of what the ranks have made.
+    A rank's result depends on the embeddings of all ranks, so the backward gathers the gradients of all rows,
+    one number each. The mean over ranks, which DDP takes, is then the gradient of the mean of the ranks'
+    results.
     """
     if shard is None:
         return rows
@@ -168,10 +168,10 @@ def union_batch(
     Args:
         embeddings: `(n_rank, d)` floating point.
         columns: by name, `(n_rank,)` or `(n_rank, A)` int64, or None; the same names on every rank.
-        over_ranks: False: the batch of this rank alone, and nobody is asked.
+        over_ranks: False: only the batch of this rank, without communication.
 
     Raises:
-        ValueError: on every rank, if a column is there on one rank and not on another, or of another shape;
+        ValueError: on every rank, if a column is given on one rank and not on another, or has another shape;
             likewise for the width and type of the embeddings.
     """
     if not over_ranks or num_ranks() == 1:
@@ -189,7 +189,7 @@ def union_batch(
 
 
 def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> list[int]:
-    """Rows of every rank, once all have the same kind of batch."""
+    """Number of rows of every rank, after checking that all ranks have the same kind of batch."""
     kinds = [embeddings.shape[1], _TYPES.index(embeddings.dtype)]
     kinds += [_kind(column) for column in columns.values()]
     own = torch.tensor([len(embeddings), *kinds], device=embeddings.device)
@@ -208,7 +208,7 @@ def _agreed_counts(embeddings: Tensor, columns: Mapping[str, Tensor | None]) -> 
 
 
 def _kind(column: Tensor | None) -> int:
-    """−2 for None, −1 for `(n,)`, A for `(n, A)`."""
+    """Code of a column's kind: −2 for None, −1 for `(n,)`, A for `(n, A)`."""
     return -2 if column is None else -1 if column.ndim == 1 else int(column.shape[1])
 
 

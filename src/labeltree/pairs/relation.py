@@ -1,4 +1,4 @@
-"""The relation of every pair of a batch, computed tile by tile when asked for."""
+"""The relation of every pair of a batch, computed tile by tile on request."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class NodeCodes:
     def of_taxonomy(
         cls, paths: Tensor, refined: bool, compute: Callable[[Tensor], Tensor]
     ) -> NodeCodes | None:
-        """The codes of a taxonomy, kept for as long as its `paths (N, L)` live; None of a large one.
+        """The codes of a taxonomy, cached for the lifetime of its `paths (N, L)`; None for a large taxonomy.
 
         Args:
             paths: rows of `Taxonomy.paths`.
-            refined: which numbering the codes have.
+            refined: whether the codes have the refined numbering.
             compute: gives the codes `(m, m)` of m nodes with each other.
         """
         kept: dict[bool, NodeCodes] = cls._kept.get(paths, {})  # type: ignore[no-untyped-call]
         if refined not in kept and 0 < len(paths) <= _MOST_NODES:
-            with torch.inference_mode(False):  # training goes on with what validation has kept
+            with torch.inference_mode(False):  # training uses what validation has cached
                 every = torch.arange(-1, len(paths), device=paths.device).roll(-1)
                 kept[refined] = cls(compute(every).to(_TYPE))
             cls._kept[paths] = kept
@@ -65,14 +65,14 @@ class NodeCodes:
 
 @dataclass(frozen=True, eq=False)
 class LabelRows:
-    """What a relation needs of the samples on one side of its pairs.
+    """The data that a relation needs for the samples on one side of its pairs.
 
     Attributes:
         nodes: `(n,)` the labels; −1 where missing.
-        paths: `(n, L)` path of each label, a row of `Taxonomy.paths`.
+        paths: `(n, L)` path of each label, from `Taxonomy.paths`.
         instances: `(n,)` instance ids, or None: every row is its own instance.
-        depth: `(n,)` depth of each label, or None where no loss asks for it.
-        codes: of all pairs of nodes, if the taxonomy is small.
+        depth: `(n,)` depth of each label, or None if no loss needs it.
+        codes: codes of all pairs of nodes, if the taxonomy is small; else None.
     """
 
     nodes: Tensor
@@ -115,8 +115,8 @@ class LabelRows:
 class PairRelation:
     """The relation of every (query, key) pair.
 
-    Nothing of size (queries × keys) is stored: `codes` computes the tile that it is asked for, so that a
-    streaming computation can walk over a batch of any size.
+    Nothing of size (queries × keys) is stored: `codes` computes one tile at a time, so that a streaming
+    computation can process a batch of any size.
 
     Args:
         queries: labels of the n queries (the anchors).
@@ -131,7 +131,7 @@ class PairRelation:
             may compute those of the shard alone and gather the others', and return a gradient that is right
             in the rows of the shard alone, and for a temperature or scale one whose mean over ranks is right.
             It may where query and key embeddings are one and the same tensor.
-        kept: what a primitive keeps of the labels for its next pass over the pairs, by a key of its own.
+        kept: cache of primitives for their next pass over the pairs, with a key for each primitive.
 
     Example:
         Two views of one sample (instance 7), and a sample whose label is missing:
@@ -165,10 +165,10 @@ class PairRelation:
         """The relation of a batch with itself; a row is not its own partner.
 
         Args:
-            taxonomy_paths: `(N, L)` `Taxonomy.paths`, on the device of `nodes`.
+            taxonomy_paths: `Taxonomy.paths` `(N, L)`, on the device of `nodes`.
             nodes: `(n,)` labels; −1 where missing.
             instances: `(n,)` instance ids; None: every row is its own instance.
-            taxonomy_depth: `(N,)` `Taxonomy.depth`; given, the codes are those of the refined
+            taxonomy_depth: `Taxonomy.depth` `(N,)`; if given, the codes are those of the refined
                 `RelationCodes`.
         """
         rows = LabelRows.of(taxonomy_paths, nodes, instances, taxonomy_depth)
@@ -178,7 +178,7 @@ class PairRelation:
     def of_instances(
         cls, instances: Tensor | None, n: int, device: torch.device | None = None
     ) -> PairRelation:
-        """The relation of a batch of `n` rows without a taxonomy: instances or nothing."""
+        """The relation of a batch of `n` rows without a taxonomy, by instances only."""
         device = device if instances is None else instances.device
         missing = torch.full((n,), -1, device=device)
         rows = LabelRows(missing, missing.new_empty((n, 0)), instances, None)
@@ -204,7 +204,7 @@ class PairRelation:
 
     @property
     def refined(self) -> bool:
-        """Whether the codes tell the depth of the shallower label."""
+        """Whether the codes include the depth of the shallower label."""
         return self.queries.depth is not None and self.keys.depth is not None
 
     @property
@@ -238,7 +238,7 @@ class PairRelation:
         return codes
 
     def label_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
-        """The codes `(b, c)` of all pairs of labels, whatever samples have them."""
+        """The codes `(b, c)` of all pairs of labels, without regard to instances."""
         if u.codes is not None and u.codes is v.codes:
             return u.codes.of(u.nodes, v.nodes)
         depths = (u.depth, v.depth)
@@ -247,7 +247,7 @@ class PairRelation:
         return self._codes(u.paths[:, None], u.nodes[:, None], v.paths[None], v.nodes[None], *depths)
 
     def paired_codes(self, u: LabelRows, v: LabelRows) -> Tensor:
-        """The codes `(p,)` of the labels of p pairs of rows, whatever samples have them."""
+        """The codes `(p,)` of the labels of p pairs of rows, without regard to instances."""
         return self._codes(u.paths, u.nodes, v.paths, v.nodes, u.depth, v.depth)
 
     def _codes(
@@ -266,12 +266,12 @@ class PairRelation:
         return torch.where(codes < ANCESTOR * (self.max_depth + 1), refined, codes)
 
     def view_codes(self, codes: Tensor) -> Tensor:
-        """The codes of views of one sample, from those of their labels."""
+        """The codes of views of one sample, from the codes of their labels."""
         return self.space.of_views.to(codes.device)[codes]
 
 
 def _distinct(nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """A row of every distinct label `(C,)`, and which of them each row has `(n,)`."""
+    """The index of one row for every distinct label `(C,)`, and the label index of each row `(n,)`."""
     labels, index = torch.unique(nodes, return_inverse=True)
     rows = torch.arange(len(nodes), device=nodes.device)
     return rows.new_empty(len(labels)).scatter_(0, index, rows), index

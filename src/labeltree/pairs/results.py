@@ -1,4 +1,4 @@
-"""What the primitives return: statistics of similarities by anchor and relation, contrasts with a queue."""
+"""Results of the primitives: statistics of similarities by anchor and relation, contrasts with a queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PairWeight = Callable[[Rows, Rows], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class PairStatistics:
-    """Statistics of the similarities s_ik of n anchors, per relation r; None where not asked for.
+    """Statistics of the similarities s_ik of n anchors, per relation r; None if not requested.
 
     Attributes:
         count: `(n, R)` int64, number of keys in relation r to anchor i.
@@ -41,15 +41,15 @@ class PairStatistics:
 
 @dataclass(frozen=True, eq=False)
 class QueueContrast:
-    """What a loss needs to know of every query i, its own key 0 and the queue j = 1 … m.
+    """Contrast of every query i with its own key 0 and the queue j = 1 … m.
 
     Attributes:
-        own: `(b,)` s_i0, the similarity to its own key over the temperature.
+        own: `(b,)` s_i0, the similarity to the query's own key over the temperature.
         lse: `(b, T)` log(exp(s_i0) + Σ_j exp(s_ij)), over the members of each of the T softmaxes.
         mass: `(b,)` 1 + Σ_j z'_ij, the target's sum before it is normalised; no gradient.
         attraction: `(b,)` s_i0 + Σ_j z'_ij·s_ij.
-        entropy: `(b,)` entropy of z'_i as a distribution (Eq. 11 of MaskCon) over that of the uniform one, in
-            [0, 1]; 0 where the queue has fewer than two candidates; no gradient.
+        entropy: `(b,)` entropy of z'_i as a distribution (Eq. 11 of MaskCon) relative to the uniform
+            distribution, in [0, 1]; 0 where the queue has fewer than two candidates; no gradient.
     """
 
     own: Tensor

@@ -54,22 +54,22 @@ def prototype_distances(
 
 
 def at_least_single(x: Tensor, *others: Tensor) -> list[Tensor]:
-    """The tensors in float32 or better; one that is given twice is cast once, and remains one."""
+    """The tensors in float32 or better; a tensor given twice is cast once and stays a single tensor."""
     cast = {id(each): each.to(answer_dtype(each)) for each in (x, *others)}
     return [cast[id(each)] for each in (x, *others)]
 
 
 def as_kernels_take(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """What a loss that computes in a dtype hands on of its input: half precision on a GPU as it is."""
+    """Cast the input of a loss to its dtype, except half precision on a GPU, which kernels take directly."""
     return x if x.dtype in HALVES and x.device.type == "cuda" else x.to(dtype)
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Without autocast; entering its context costs as much as an operation, and mostly it is off already."""
+    """Context without autocast; not entered if autocast is off, as entering costs as much as an operation."""
     on = torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if on else nullcontext()
 
 
 def working_dtype(z: Tensor) -> torch.dtype:
-    """float64 of float64, else float32."""
+    """The dtype to compute in: float64 for float64, else float32."""
     return torch.float64 if z.dtype == torch.float64 else torch.float32

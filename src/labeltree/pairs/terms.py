@@ -24,7 +24,7 @@ from labeltree.taxonomy.relations import INSTANCE, SAME, UNKNOWN
 
 __all__ = ["bounded_terms", "masked_logsumexp", "relation_terms", "term_bounds", "weigh", "weighted_terms"]
 
-_ROOM = 1 << 18  # entries of a table (rows, terms, relations): what a second-level cache holds
+_ROOM = 1 << 18  # entries of a table (rows, terms, relations) that fit in a second-level cache
 
 
 def relation_terms(
@@ -39,7 +39,7 @@ def relation_terms(
     scale: Tensor | None = None,
     similarity: Similarity = "cosine",
 ) -> tuple[Tensor, Tensor]:
-    """The row terms of a batch against itself, and their normalisers, `(n, T)` each.
+    """The row terms of a batch compared with itself, and their normalisers, `(n, T)` each.
 
     With count_ir the keys in relation r to anchor i, sum_ir their similarities s_ik, and
     LSE_it = log Σ_{k: member_t(r_ik)} exp(ω(r_ik)·s_ik):
@@ -49,10 +49,10 @@ def relation_terms(
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself, R codes.
+        relation: relation of the batch with itself, R codes.
         geometry: as in `pair_statistics`.
         temperature: likewise.
-        positive: `(T, R)` weights; what has any is a member.
+        positive: `(T, R)` weights of positives; every positive relation must be a member.
         normaliser: `(T, R)` weights in the normaliser.
         member: `(T, R)` bool, the relations in the denominator of each term.
         scale: `(R,)` ω; None: 1.
@@ -99,21 +99,21 @@ def bounded_terms(
         ℓ_t(i,p) = log Σ_{k: member_t} exp(s_ik) − s_ip        row_it = Σ_p max(ℓ_t(i,p), M_{t+1})
         M_t = max(M_{t+1}, largest ℓ_t(i,p) of all positives of term t),   M_{T+1} = −∞
 
-    But for small batches that takes two passes over the pairs: the log-sum-exp and the least similar positive
-    of each anchor, then the bounded sum.
+    Except for small batches this takes two passes over the pairs: the log-sum-exp and the least similar
+    positive of each anchor, then the bounded sum.
 
     Args:
         embeddings: `(n, d)`.
-        relation: of the batch with itself, R codes.
+        relation: relation of the batch with itself, R codes.
         geometry: as in `pair_statistics`.
         temperature: likewise.
         members: `(T, R)` bool, the relations in the denominator of each term, coarse → fine.
-        positives: `(T, R)` bool, those that attract each other, of the members.
+        positives: `(T, R)` bool, the relations whose pairs attract each other; all are members.
         similarity: as in `pair_statistics`.
         detach_bound: whether the bounds M are constants for the gradient.
 
     Raises:
-        ValueError: the tables that this takes are larger than the memory of the device.
+        ValueError: the tables would be larger than the memory of the device.
     """
     pairs = embeddings, embeddings, relation
     few = len(positives) <= small.MOST_TERMS
@@ -172,10 +172,10 @@ def weighted_terms(
 
     Args:
         embeddings: `(n, d)`.
-        relation: a `KindRelation` of the batch with itself, which has the weights.
+        relation: a `KindRelation` of the batch with itself, which gives the weights.
         geometry: as in `pair_statistics`.
         temperature: likewise.
-        unknown_competes: whether pairs that nothing is known of stand in the denominator.
+        unknown_competes: whether pairs of unknown relation count in the denominator.
         similarity: as in `pair_statistics`.
     """
     assert isinstance(relation, KindRelation)
@@ -215,7 +215,7 @@ def _with_gradient(
 ) -> Tensor:
     """The least similarities `(n, T)` with the gradient of one row's in each term, which can set a bound.
 
-    Of keys that are equally near, the first in the batch has the gradient.
+    If several keys are equally near, the first in the batch gets the gradient.
     """
     term = torch.arange(len(positives), device=rows.device)
     u, _ = unit_rows(embeddings)
@@ -227,7 +227,7 @@ def _with_gradient(
 
 
 def term_bounds(largest: Tensor) -> Tensor:
-    """M_{t+1} of every term `(T,)` from the largest pair loss of each anchor `(n, T)`, −∞ where it has none.
+    """M_{t+1} of every term `(T,)`, from each anchor's largest pair loss `(n, T)`, −∞ without positives.
 
     Where several pairs attain the maximum, the gradient goes to the first alone. A NaN is every term's bound:
     comparisons with it, which decide between a pair's own loss and the bound, would hide it.
@@ -246,7 +246,7 @@ def term_bounds(largest: Tensor) -> Tensor:
 
 
 def _check_room(rows: int, terms: int, relations: int, like: Tensor) -> None:
-    """A sentence in place of a table (n, T, R) that no memory holds; T and R grow with the tree's depth."""
+    """Raise an error if a table (n, T, R) does not fit in memory; T and R grow with the tree's depth."""
     needed, there = rows * terms * relations * max(like.element_size(), 4), _memory(like.device)
     if needed > there:
         raise ValueError(
@@ -257,7 +257,7 @@ def _check_room(rows: int, terms: int, relations: int, like: Tensor) -> None:
 
 
 def _memory(device: torch.device) -> int:
-    """All memory of a device, in bytes."""
+    """Total memory of a device, in bytes."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -267,7 +267,7 @@ def _term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
     """`masked_logsumexp` over the members `(T, R)` of each term, `(n, T)`, from `lse (n, R)`."""
     if len(member) == 1:
         return masked_logsumexp(lse, member[0])[:, None]
-    # terms that differ in relations which no pair has are one and the same
+    # terms that differ only in relations which no pair has are identical
     occurs = lse.detach().amax(0) != -torch.inf if len(lse) else torch.ones_like(member[0])
     distinct, of_term = torch.unique(member & occurs, dim=0, return_inverse=True)
     block = max(_ROOM // max(distinct.numel(), 1), 1)
@@ -277,7 +277,7 @@ def _term_logsumexp(lse: Tensor, member: Tensor) -> Tensor:
 
 
 def weigh(statistic: Tensor, weights: Tensor) -> Tensor:
-    """Σ_r weights_tr·statistic_ir, `(n, T)`, in the weights' precision whatever autocast or TF32 say."""
+    """Σ_r weights_tr·statistic_ir, `(n, T)`, in the precision of the weights, also under autocast or TF32."""
     statistic = statistic.to(weights.dtype)
     if not (statistic.requires_grad or weights.requires_grad):
         return _product(statistic, weights)
@@ -308,13 +308,13 @@ class _Product(torch.autograd.Function):
 
 
 def masked_logsumexp(x: Tensor, mask: Tensor) -> Tensor:
-    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 where nothing is left."""
+    """log Σ exp(x) over the last dimension where `mask`; −∞ entries add nothing; 0 if no entries remain."""
     found: Tensor = _MaskedLogSumExp.apply(x, mask)
     return found
 
 
 class _MaskedLogSumExp(torch.autograd.Function):
-    """Few operations, of which the backward can be differentiated, too."""
+    """Masked log-sum-exp in few operations, with a differentiable backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class EpochPlan:
 
 
 class HierarchicalBatchSampler(BatchSampler):
-    """Groups of an anchor and, for every depth of its label, a partner that shares its path to exactly there.
+    """Groups of an anchor and, for every depth of its label, a partner whose LCA with it has that depth.
 
     This is the sampling of Zhang et al. 2022, Section 3.5, with its guarantees made precise. To share
     *exactly* the prefix of length l is to have an LCA of depth l: the two agree down to depth l and not, or

@@ -1,1 +1,1 @@
-"""The primitives as Triton kernels, for GPUs; nothing here is imported before it is used."""
+"""The primitives as Triton kernels, for GPUs; imported only when used."""

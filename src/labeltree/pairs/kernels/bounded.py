@@ -36,7 +36,7 @@ def bounded_sum(
     y = x if queries is keys else Sphere().project(keys)
     with torch.no_grad():
         pairs = pairs_of(relation, (queries, keys), (x, y), tile)
-        bits = members.new_zeros(members.shape[1] + 1, dtype=torch.int32)  # none of the pairs excluded
+        bits = members.new_zeros(members.shape[1] + 1, dtype=torch.int32)  # excluded pairs are in no term
         for term, member in enumerate(members):
             bits[:-1] |= member.int() << term
     found: Tensor = _Bounded.apply(x, y, offset, bound, _Work(pairs, bits, temperature))
@@ -53,7 +53,7 @@ class _Work:
 class _Bounded(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, offset: Tensor, bound: Tensor, work: _Work) -> Tensor:
-        offset = torch.where(offset.isinf(), 0.0, offset)  # of anchors without a member
+        offset = torch.where(offset.isinf(), 0.0, offset)  # for anchors without a member
         least = least_own(offset, bound, work.temperature)
         (total,), (own, held) = (work.pairs.from_ranks(tables) for tables in _sums(work, offset, least))
         ctx.work = work
@@ -68,7 +68,7 @@ class _Bounded(torch.autograd.Function):
         with manual_gradient(grad.device):
             tables = (offset, least, grad / -work.temperature)
             grad_x = grad_y = None
-            if pairs.alike and needs_x:  # both sides' gradient, all of it given to x
+            if pairs.alike and needs_x:  # the gradient of both sides, all assigned to x
                 grad_x = pairs.whole(_gradient(work, tables, ROW | COLUMN))
             elif not pairs.alike:
                 grad_x = _gradient(work, tables, ROW) if needs_x else None

@@ -1,4 +1,4 @@
-"""What a launch is given: whether kernels can run, sizes of tiles, two sides of pairs and their vectors."""
+"""The inputs of a kernel launch: availability, tile sizes, the two sides of the pairs and their vectors."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Settings:
 
     Attributes:
         tile: rows and columns of a tile.
-        width: d, filled up to a power of two.
-        dtype: what products take; they give float32.
+        width: d, padded to a power of two.
+        dtype: dtype of the factors of products, which are accumulated in float32.
         precision: of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks for less.
         num_warps: warps of a program.
-        num_stages: tiles on their way at a time.
+        num_stages: number of tiles being loaded at a time.
     """
 
     tile: int
@@ -90,7 +90,7 @@ class Settings:
 
 
 def settings(dtype: torch.dtype, d: int, tile: int | None = None) -> Settings:
-    """Settings for vectors of a type and width: as large a tile as a program has registers for."""
+    """Settings for vectors of a dtype and width, with the largest tile that fits in a program's registers."""
     width = max(16, 1 << (d - 1).bit_length())
     allowed = torch.get_float32_matmul_precision()
     if dtype not in HALVES:
@@ -104,10 +104,10 @@ def settings(dtype: torch.dtype, d: int, tile: int | None = None) -> Settings:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Rows as a kernel takes them, in the order of a side: `(n_pad, width)`, and `(n_pad,)` inverse norms.
+    """Rows as input of a kernel, in the order of a side: `(n_pad, width)`, and `(n_pad,)` inverse norms.
 
-    Half-precision vectors go into the products as they are, which is exact, and the norm is divided out
-    afterwards in float32; others go in as unit vectors, at inverse norms of 1.
+    Half-precision vectors are multiplied unchanged, which is exact, and divided by their norms afterwards in
+    float32; other vectors are normalised first and have inverse norms of 1.
     """
 
     rows: Tensor
@@ -115,7 +115,7 @@ class Vectors:
 
 
 def vectors(given: Tensor, unit: Tensor, side: Side, how: Settings) -> Vectors:
-    """The vectors of one side from what was given and its unit vectors in float32, `(n, d)` each."""
+    """The vectors of one side from the given vectors and their unit vectors in float32, `(n, d)` each."""
     if not how.half:
         rows = unit.float()
         inverse = torch.ones_like(rows[:, 0])
@@ -141,17 +141,17 @@ def splits(blocks: int, tiles: int, device: torch.device) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The pairs of a batch or of two, as kernels take them.
+    """The pairs of one or two batches, as input of kernels.
 
     Attributes:
         relation: of the queries that are walked over.
-        queries: their labels, sorted; with a shard, of its rows alone.
+        queries: labels of the queries, sorted; with a shard, only of its rows.
         keys: the labels of all keys, likewise.
-        tiles: the relation of tiles of them.
-        of_queries: vectors; empty where only labels count.
-        of_keys: likewise.
-        how: settings of the launch.
-        d: width of the vectors before they are filled up.
+        tiles: the relation of each tile of these pairs.
+        of_queries: vectors of the queries; empty if only labels count.
+        of_keys: vectors of the keys, likewise.
+        how: settings of the kernel.
+        d: width of the vectors before padding.
         alike: whether queries and keys are one batch.
         shard: of such a batch, the rows that are walked over here, the others being other ranks'; None: all.
     """
@@ -175,11 +175,11 @@ class Pairs:
         return list(torch.split(whole, [table.shape[1] for table in own], dim=1))
 
     def own(self, rows: Tensor) -> Tensor:
-        """Those of rows `(n, ...)` that are walked over."""
+        """The part of rows `(n, ...)` that is walked over."""
         return rows if self.shard is None else rows[self.shard]
 
     def whole(self, own: Tensor) -> Tensor:
-        """Rows of the batch, of which those that are not walked over are 0."""
+        """Rows of the whole batch, with 0 for rows that are not walked over."""
         if self.shard is None:
             return own
         rows = own.new_zeros(len(self.keys), *own.shape[1:])
@@ -189,7 +189,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Statistics to be found."""
+    """The pair statistics to compute."""
 
     pairs: Pairs
     temperature: float
@@ -198,12 +198,12 @@ class Problem:
 
     @property
     def exponents(self) -> Tensor:
-        """What makes logits to the base 2 of cosines, `(R,)`."""
+        """Factors that convert cosines to logits to the base 2, `(R,)`."""
         return self.scale * (math.log2(math.e) / self.temperature)
 
 
 def are_alike(relation: PairRelation) -> bool:
-    """Whether the labels of a relation are of a batch with itself."""
+    """Whether queries and keys of a relation are the same batch."""
     return relation.queries is relation.keys and relation.offset in (0, None)
 
 
@@ -217,8 +217,8 @@ def pairs_of(
 
     Args:
         relation: as in `pair_statistics`.
-        given: the queries and the keys, as they come; None: labels are all that counts.
-        unit: their unit vectors, in float32.
+        given: the queries and the keys as given; None: only labels count.
+        unit: unit vectors of the queries and the keys, in float32.
         tile: rows and columns of a tile, or None.
     """
     alike = are_alike(relation) and (given is None or given[0] is given[1])
@@ -241,9 +241,9 @@ def pairs_of(
 
 
 def _layout(relation: PairRelation, tile: int, shard: slice | None) -> tuple[PairRelation, Side, Side, Tiles]:
-    """Sides and tiles, found once for all passes over a relation; with a shard those of its rows.
+    """Sides and tiles, cached for all passes over a relation; with a shard only those of its rows.
 
-    A relation does not keep itself: its memory would wait for the garbage collector.
+    The cache of a relation must not refer to the relation: its memory would wait for the garbage collector.
     """
     key = ("kernels", tile, shard and (shard.start, shard.stop))
     if key not in relation.kept:

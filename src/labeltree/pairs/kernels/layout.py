@@ -1,4 +1,4 @@
-"""Both sides of the pairs in the order of their labels, with the relation of every tile that has only one."""
+"""Both sides of the pairs sorted by label, and the relation of every tile whose pairs have the same one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIXED = -1
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of the pairs, sorted by label and then by instance, filled up to whole blocks.
+    """One side of the pairs, sorted by label and then by instance, padded to whole blocks.
 
     Attributes:
         rows: labels in their original order.
@@ -35,7 +35,7 @@ class Side:
         return len(self.rows)
 
     def placed(self, x: Tensor, width: int | None = None) -> Tensor:
-        """Rows of x `(n, ...)` in this order, filled up with zeros, and with zero columns up to `width`."""
+        """Rows of x `(n, ...)` in this order, padded with zero rows, and with zero columns up to `width`."""
         shape = (self.labels.shape[1], *x.shape[1:]) if width is None else (self.labels.shape[1], width)
         placed = x.new_zeros(shape)
         if width is None:
@@ -45,7 +45,7 @@ class Side:
         return placed
 
     def restored(self, placed: Tensor) -> Tensor:
-        """The opposite of `placed`, of rows `(n_pad, ...)`."""
+        """The inverse of `placed`, for rows `(n_pad, ...)`."""
         rows = torch.empty_like(placed[: len(self)])
         rows[self.order] = placed[: len(self)]
         return rows
@@ -72,7 +72,7 @@ def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
     key_place = _inverse(key_order)
     order = key_order if queries is keys else _order(queries, of_queries)
     place = key_place if queries is keys else _inverse(order)
-    # an instance is called by the first place of its keys, so that blocks of keys have ranges of instances
+    # an instance is numbered by the first place of its keys, so that blocks of keys have ranges of instances
     none = torch.iinfo(torch.int32).max
     size = len(queries) + len(keys)
     first = place.new_full((size + 1,), none).scatter_reduce(0, of_keys + 1, key_place, "amin")
@@ -88,12 +88,12 @@ def sides(relation: PairRelation, tile: int) -> tuple[Side, Side]:
 
 
 def unsorted_sides(relation: PairRelation, query_tile: int, key_tile: int) -> tuple[Side, Side]:
-    """The queries and the keys as they come, neither empty."""
+    """The queries and the keys in the given order, neither empty."""
     queries, keys = relation.queries, relation.keys
     of_queries, of_keys = _instances(queries, keys)
     index, key_index = (torch.arange(len(side), device=queries.nodes.device) for side in (queries, keys))
     there = _partners(len(queries), key_index, relation.offset)
-    back = torch.full_like(key_index, -1)  # nobody asks
+    back = torch.full_like(key_index, -1)  # not used
     return _side(queries, index, of_queries, there, query_tile), _side(
         keys, key_index, of_keys, back, key_tile
     )
@@ -104,7 +104,7 @@ def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:
 
     The least and the greatest entry of the labels of a block bound what its pairs can be: where two blocks
     share their paths down to a depth and there have entries of disjoint ranges, all their pairs are apart at
-    that depth. A tile that this does not settle counts as mixed, which costs time and nothing else.
+    that depth. A tile that this does not decide counts as mixed, which only costs time.
     """
     L = relation.max_depth
     (low_u, high_u), (low_v, high_v) = _bounds(u, tile, L), _bounds(v, tile, L)
@@ -115,7 +115,7 @@ def tiles_between(relation: PairRelation, u: Side, v: Side, tile: int) -> Tiles:
     for level in range(L):
         a, b, c, d = lu[level], hu[level], lv[level], hv[level]
         differ = shared & (a >= 0) & (c >= 0) & ((b < c) | (d < a))
-        if relation.refined:  # the shallower depth must be settled too
+        if relation.refined:  # the shallower depth must be unique, too
             low, high = torch.minimum(lu[L + 1], lv[L + 1]), torch.minimum(hu[L + 1], hv[L + 1])
             differ &= low == high
         pure |= differ | (shared & ((b < 0) | (d < 0)))

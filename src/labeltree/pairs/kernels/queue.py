@@ -1,7 +1,7 @@
 """Contrast with a queue by a Triton kernel, for relations of labels.
 
 Every softmax is attention over the queue. Its mean key is the gradient of its log-sum-exp, so the backward
-does not need the queue.
+does not use the queue.
 """
 
 from __future__ import annotations

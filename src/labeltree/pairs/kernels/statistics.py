@@ -72,7 +72,7 @@ def pair_statistics(
 
 
 def _largest(scale: Tensor) -> float:
-    """max |ω|, for which the GPU is waited for once as long as a scale stays what it is."""
+    """max |ω|, cached per scale, as it waits for the GPU."""
     if scale.is_inference():  # has no version
         return float(scale.abs().max())
     version, largest = _LARGEST.get(scale, (None, 0.0))
@@ -90,7 +90,7 @@ def pair_counts(relation: PairRelation, tile: int | None) -> Tensor:
 
 
 def _forward(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """count, sum, lse, least and its index, `(n, R)`; those not asked for are empty."""
+    """count, sum, lse, least and its index, `(n, R)`; empty if not requested."""
     from labeltree.pairs.kernels.statistics_kernels import statistics_kernel
 
     pairs, flags = problem.pairs, problem.flags
@@ -179,13 +179,13 @@ class _Statistics(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """By query and relation `(n, R)`: what its pairs weigh in the gradient.
+    """Weights of pairs in the gradient, by query and relation `(n, R)`.
 
     Attributes:
-        weight: of the exponential.
+        weight: weight of the exponential.
         denominator: log₂ of what divides it, unless that is in the weight already.
-        slope: of the sum.
-        flags: of `gradient_kernel`.
+        slope: slope of the sum.
+        flags: flags of `gradient_kernel`.
     """
 
     weight: Tensor
@@ -194,14 +194,14 @@ class _Weights:
     flags: int
 
     def placed(self, side: Side, rows: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor]:
-        """The three tables of some rows as kernels take them, `(R, n_pad)`; nothing of those not in use."""
+        """The three tables of some rows as input of kernels, `(R, n_pad)`; empty if not used."""
         tables = (self.weight, self.denominator, self.slope)
         placed = [side.placed(x[rows]).T.contiguous() if x.ndim == 2 else x for x in tables]
         return placed[0], placed[1], placed[2]
 
 
 def _weigh(problem: Problem, grad_sum: Tensor | None, grad_lse: Tensor | None, lse: Tensor) -> _Weights:
-    """What the gradients of sum and lse `(n, R)`, None for 0, make of the pairs."""
+    """The weights of pairs from the gradients of sum and lse `(n, R)`, None for 0."""
     temperature = problem.temperature
     weight = denominator = slope = lse.new_empty(0)
     flags = problem.flags & SMALL
@@ -224,7 +224,7 @@ def _weigh(problem: Problem, grad_sum: Tensor | None, grad_lse: Tensor | None, l
 def _summed_gradient(problem: Problem, weights: _Weights, flags: int) -> Tensor:
     """The gradient of unit vectors: if the row's tables count of the queries walked over, else of the keys.
 
-    Where queries and keys are one batch both count: a pair gives to its row as somebody's key, too.
+    If queries and keys are one batch both count: a pair also contributes to its row as a key.
     """
     from labeltree.pairs.kernels.statistics_kernels import gradient_kernel
 

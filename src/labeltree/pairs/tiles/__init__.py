@@ -1,1 +1,1 @@
-"""The primitives over tiles of pairs, of which few are held at a time."""
+"""The primitives computed over tiles of pairs, with only a few tiles in memory at a time."""

@@ -1,4 +1,4 @@
-"""The bounded sum over tiles: pair losses of positives, none below its term's bound."""
+"""The bounded sum over tiles: pair losses of positives, bounded below by the bound of their term."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEEP = 1e30  # makes the sign of a difference a 0 or a 1
 
 
 def least_own(offset: Tensor, bound: Tensor, temperature: float | Tensor) -> Tensor:
-    """The least pair loss `(n, T)` that counts as it is and not as the bound.
+    """The smallest pair loss `(n, T)` that counts itself, not replaced by the bound.
 
     That is the bound minus its rounding error: the pair that set the bound must tie with it, although its
     similarity is computed again and may differ in the last digit.
@@ -29,14 +29,14 @@ class BoundedSum:
     Its gradient is that of the similarities alone; in offset_it it is `kept`, in bound_t `held`.
 
     Attributes:
-        kept: after the forward, `(n, T)` how many pairs have their own loss, in the order of the batch.
-        held: likewise how many have the bound.
+        kept: after the forward, `(n, T)` number of pairs with their own loss, in the order of the batch.
+        held: likewise, number of pairs with the bound.
 
     Args:
         grid: the tiles.
         temperature: τ.
         members: `(T, R)` bool.
-        offset: `(n, T)`, in the order of the batch; of rows without members whatever it is.
+        offset: `(n, T)`, in the order of the batch; arbitrary for rows without members.
         bound: `(T,)`.
     """
 
@@ -57,7 +57,7 @@ class BoundedSum:
         self._total, self._kept, self._number = (torch.zeros_like(self._own_offset) for _ in range(3))
 
     def see(self, tile: Tile, cosines: Cosines) -> Tensor | None:
-        """As `TileLoss.see`."""
+        """See `TileLoss.see`."""
         if not self._counts(tile):
             return None
         s = cosines(1 / self._temperature)
@@ -111,7 +111,7 @@ class BoundedSum:
         return any(self._terms[code] for code in self._grid.present(tile))
 
     def _masks(self, tile: Tile) -> list[tuple[int, Tensor | None]]:
-        """The terms that have members in a tile, and which pairs are; None: all."""
+        """The terms with members in a tile, and the mask of member pairs; None: all pairs."""
         terms = sorted({term for code in self._grid.present(tile) for term in self._terms[code]})
         if tile.code >= 0:
             return [(term, None) for term in terms]
@@ -120,7 +120,7 @@ class BoundedSum:
     def _sides(
         self, tile: Tile, own_offset: Tensor, own_least: Tensor
     ) -> list[tuple[slice, Tensor, Tensor, int]]:
-        """Each side that a tile counts for: its rows, what they have, and the dimension to sum over."""
+        """Each side that a tile counts for: its rows, their values, and the dimension to sum over."""
         found = [(tile.rows, own_offset[:, tile.rows], own_least[:, tile.rows], 1)]
         if tile.both:
             found.append((tile.cols, self._offset[:, tile.cols], self._least[:, tile.cols], 0))
@@ -128,5 +128,5 @@ class BoundedSum:
 
 
 def _above(loss: Tensor, least: Tensor) -> Tensor:
-    """1 where a pair loss is above the least, else 0, as a number: comparisons are slow."""
+    """1 where a pair loss is above the least, else 0, by arithmetic, as comparisons are slow."""
     return (loss - least).mul_(_STEEP).clamp_(0, 1)

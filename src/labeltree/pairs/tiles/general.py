@@ -176,9 +176,9 @@ class _RunningLse:
     no error in common, which is what rounding a log-sum-exp of large similarities would give a whole row.
 
     Args:
-        n: rows.
+        n: number of rows.
         size: number R of relations.
-        dtype: of the similarities.
+        dtype: dtype of the similarities.
         device: their device.
     """
 
@@ -209,10 +209,10 @@ class _Slopes:
     Args:
         scale: `(R,)` ω, or None.
         lse: `(n, R)`, in float64.
-        index: `(n, R)` of the least similar keys.
-        grads: of the fields of `PairStatistics`, in their order.
+        index: `(n, R)` indices of the least similar keys.
+        grads: gradients of the fields of `PairStatistics`, in their order.
         pair_weight: as in `pair_statistics`.
-        dtype: of the similarities.
+        dtype: dtype of the similarities.
     """
 
     def __init__(

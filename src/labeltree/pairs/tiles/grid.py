@@ -33,8 +33,8 @@ class _Labels:
 
     Attributes:
         first: `(B,)` the first row of each label.
-        sizes: `(B,)` how many rows each has.
-        of_row: `(b,)` which of the labels each row has; None: each row has its own.
+        sizes: `(B,)` number of rows of each label.
+        of_row: `(b,)` index of each row's label; None: each row has its own label.
     """
 
     first: Tensor
@@ -59,7 +59,7 @@ class Tile:
     """One tile `(b, c)` of the pairs.
 
     Attributes:
-        at: its number.
+        at: number of the tile.
         rows: slice of the grid's rows.
         cols: slice of all sorted rows.
         both: whether it stands for the tile on the other side of the diagonal, too.
@@ -91,12 +91,12 @@ class Tile:
         """Values `(b, c)` from those of pairs of labels `(B, C)`; 0 of a row with itself.
 
         Args:
-            entries: of the labels.
-            of_views: `(v,)` or a number: of views of one sample.
-            name: of the `scratch` memory that they are in.
+            entries: values of pairs of labels.
+            of_views: values of pairs of views of one sample, `(v,)` or a number.
+            name: name of the `scratch` memory to use.
         """
         rows, cols = self.row_labels.of_row, self.col_labels.of_row
-        if cols is not None:  # rows are what is fast to select
+        if cols is not None:  # selecting rows is fast
             entries = entries.T.index_select(0, cols).T
         out = scratch(name, self.shape, entries)
         if rows is None:
@@ -108,7 +108,7 @@ class Tile:
         return self.clear(out)
 
     def clear(self, values: Tensor) -> Tensor:
-        """Set to 0 what a row has with itself."""
+        """Set the values of rows with themselves to 0."""
         if self.selves.shape[1]:
             values[self.selves[0], self.selves[1]] = 0.0
         return values
@@ -128,9 +128,9 @@ class Grid:
 
     Attributes:
         order: `(n,)` the row of the batch at each place.
-        labels: of the rows, in that order.
-        relation: of the rows in that order.
-        shard: places `(m,)` of this rank's rows, ascending; None: all are.
+        labels: labels of the rows, in that order.
+        relation: relation of the rows, in that order.
+        shard: places `(m,)` of this rank's rows, ascending; None: all rows.
     """
 
     def __init__(self, relation: PairRelation, side: int) -> None:
@@ -423,9 +423,9 @@ def scratch(name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     A fresh megabyte costs as much time as the arithmetic on it.
 
     Args:
-        name: of the use; two tensors that are needed at once have two names.
-        shape: of the tensor.
-        like: its device and its type.
+        name: name of the use; tensors needed at the same time need different names.
+        shape: shape of the tensor.
+        like: a tensor with the device and dtype.
     """
     dtype, size = like.dtype, math.prod(shape)
     if like.device.type != "cpu" or size * dtype.itemsize > _LARGEST:

@@ -1,7 +1,8 @@
 """Distances to the own and to the nearest other prototype.
 
-Of many prototypes the nearest is searched for over tiles; what is kept for the backward are the gradients of
-two distances a point. Of few, all cosines are one product, and only what is asked for is made a distance.
+With many prototypes the nearest is searched over tiles, and only the gradients of two distances per point are
+kept for the backward. With few, all cosines are one matrix product, and only the requested ones are converted
+to distances.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def nearest_other(
 def _search(
     points: Tensor, prototypes: Tensor, own: Tensor, geometry: Geometry, similarity: Similarity, side: int
 ) -> Tensor:
-    """The nearest prototype of each point but its own `(n,)`, the first one of equals."""
+    """The nearest prototype of each point except its own `(n,)`; ties go to the first."""
     index, dtype = torch.zeros_like(own), answer_dtype(points, prototypes)
     for rows in blocks(len(points), side):
         least = points.new_full((len(own[rows]),), torch.inf, dtype=dtype)

@@ -79,7 +79,7 @@ def _sets(members: Tensor, positive: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Met:
-    """What b queries have met in the queue.
+    """Results for b queries over the queue.
 
     Attributes:
         top: `(2 + T, b)` the greatest similarity in each of the sets, in units of log 2; −∞ in an empty one.
@@ -88,7 +88,7 @@ class _Met:
         pull: `(b,)` Σ_j z'_ij·(s_ij − s_i0).
         entropy: `(b,)` see `QueueContrast`.
         nearest: `(b, d)` Σ_j z'_ij·h_j, where the nearest candidates alone are targets; else empty.
-        tiles: the first of them, as many as are kept for the backward.
+        tiles: the first tiles, kept for the backward.
     """
 
     top: Tensor
@@ -115,7 +115,7 @@ class _Tile:
 
     @property
     def bytes(self) -> int:
-        """What it holds, without indices."""
+        """The size of the tensors in bytes, without indices."""
         return sum(exponentials.nbytes for _, _, exponentials, _ in self.parts)
 
 
@@ -144,15 +144,15 @@ class _Walk:
     """The walk of queries over their queue.
 
     Attributes:
-        z: `(b, d)` unit queries.
+        z: `(b, d)` normalised queries.
         near: `(b, d)` their unit keys.
         stored: `(m, d)` the queue.
-        relation: of every query to every stored key.
+        relation: relation of every query to every stored key.
         sets: `(2 + T, R)`, see `_sets`.
         scale: 1/τ0.
         sharpness: 1/τ of the targets; ∞: the nearest candidates alone.
         tile: queries and stored keys of a tile.
-        keep: bytes of tiles that are kept for the backward.
+        keep: bytes of tiles to keep for the backward.
     """
 
     z: Tensor
@@ -166,7 +166,7 @@ class _Walk:
     keep: int
 
     def meet(self, own: Tensor) -> _Met:
-        """Values of all queries, of which `own (b,)` is s_i0."""
+        """The results for all queries, given `own (b,)`, s_i0."""
         parts, hard = len(self.sets), math.isinf(self.sharpness)
         rows = torch.zeros_like(own)
         top, lse = rows.new_empty(parts, len(rows)), widen(rows.new_empty(len(rows), parts - 2))
@@ -277,8 +277,8 @@ class _Block:
     """A block of queries.
 
     Attributes:
-        rows: which of all queries.
-        within: which of those that walk together.
+        rows: slice of all queries.
+        within: slice of the queries that are processed together.
         z: `(r, d)` queries over τ0 and log 2.
         near: `(r, d)` their keys over τ and log 2.
     """
@@ -347,7 +347,7 @@ class _RunningSoftmax:
         if at is None:
             self.top, self._mass = top, mass
         else:
-            self.top = self.top.index_copy(0, at, top)  # who was given the old one keeps it
+            self.top = self.top.index_copy(0, at, top)  # earlier callers keep the old tensor
             self._mass[at] = mass
         return weights, top
 
@@ -430,5 +430,5 @@ class _RunningTarget:
 
 
 def _finite(top: Tensor) -> Tensor:
-    """What to subtract where nothing was met: 0 instead of −∞."""
+    """The maximum to subtract, with 0 instead of −∞ for empty rows."""
     return torch.where(top == -torch.inf, 0.0, top)

@@ -53,7 +53,7 @@ def relation_terms(
 
 
 class _Work:
-    """What follows from the labels.
+    """The data that depend on the labels only.
 
     Attributes:
         sets: the denominators.
@@ -286,7 +286,7 @@ class _Term:
 
 
 class _BoundedWork:
-    """What follows from the labels.
+    """The data that depend on the labels only.
 
     Attributes:
         sets: the denominators.

@@ -17,7 +17,7 @@ __all__ = ["TileGradients", "relation_tiles"]
 
 
 class TileGradients:
-    """Sums up over tiles what autograd has for the similarities of one.
+    """Sums over tiles the gradients that autograd computes from the similarities of each tile.
 
     With a shard the queries are the keys, slopes are those of a pair for both its sides, and tiles are of the
     shard's rows: the gradient of the queries is complete there, and the keys have none of their own.
@@ -57,17 +57,17 @@ class TileGradients:
 
     @property
     def of_queries(self) -> Tensor:
-        """`(n, d)`."""
+        """The gradient of the queries, `(n, d)`."""
         return self._sums[0].to(self._of[0])
 
     @property
     def of_keys(self) -> Tensor | None:
-        """`(m, d)`; None with a shard."""
+        """The gradient of the keys, `(m, d)`; None with a shard."""
         return self._sums[1].to(self._of[1]) if self._both else None
 
     @property
     def grad_temperature(self) -> Tensor | None:
-        """With a shard, what has the whole gradient as its mean over ranks; None of a number."""
+        """The gradient of the temperature (with a shard, its mean over ranks is); None for a number."""
         if not isinstance(self._temperature, Tensor):
             return None
         return self._sums[-1] * (1.0 if self._both else num_ranks() / 2)  # of pairs as seen from both sides

@@ -1,4 +1,4 @@
-"""The walk over the tiles of a batch with itself, by cosine: a loss is what it sees in a tile, and its slope.
+"""The walk over the tiles of a batch with itself, by cosine; a loss is given by its value and slope per tile.
 
 Every tile of the upper triangle is computed once and serves both its sides; of a shard, its rows are compared
 with all. The forward shows each tile to the loss. The backward asks for the slope of the loss in each cosine,
@@ -32,7 +32,7 @@ Slope = Callable[[Tile, Tensor | None, Cosines], Tensor | None]
 
 
 class TileLoss(Protocol):
-    """What a loss makes of tiles; all its rows are sorted as the grid's are.
+    """The interface of a loss over tiles; all its rows are in the order of the grid.
 
     A loss object belongs to one forward and its backward.
     """
@@ -48,16 +48,16 @@ class TileLoss(Protocol):
 
 
 def walk(z: Tensor, grid: Grid, loss: TileLoss, keep: int) -> tuple[Tensor, ...]:
-    """What a loss finds in the pairs of a batch `z (n, d)`, in the order of the batch; differentiable.
+    """The results of a loss over all pairs of a batch `z (n, d)`, in the order of the batch; differentiable.
 
     Args:
         z: the embeddings, in the order of the batch.
         grid: the tiles.
-        loss: what sees them.
+        loss: the loss.
         keep: bytes of tiles that are kept for the backward rather than computed again.
     """
     if not (z.requires_grad and torch.is_grad_enabled()) or 10 * keep < 2 * len(z) ** 2:
-        keep = 0  # a small part of all tiles is not worth the memory
+        keep = 0  # keeping a small part of all tiles is not worth the memory
     found: tuple[Tensor, ...] = _Walk.apply(z, grid, loss, keep)
     return found
 

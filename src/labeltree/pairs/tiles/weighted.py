@@ -55,11 +55,11 @@ class WeightedContrast:
         positives: likewise the number of pairs with a weight above 0.
 
     Args:
-        grid: of the `rows_by_kind`.
-        relation: how kinds are related.
-        dtype: of the embeddings.
+        grid: the grid of `rows_by_kind`.
+        relation: the relation of the kinds.
+        dtype: dtype of the embeddings.
         temperature: τ.
-        unknown_competes: whether pairs that nothing is known of stand in the denominator.
+        unknown_competes: whether pairs of unknown relation count in the denominator.
     """
 
     def __init__(
