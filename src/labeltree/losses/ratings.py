@@ -183,7 +183,7 @@ class RatingRelation(PairRelation):
         offset: as in `PairRelation`.
         query_ratings: `(n, A)`; −1 where missing.
         key_ratings: `(m, A)`.
-        threshold: what the similarity must exceed.
+        threshold: the value that the similarity must exceed.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class RatingRelation(PairRelation):
         Args:
             ratings: `(n, A)`; −1 where missing.
             instances: `(n,)` instance ids; None: every row is its own instance.
-            threshold: what the similarity must exceed.
+            threshold: the value that the similarity must exceed.
         """
         missing = ratings.new_full((len(ratings),), -1)
         rows = LabelRows(missing, missing.new_empty((len(ratings), 0)), instances, None)

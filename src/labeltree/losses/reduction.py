@@ -30,7 +30,7 @@ def reduce_terms(
         reduction: per term, `"valid"`: mean of row/normaliser over the anchors with a positive; `"all"`: mean
             over all anchors, those without a positive counting 0; `"sum"`: sum over anchors; `"pairs"`: Σ
             row / Σ normaliser, the mean over positive pairs. `"none"`: no reduction over anchors.
-        shard: of the union of all ranks' batches, the rows that `"none"` gives, see `own_rows`; None: all.
+        shard: the rows of the union of all ranks' batches to return for `"none"`, see `own_rows`; None: all.
 
     Returns:
         A scalar, `(n,)` for `"none"`. Where no anchor has a positive, exactly 0, connected to the graph.

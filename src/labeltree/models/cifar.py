@@ -196,7 +196,7 @@ def pyramidnet(name: str, depth: int, alpha: int, channels: int = 3) -> Encoder:
     Args:
         name: name of the encoder.
         depth: 9n + 2, the last layer (the classifier or embedding on top) counted but not part of it.
-        alpha: how much wider the last block is than the first layer's 16 channels.
+        alpha: width of the last block minus the first layer's 16 channels.
         channels: channels of the images.
 
     Raises:

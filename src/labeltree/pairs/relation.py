@@ -126,11 +126,11 @@ class PairRelation:
             the first of them.
 
     Attributes:
-        shard: of the union of all ranks' batches against itself, the rows of this rank; None: all rows are
-            here. Every rank asks for the same statistics and then computes the same from them, so a primitive
-            may compute those of the shard alone and gather the others', and return a gradient that is right
-            in the rows of the shard alone, and for a temperature or scale one whose mean over ranks is right.
-            It may where query and key embeddings are one and the same tensor.
+        shard: the rows of this rank in the union of all ranks' batches compared with itself; None: all rows
+            are here. Every rank asks for the same statistics and then computes the same from them, so a
+            primitive may compute those of the shard alone and gather the others', and return a gradient that
+            is right in the rows of the shard alone, and for a temperature or scale one whose mean over ranks
+            is right. It may where query and key embeddings are one and the same tensor.
         kept: cache of primitives for their next pass over the pairs, with a key for each primitive.
 
     Example:

@@ -189,7 +189,7 @@ class Taxonomy(Graph):
 
         Args:
             max_depth: the depth of the finest nodes shown (None: all, down to depth 200).
-            max_children: how many children of each node are shown (None: all).
+            max_children: largest number of children of each node shown (None: all).
         """
         return render(self, max_depth, max_children)
 

@@ -30,7 +30,7 @@ class HierarchicalPrecisionScores:
         query_nodes: (n,) int64, none missing.
         code_nodes: (c,) int64 distinct nodes, one for each code of the database.
         key_codes: (m,) code of each item.
-        left_out: which items the rankings leave out.
+        left_out: the items that the rankings leave out.
         k: K of `mean`, `trapezoid` and `curve`; a smaller database is read to its end.
         ks: the k for which every query's HP@k is kept.
 

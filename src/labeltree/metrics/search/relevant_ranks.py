@@ -31,7 +31,7 @@ class RelevanceScores:
         query_classes: (n,) int64.
         code_classes: (c,) int64 class of each code of the database.
         key_codes: (m,) code of each item.
-        left_out: which items the rankings leave out, such as the query itself: they are not relevant.
+        left_out: the items that the rankings leave out, such as the query itself; they are not relevant.
 
     Attributes:
         query_classes, code_classes: as given, but renumbered without gaps; -1 stays.

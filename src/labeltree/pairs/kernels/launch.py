@@ -71,7 +71,8 @@ class Settings:
         tile: rows and columns of a tile.
         width: d, padded to a power of two.
         dtype: dtype of the factors of products, which are accumulated in float32.
-        precision: of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks for less.
+        precision: precision of float32 products: `"ieee"`, unless `torch.set_float32_matmul_precision` asks
+            for less.
         num_warps: warps of a program.
         num_stages: number of tiles being loaded at a time.
     """
@@ -144,7 +145,7 @@ class Pairs:
     """The pairs of one or two batches, as input of kernels.
 
     Attributes:
-        relation: of the queries that are walked over.
+        relation: relation of the queries that are walked over.
         queries: labels of the queries, sorted; with a shard, only of its rows.
         keys: the labels of all keys, likewise.
         tiles: the relation of each tile of these pairs.
@@ -153,7 +154,7 @@ class Pairs:
         how: settings of the kernel.
         d: width of the vectors before padding.
         alike: whether queries and keys are one batch.
-        shard: of such a batch, the rows that are walked over here, the others being other ranks'; None: all.
+        shard: the rows of such a batch that this rank walks over; None: all.
     """
 
     relation: PairRelation

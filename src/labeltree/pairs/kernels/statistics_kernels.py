@@ -32,11 +32,11 @@ def _nothing(T: tl.constexpr):
 def _seen(
     cos, mask, scale, index, peak, total, sums, least, at, count, F: tl.constexpr, MASKED: tl.constexpr
 ):
-    """Statistics of rows that have also met a tile.
+    """Statistics of rows, updated with a tile.
 
     Args:
         cos: `(T, U)` cosines but for the norms of the rows.
-        mask: which of them count, if MASKED.
+        mask: the cosines that count, if MASKED.
         scale: `(T,)` factor that makes logits to the base 2 of them.
         index: `(U,)` number of each key.
         F: flags: 1 lse, 2 sum, 4 least, 8 the logits are so small that their sum needs no maximum.

@@ -45,12 +45,12 @@ class Contrast:
 
     Attributes:
         attracted: after the forward, `(n, T)` Σ_k positive_t(r_ik), in the order of the batch.
-        normaliser: likewise Σ_k normaliser_t(r_ik).
-        least: likewise the least similarities; only if asked for.
+        normaliser: likewise, Σ_k normaliser_t(r_ik).
+        least: likewise, the least similarities; only if requested.
 
     Args:
         grid: the tiles.
-        dtype: of the embeddings.
+        dtype: dtype of the embeddings.
         temperature: τ.
         positive: `(T, R)`.
         normaliser: `(T, R)`.

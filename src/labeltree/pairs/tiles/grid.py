@@ -62,7 +62,7 @@ class Tile:
         at: number of the tile.
         rows: slice of the grid's rows.
         cols: slice of all sorted rows.
-        both: whether it stands for the tile on the other side of the diagonal, too.
+        both: whether the tile also stands for its mirror image across the diagonal.
         code: the one relation of all its pairs, or −1.
         row_labels: labels of the rows.
         col_labels: labels of the columns.
@@ -123,7 +123,7 @@ class Grid:
     differ, all beyond it do.
 
     Args:
-        relation: of a batch with itself.
+        relation: relation of a batch with itself.
         side: rows and columns of a tile.
 
     Attributes:
@@ -236,7 +236,7 @@ class Grid:
         values[tile.views[0], tile.views[1]] = views
 
     def both_sides(self, tile: Tile, own: Tensor, every: Tensor, of_code: Tensor) -> Tensor:
-        """What both rows of each pair have for its kind `(b, c)`, in tables `(G, m)` and `(G, n)`."""
+        """For each pair `(b, c)`, the sum of both rows' entries for its kind in tables `(G, m)`, `(G, n)`."""
         table, of_views = of_code[self.codes(tile)], of_code[tile.view_codes]
         rows, cols = own[:, tile.rows], every[:, tile.cols]
         of_cols = tile.row_labels.spread(cols.gather(0, tile.col_labels.expand(table)))

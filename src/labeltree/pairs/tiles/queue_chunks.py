@@ -1,4 +1,4 @@
-"""A queue in chunks, with what is known of its relations label by label."""
+"""A queue in chunks, with relations computed label by label."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Chunk:
 def queue_chunks(relation: PairRelation, rows: slice, sets: Tensor, size: int) -> Iterator[Chunk]:
     """All stored keys in chunks of at most `size`, those of one label in the same chunks as far as can be.
 
-    Keys of which more than the label counts, because a query is a view of the same sample or the key itself,
-    come last; their groups are single queries and keys.
+    Keys whose relation depends on more than the label, because a query is a view of the same sample or the
+    key itself, come last; their groups are single queries and keys.
 
     Args:
-        relation: of every query to every stored key, R codes.
+        relation: relation of every query to every stored key, R codes.
         rows: the queries, counted from 0 in a chunk.
         sets: `(P, R)` bool, sets of relations; an excluded pair is in none.
-        size: the most keys of a chunk.
+        size: largest number of keys in a chunk.
     """
     by_label, by_pair = _split(relation, rows)
     sets = torch.cat([sets, sets.new_zeros(len(sets), 1)], dim=1)

@@ -1,8 +1,8 @@
 """The terms of a small batch in one go: one tile in the order of the batch, and its positives in a list.
 
-What counts at this size is the number of operations, so nothing is summed by relation only to be summed up by
-term afterwards, and an operation of numpy on so little costs a fraction of one of torch. The hierarchical
-constraint computes the cosines once, for log-sum-exps, bounds and bounded sums alike.
+At this size the cost is the number of operations, so sums are taken directly by term and not first by
+relation, and numpy is used because its operations on small arrays cost a fraction of those of torch. The
+hierarchical constraint computes the cosines once, for log-sum-exps, bounds and bounded sums alike.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class _LabelPairs:
     """The codes of a batch with itself: those of its distinct labels, and those of views of one sample.
 
     Args:
-        relation: of a batch with itself.
+        relation: relation of a batch with itself.
 
     Attributes:
         codes: `(C, C)` of the distinct labels with each other.
@@ -206,7 +206,7 @@ class _PairSets:
     """The pairs in the denominator of each term; mostly all pairs, in all of them.
 
     Args:
-        pairs: of a batch.
+        pairs: the label pairs of a batch.
         members: `(T, R)` bool, the relations in the denominator of each term.
 
     Attributes:

@@ -52,7 +52,7 @@ class WeightedContrast:
 
     Attributes:
         weight: after the forward, `(n,)` Σ_k w_ik, in the order of the batch.
-        positives: likewise the number of pairs with a weight above 0.
+        positives: likewise, the number of pairs with a weight above 0.
 
     Args:
         grid: the grid of `rows_by_kind`.
