@@ -45,7 +45,7 @@ _KINDS = (
     "webp",
 )
 EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
-"""Of the files in a folder, those that are images."""
+"""File extensions of images."""
 
 MAX_PIXELS = 89_478_485
 """Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
@@ -57,7 +57,7 @@ _TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers
 
 
 class ImageHead(NamedTuple):
-    """What the header of an image file says."""
+    """The header of an image file."""
 
     width: int
     height: int
@@ -95,7 +95,7 @@ def _check_pixels(image: PilImage) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is not a regular file: opening a named pipe would block for ever."""
+    """Refuse anything but a regular file: opening a named pipe would block for ever."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -157,8 +157,8 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
         path: The file.
         size: Side in pixels.
         channels: 1 or 3.
-        box: Left, top, width and height in pixels of the part that counts: the square around it, as far as
-            the image goes; None = the image.
+        box: Left, top, width and height of a crop box in pixels: the square around it is read, as far as the
+            image goes; None = the whole image.
 
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
@@ -183,7 +183,7 @@ def pixels_of(image: PilImage, size: int, channels: int) -> np.ndarray[Any, Any]
 
 @contextmanager
 def image_errors() -> Iterator[None]:
-    """Turn any error that a broken image raises into a DataError with the reason."""
+    """Convert any error raised by a broken image to a DataError with the reason."""
     try:
         yield
     except MemoryError:
@@ -218,7 +218,7 @@ def _square(size: tuple[int, int], box: Sequence[float] | None) -> tuple[float, 
 
 
 def _flat(image: PilImage, mode: str, white_zero: bool) -> PilImage:
-    """8 bits a channel, no palette, no transparency."""
+    """Convert to 8 bits per channel, without palette or transparency."""
     from PIL import Image
 
     if image.mode.startswith("I;") or image.mode in ("I", "F"):
@@ -300,5 +300,5 @@ def _bits(tags: ImageFileDirectory_v2) -> int:
 
 
 def _first(value: Any) -> int:
-    """Of a tag that has a value for each channel, or one."""
+    """The first value of a tag with one value, or one per channel."""
     return int(value[0] if isinstance(value, tuple) else value)

@@ -27,10 +27,10 @@ def is_dicom(path: Path) -> bool:
 
 
 def dicom_head(path: Path) -> tuple[int, int, bool]:
-    """Width, height, and whether it is gray; no pixel is read.
+    """Width, height, and whether the image is gray; no pixel is read.
 
     Raises:
-        DataError: If it holds no image.
+        DataError: If the file holds no image.
     """
     return _size_and_kind(_read(path, pixels=False))
 
@@ -45,7 +45,7 @@ def dicom_pixels(path: Path, largest: int) -> np.ndarray[Any, Any]:
 
     Args:
         path: The file.
-        largest: Number of pixels that is not exceeded.
+        largest: Maximum number of pixels.
 
     Raises:
         DataError: If the package for it is missing, or the file holds no image that can be decoded; with the
@@ -109,7 +109,7 @@ def _size_and_kind(dataset: Dataset) -> tuple[int, int, bool]:
 
 
 def _shown(values: np.ndarray[Any, Any], dataset: Dataset) -> np.ndarray[Any, Any]:
-    """Gray values as they are meant to be seen, 0 to 255."""
+    """Gray values for display, 0 to 255."""
     from pydicom.pixels.processing import apply_modality_lut, apply_voi
 
     padding = dataset.get("PixelPaddingValue")

@@ -38,12 +38,12 @@ class ImageSettings(TypedDict, total=False):
     """How images are read: parameters of `open_source` and of every function that opens images.
 
     Attributes:
-        image_size: Side in pixels; None = what all images have, if they are square and equal, else 32.
+        image_size: Side in pixels; None = the size of the images, if all are square and equal, else 32.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
         on_error: ``raise`` or ``skip`` unreadable images (the default: raise). Skipping is decided when
             opening: it never changes which samples an epoch sees.
         cache: Keep decoded images in the cache folder; None = if there is room.
-        progress: Called with the progress of reading, ``progress(message, done, total)``.
+        progress: Callback ``progress(message, done, total)``.
     """
 
     image_size: int | None
@@ -54,7 +54,7 @@ class ImageSettings(TypedDict, total=False):
 
 
 def check_image_settings(settings: ImageSettings) -> None:
-    """Check settings that a user has given.
+    """Check settings given by a user.
 
     Raises:
         TypeError: If one has an unknown name.
@@ -86,8 +86,8 @@ class OpenedImages:
 
     Attributes:
         store: Store of the pixels.
-        failures: Row of each that cannot be read, and why.
-        digests: Digests of the files' bytes, each with the part of the image that counts, ``(n, 16)`` uint8.
+        failures: Row of each unreadable image → reason.
+        digests: Digests of the files' bytes and of the crop boxes, ``(n, 16)`` uint8.
     """
 
     store: ImageStore
@@ -102,7 +102,7 @@ class OpenedImages:
 
 
 def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
-    """Choose a size and a number of channels by the headers of 1,000 files, evenly spread.
+    """Choose a size and a number of channels from the headers of 1,000 evenly spaced files.
 
     Returns:
         The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
@@ -141,18 +141,18 @@ def open_images(
     and decoded again if a digest differs.
 
     Args:
-        files: Their paths.
-        names: What identifies each file in the key, usually the path below the folder.
-        boxes: ``(n, 4)``, the part of each image that counts: left, top, width, height in pixels; a row of
-            NaN is the whole image.
-        image_size: See `ImageSettings`, and so are the others.
+        files: Paths of the files.
+        names: Name of each file in the cache key, usually its path below the folder.
+        boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
+            whole image.
+        image_size: Side of the images; see `ImageSettings` for this and the other settings.
         channels: 1 or 3.
-        on_error: ``return``, besides, only says what failed.
-        cache: Keep the pixels.
-        progress: Reports how many of the files are decoded.
+        on_error: As in `ImageSettings`, or ``return`` to only report the failures in the result.
+        cache: Keep decoded images in the cache folder.
+        progress: Callback that reports progress.
 
     Raises:
-        DataError: Names the unreadable files and why.
+        DataError: If images cannot be read; the message names the files and the reasons.
     """
     if image_size is None or channels is None:
         probed = image_shape_of(files)
@@ -272,7 +272,7 @@ def report_failures(names: Sequence[str], failures: dict[int, str], on_error: On
         on_error: ``raise`` or ``skip``.
 
     Raises:
-        DataError: If some cannot be read and are not to be skipped, or none can.
+        DataError: If ``on_error`` is ``raise`` and an image cannot be read, or if no image can be read.
     """
     if not failures:
         return

@@ -123,8 +123,8 @@ class ReshapedStore:
 
     Args:
         inner: The store.
-        size: Side in pixels; None = as they are.
-        channels: 1 or 3; None = as they are.
+        size: Side in pixels; None = unchanged.
+        channels: 1 or 3; None = unchanged.
     """
 
     def __init__(self, inner: ImageStore, size: int | None = None, channels: int | None = None) -> None:
@@ -151,9 +151,9 @@ def reshaped(
 
     Args:
         store: The images.
-        image_size: Side in pixels; None = as they are.
-        channels: 1 or 3; None = as they are.
-        **_: Other `ImageSettings`, which do not matter here.
+        image_size: Side in pixels; None = unchanged.
+        channels: 1 or 3; None = unchanged.
+        **_: Other `ImageSettings`, which are ignored.
     """
     c, h, w = store.image_shape
     if (image_size or h, image_size or w, channels or c) == (h, w, c):
@@ -165,12 +165,12 @@ class FileStore:
     """Image files that are decoded on demand.
 
     Args:
-        files: Their paths.
+        files: Paths of the files.
         size: Side in pixels.
         channels: 1 or 3.
-        boxes: ``(n, 4)``, see `open_images`.
-        stamps: ``(n, 2)`` of the files as they should be, see `file_stamps`; None = they may change.
-        digests: ``(n, 16)`` of the files, see `open_images`; None = not known.
+        boxes: Crop boxes ``(n, 4)``; see `open_images`.
+        stamps: Expected `file_stamps` ``(n, 2)``; None = files may change.
+        digests: Digests ``(n, 16)``; see `open_images`. None = unknown.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ def file_stamps(files: Sequence[str]) -> np.ndarray[Any, Any]:
         try:
             status = os.stat(file)
             stamps[row] = status.st_size, status.st_mtime_ns
-        except (OSError, ValueError):  # a name may be none at all
+        except (OSError, ValueError):  # the name may not be a valid path
             continue
     return stamps
 

@@ -46,16 +46,16 @@ class ViewGenerator:
 
     Args:
         recipe: ``simclr``, ``randaugment``, ``crop`` or ``identity``.
-        size: Side of the views in pixels; None = that of the images.
-        channels: Channels of the views, 1 or 3; None = those of the images.
-        seed: Seed of the run.
+        size: Side of the views in pixels; None = as the images.
+        channels: Channels of the views, 1 or 3; None = as the images.
+        seed: Random seed.
         flip: Mirror half of the views. Turn it off where left and right differ in meaning.
         erasing: Probability of random erasing.
         scale: Least and largest area of a crop, as a share of the image.
         jitter: Largest changes of brightness, contrast, saturation and hue.
-        mean: Per channel, of pixels in [0, 1]; views are ``(pixel - mean) / std``.
-        std: Per channel.
-        operations: RandAugment: operations per view.
+        mean: Mean per channel of pixels in [0, 1]; views are ``(pixel - mean) / std``.
+        std: Standard deviation per channel.
+        operations: RandAugment: number of operations per view.
         magnitude: RandAugment: strength, 0 to 30.
     """
 
@@ -110,8 +110,8 @@ class ViewGenerator:
         Args:
             images: ``(n, c, h, w)``, uint8.
             instances: Instance ids ``(n,)``, int64.
-            epoch: Number of the epoch.
-            view: Number of the view.
+            epoch: Epoch number.
+            view: View number.
 
         Returns:
             ``(n, channels, size, size)``, float32, on the device of ``images``.
@@ -206,7 +206,7 @@ def channel_statistics(source: Source, samples: int = 2000) -> tuple[tuple[float
 
     Args:
         source: The samples; pass the training split only.
-        samples: How many are looked at, evenly spread.
+        samples: Number of samples to use, evenly spaced.
 
     Returns:
         ``mean`` and ``std`` as ``ViewGenerator`` takes them; a constant channel has ``std`` 1.

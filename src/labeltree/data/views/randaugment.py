@@ -165,7 +165,7 @@ class RandAugment:
     """A number of operations per sample, each drawn from fourteen, all with one magnitude and a random sign.
 
     Args:
-        operations: How many operations a view goes through.
+        operations: Number of operations per view.
         magnitude: 0 (nothing happens, mostly) to 30.
     """
 

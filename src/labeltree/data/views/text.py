@@ -27,10 +27,10 @@ class TokenStore:
         ids: Ids of all tokens, ``(total,)`` integers, 0 or more.
         words: Number of the word in its text that each token belongs to, ``(total,)``; -1 for tokens that
             belong to none.
-        offsets: Offsets of each text's first token, and behind the last, ``(n + 1,)`` int64.
+        offsets: Offset of each text's first token, and the total at the end, ``(n + 1,)`` int64.
 
     Raises:
-        DataError: The arrays do not fit together.
+        DataError: If the arrays do not fit together.
 
     Example:
         >>> import numpy as np, torch
@@ -118,8 +118,8 @@ class TextViews:
         Args:
             tokens: ``(b, 2, t)`` int32, ids and words, as `TokenStore.load` gives them.
             instances: Instance ids ``(b,)``, int64.
-            epoch: Number of the epoch.
-            view: Number of the view.
+            epoch: Epoch number.
+            view: View number.
 
         Returns:
             Token ids ``(b, t)``, int64, filled up with -1, on the device of ``tokens``.

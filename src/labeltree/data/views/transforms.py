@@ -1,4 +1,4 @@
-"""What is done to a batch of images: crops, flips, resizing, blur, colour jitter, random erasing.
+"""Operations on a batch of images: crops, flips, resizing, blur, colour jitter, random erasing.
 
 Crops, flips, resizing and blur act on rows and columns independently, so one matrix per axis and sample does
 all of them at once, with antialiasing where a crop is shrunk: a view is ``rows · image · columnsᵀ``. Two
@@ -99,8 +99,8 @@ def axis_weights(start: Tensor, length: Tensor, size: int, out: int, flip: Tenso
     Args:
         start: First coordinate ``(n,)``.
         length: Length ``(n,)`` > 0.
-        size: Pixels of the axis.
-        out: Pixels wanted.
+        size: Number of input pixels.
+        out: Number of output pixels.
         flip: Samples ``(n,)`` whose axis is mirrored, bool.
 
     Returns:
@@ -167,7 +167,7 @@ class JitterStrength(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What is done to each sample: all ``(n,)``; 1, 1, 1, 0 changes nothing."""
+    """Colour changes of each sample, all ``(n,)``; 1, 1, 1, 0 changes nothing."""
 
     brightness: Tensor
     contrast: Tensor

@@ -63,9 +63,9 @@ def downloading(
     What is left in either after the block is deleted.
 
     Args:
-        folder: Folder of the data set; it is made.
-        what: What is downloaded, for errors.
-        otherwise: What to do if it cannot be had.
+        folder: Folder of the data set; it is created.
+        what: Name of the download in error messages.
+        otherwise: Advice for the error if the download fails.
 
     Raises:
         DataError: If the block raises one, or the folder cannot be written to; with what to do.

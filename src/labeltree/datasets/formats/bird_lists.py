@@ -39,9 +39,9 @@ def read_birds(root: Path, classes: Container[int], named_in: str, *, crop: bool
 
     Args:
         root: The folder with ``images.txt``.
-        classes: The class numbers that there are.
-        named_in: The list that has them, for errors.
-        crop: Read boxes.
+        classes: The valid class numbers.
+        named_in: Name of the list of classes, for error messages.
+        crop: Whether to read boxes.
 
     Raises:
         DataError: If a list is missing or malformed, or an image has no line or two in one of them.
@@ -72,10 +72,10 @@ def needed_lists(folder: str, archive: str, *, crop: bool, **more: str) -> tuple
     """The files that `read_birds` needs.
 
     Args:
-        folder: Folder that the archive makes.
-        archive: Its name.
-        crop: Boxes are needed too.
-        more: Further lists without their ``.txt``, and what they are.
+        folder: Folder in the archive.
+        archive: Name of the archive.
+        crop: Whether boxes are needed too.
+        more: Further lists: name without ``.txt`` → description.
     """
     lists = {**_LISTS, **{f"{name}.txt": what for name, what in more.items()}}
     if crop:

@@ -24,7 +24,7 @@ class Listing:
 
     Attributes:
         path: Path of the file, for errors.
-        columns: What each field of a record is.
+        columns: Names of the fields of a record.
         records: The fields of each record.
         lines: Number of each record's line, from 1.
     """
@@ -75,9 +75,9 @@ class Listing:
         """The records with these values of ``column``, in the order of ``keys``; others are left out.
 
         Args:
-            column: Where the keys are.
-            keys: Keys that are wanted.
-            whose: What the keys are of, for errors: ``image``.
+            column: Column of the keys.
+            keys: Keys to select.
+            whose: Name of the keyed objects in error messages, such as ``image``.
 
         Raises:
             DataError: If a key has no record or several.
@@ -137,8 +137,8 @@ def read_listing(path: Path, columns: Sequence[str], *, heading: int = 0) -> Lis
 
     Args:
         path: The file.
-        columns: What each field is.
-        heading: Lines above the first record.
+        columns: Names of the fields.
+        heading: Number of lines above the first record.
 
     Raises:
         DataError: If the file cannot be read, holds no records, or a line has too few columns.

@@ -29,9 +29,9 @@ class Review:
     """A text and how its author rated what it is about.
 
     Attributes:
-        group: What is reviewed.
+        group: The reviewed item.
         text: Text of the review.
-        ratings: One per aspect, in steps from 0 (`parse_rating`); -1 where there is none.
+        ratings: One rating per aspect, in steps from 0 (`parse_rating`); -1 where there is none.
     """
 
     group: str
@@ -44,10 +44,10 @@ def parse_rating(text: str, steps: int) -> int:
 
     Args:
         text: Text of the rating.
-        steps: To a point: 1 where whole points are given, 2 where half points are.
+        steps: Steps per point: 1 for whole points, 2 for half points.
 
     Raises:
-        ValueError: If it is no such rating.
+        ValueError: If the text is not such a rating.
 
     Example:
         >>> parse_rating("4.5", 2), parse_rating("4.0", 1), parse_rating("-1", 1)
@@ -69,7 +69,7 @@ def rating_taxonomy(name: str, steps: int) -> Taxonomy:
 
     Args:
         name: Name of the root: the aspect.
-        steps: To a point.
+        steps: Rating steps per point.
 
     Example:
         >>> print(rating_taxonomy("service", 1).render())
@@ -115,12 +115,12 @@ def review_source(
         found: Reviews as they are read, and in the place of one that cannot be used a few words on why.
         aspects: Names of the ratings.
         main: The aspect whose label is the sample's own; reviews without it are not drawn.
-        steps: To a point of the ratings.
-        train: Reviews to draw.
-        test: Reviews to draw.
+        steps: Rating steps per point.
+        train: Number of training reviews to draw.
+        test: Number of test reviews to draw.
 
     Raises:
-        DataError: If there are none.
+        DataError: If there are no reviews.
     """
     at = aspects.index(main)
     sides: dict[str, bool] = {}

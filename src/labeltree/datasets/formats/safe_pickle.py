@@ -76,7 +76,7 @@ def load_arrays(file: BinaryIO, name: str) -> dict[str, Any]:
 
     Args:
         file: The pickle.
-        name: What errors call it.
+        name: Name of the file in error messages.
 
     Raises:
         DataError: If it is damaged, holds anything but a dictionary of arrays, lists, numbers and text, or
