@@ -1,4 +1,4 @@
-"""``labeltree calibrate``: how a trained run answers, fitted and written to its folder."""
+"""``labeltree calibrate``: fit the decision rule of a trained run and write it to the run folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labeltree.cli.run_options import add_classifier, add_verify
 
 
 def run(arguments: list[str]) -> None:
-    """Fit the decisions that the arguments ask for, and print how good they are."""
+    """Fit the decision rule requested by the arguments, and print its quality."""
     from labeltree.decisions import CALIBRATIONS
 
     parser = argparse.ArgumentParser(

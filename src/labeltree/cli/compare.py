@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run(arguments: list[str]) -> None:
-    """Compare what the arguments name; writes comparison.json, comparison.md and comparison.html."""
+    """Compare the given runs or tables; writes comparison.json, comparison.md and comparison.html."""
     parser = argparse.ArgumentParser(
         prog="labeltree compare",
         description="Compare evaluated runs on the test samples that they have in common: every metric with "
@@ -79,7 +79,7 @@ def run(arguments: list[str]) -> None:
 
 
 def _methods(runs: list[str], named: list[str]) -> dict[str, list[str]]:
-    """Name → paths: single runs by the last part of their path, where that tells them apart."""
+    """Paths by method name; single runs are named after the last part of their path if that is unique."""
     last = Counter(_last(path) for path in runs)
     methods: dict[str, list[str]] = {}
     for path in runs:

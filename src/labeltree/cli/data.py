@@ -1,4 +1,4 @@
-"""``labeltree data``: which data sets there are, getting one, checking one."""
+"""``labeltree data``: list, download and check data sets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> None:
 
         with progress_line() as progress:
             folder = fetch(options.name, progress=progress)
-        if sys.stderr.isatty():  # elsewhere the lines of progress, of which this is one, stay
+        if sys.stderr.isatty():  # without a terminal, the progress output already contains this line
             print(f"licence of {options.name}: {get_dataset(options.name).licence}", file=sys.stderr)
         print(f"{options.name}: {folder}")
     else:
@@ -75,7 +75,7 @@ def _check(name: str, path: Path | None) -> None:
 
     entry = get_dataset(name)
     if not entry.is_data:
-        entry.open()  # says what it is
+        entry.open()  # raises an error that describes the problem
     folder = entry.folder if path is None else path.expanduser()
     with progress_line() as progress:
         inventory = check_layout(entry, folder, progress=progress)

@@ -1,4 +1,4 @@
-"""``labeltree embed``: the embeddings of a trained run, as a table that any program can read."""
+"""``labeltree embed``: write the embeddings of a trained run as a table that any program can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from labeltree.cli.run_options import add_verify
 
 
 def run(arguments: list[str]) -> None:
-    """Write the embeddings table that the arguments ask for."""
+    """Write the embeddings table requested by the arguments."""
     parser = argparse.ArgumentParser(
         prog="labeltree embed",
         description="Write features and embeddings of a trained run's samples, or of others, to one table "

@@ -1,4 +1,4 @@
-"""``labeltree evaluate``: a trained run, or anybody's embeddings, measured against a taxonomy."""
+"""``labeltree evaluate``: evaluate a trained run, or embeddings of any model, on a taxonomy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> None:
-    """Evaluate what the arguments name; writes metrics.json and report.html."""
+    """Evaluate the given run or table; writes metrics.json and report.html."""
     parser = argparse.ArgumentParser(
         prog="labeltree evaluate",
         description="Measure how well embeddings respect a taxonomy. For a run, beside raw pixels and the "
@@ -126,13 +126,13 @@ def run(arguments: list[str]) -> None:
 
 
 def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
-    """Which protocols that were asked for by name do not go with the data, and why."""
+    """The protocols that were requested by name and cannot be run on the data, with the reasons."""
     found = {name: result.main.protocols[name].refusal for name in asked if name in result.main.protocols}
     return " ".join(f"protocol '{name}': {reason}" for name, reason in found.items() if reason)
 
 
 def _next(options: argparse.Namespace, written: Path) -> str:
-    """One line on what may follow: answers of a run, where it has none yet, and a comparison."""
+    """One line that suggests next commands: calibration if the run has none yet, and a comparison."""
     from labeltree.runs import RunFolder
 
     compare = f"labeltree compare {written} OTHER"

@@ -44,7 +44,7 @@ EPILOG = """a first run:
 'labeltree COMMAND --help' tells more about a command. With --debug, an error shows its traceback."""
 
 
-_LONGEST = 2000  # characters of an error
+_LONGEST = 2000  # maximum number of characters of an error message
 
 
 def usage() -> str:
@@ -69,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0 done; 1 done but for some samples, which the output names; 2 an error; 130
-        interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if nobody reads the output any more.
+        The exit code: 0 done; 1 done except for some samples, which the output names; 2 an error; 130
+        interrupted by Ctrl-C; 143 ended by SIGTERM; 141 if the reader of the output has closed it.
     """
     try:
         from labeltree.processes import stop_signals
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
             except OSError as error:
                 code = _output_failed(error)
-    except KeyboardInterrupt:  # before the handlers of signals stood, or after they were taken away
+    except KeyboardInterrupt:  # before the signal handlers were installed, or after they were removed
         code = _fail(_STOPPED[2], 130)
     if arguments is None:
         _end_quietly()
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_outputs() -> None:
-    """An output that is closed is one to nowhere; else errors would go to the other, or into some file."""
+    """Redirect a closed stdout or stderr to the null device, lest its output end up in another open file."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -110,13 +110,13 @@ def _run(words: list[str], stop: Stop) -> int:
         elif command in COMMANDS:
             import importlib
 
-            own_names = command == "train"  # its settings are written with _ in recipes too
+            own_names = command == "train"  # recipe settings are written with underscores
             given = words[1:] if own_names else _with_hyphens(words[1:])
             importlib.import_module(f"labeltree.cli.{command}").run(given)
         else:
             return _fail(_unknown(command))
     except BaseException as error:
-        signal = getattr(error, "signal", stop.signal)  # that of a training whose state was saved first
+        signal = getattr(error, "signal", stop.signal)  # an interrupted training records its signal
         if signal is not None:
             return _fail(str(error) if hasattr(error, "signal") else _STOPPED[signal], 128 + signal)
         if isinstance(error, KeyboardInterrupt):
@@ -140,7 +140,7 @@ def _unknown(command: str) -> str:
 
 
 def _words(command: str, error: BaseException) -> str:
-    """What an error says to people. All that the system says against a file is put into words here."""
+    """The message of an error; errors of the operating system about files get a readable sentence."""
     import errno
 
     from labeltree.errors import LabeltreeError, WriteError
@@ -165,7 +165,7 @@ def _words(command: str, error: BaseException) -> str:
 
 
 def _elsewhere(command: str, path: str) -> str:
-    """How the command is told to write elsewhere."""
+    """A hint how to make the command write to another place."""
     from pathlib import Path
 
     from labeltree.cache import data_home
@@ -176,7 +176,7 @@ def _elsewhere(command: str, path: str) -> str:
 
 
 def _output_failed(error: OSError) -> int:
-    """What is said where the output is full, or read no more. What is left of it goes nowhere."""
+    """Report that the output is full or closed, and discard the rest of it; returns the exit code."""
     _to_nowhere(sys.stdout)
     if isinstance(error, BrokenPipeError):
         if not _flushes(sys.stderr):
@@ -194,14 +194,14 @@ def _flushes(stream: TextIO) -> bool:
 
 
 def _to_nowhere(stream: TextIO) -> None:
-    """Let go of what cannot be written, or the interpreter complains about it when it ends."""
+    """Redirect a stream to the null device, so that the interpreter can exit without an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def _with_hyphens(arguments: list[str]) -> list[str]:
-    """``--data_path=X`` as ``--data-path=X``: names of options may be written with - or _; values stay."""
+    """Turn ``--data_path=X`` into ``--data-path=X``: option names may use - or _; values are unchanged."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     found = []
     for argument in arguments[:end]:
@@ -213,16 +213,16 @@ def _with_hyphens(arguments: list[str]) -> list[str]:
 def _fail(message: str, code: int = 2) -> int:
     try:
         print(f"labeltree: {_one_sentence(message)}", file=sys.stderr, flush=True)
-    except OSError:  # nobody can be told; the exit code stays
+    except OSError:  # the message cannot be shown; the exit code still tells
         _to_nowhere(sys.stderr)
     return code
 
 
 def _one_sentence(message: str) -> str:
-    """A message on one line that a terminal can show: nothing that steers it, and at most 2,000 characters.
+    """A message on one line for a terminal: without control characters, at most 2,000 characters long.
 
-    Messages quote names from files, and these may hold anything and be as long as a file is. Of one that is
-    too long the middle falls out: the beginning says what is wrong and where, the end what to do instead.
+    Messages quote names from files, which may contain any characters and be very long. A message that is too
+    long loses its middle: the beginning says what is wrong and where, the end what to do instead.
     """
     words = " ".join(message.split())
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
@@ -230,7 +230,7 @@ def _one_sentence(message: str) -> str:
 
 
 def _end_quietly() -> None:
-    """The interpreter takes a while to end: a signal now ends it at once, without a traceback."""
+    """Let a signal during interpreter shutdown end the process at once, without a traceback."""
     import signal
     import threading
 

@@ -1,4 +1,4 @@
-"""``labeltree predict``: answers for images or texts, each at the depth where a run is sure."""
+"""``labeltree predict``: answers for images or texts, each at the finest depth that is certain enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from labeltree.cli.run_options import add_classifier, add_verify
 
 
 def run(arguments: list[str]) -> None:
-    """Answer for the samples that the arguments name, and print the answers."""
+    """Predict the samples given by the arguments, and print the answers."""
     options = _parser().parse_intermixed_args(arguments)
     given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
     if sum(given) != 1:

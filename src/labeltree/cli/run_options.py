@@ -1,4 +1,4 @@
-"""Options that several commands on runs have in the same words."""
+"""Options that several commands on runs share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["add_classifier", "add_verify"]
 
 
 def add_classifier(parser: argparse.ArgumentParser) -> None:
-    """Add ``--classifier`` to a command; None is what was decided before."""
+    """Add ``--classifier`` to a command; None means the classifier chosen before."""
     parser.add_argument(
         "--classifier",
         choices=("auto", "own", "probe", "prototypes"),  # CLASSIFIERS, without importing torch for the help
@@ -19,7 +19,7 @@ def add_classifier(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verify(parser: argparse.ArgumentParser, when: str = "") -> None:
-    """Add ``--verify`` to a command that reads a run's own samples; `when` says where it does."""
+    """Add ``--verify`` to a command that reads a run's own samples; `when` says in which case it does."""
     parser.add_argument(
         "--verify",
         action="store_true",

@@ -1,4 +1,4 @@
-"""``labeltree study``: methods × grid × seeds on one data set, and the tables they end in."""
+"""``labeltree study``: run methods × grid × seeds on one data set, and tabulate the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def run(arguments: list[str]) -> None:
-    """Run, continue, list or tabulate the study that the arguments name."""
+    """Run, continue, list or tabulate the given study."""
     parser = argparse.ArgumentParser(
         prog="labeltree study",
         description="Do all runs of a study that are not done yet, and write README.md, table.csv, "

@@ -1,4 +1,4 @@
-"""``labeltree taxonomy``: show, check or convert a taxonomy; make a tree of a DAG or of class names."""
+"""``labeltree taxonomy``: show, check or convert a taxonomy; make a tree from a DAG or from class names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: list[str]) -> None:
-    """Show, check, convert or project the taxonomy that the arguments name; or make one of class names."""
+    """Show, check, convert or project the given taxonomy, or make one from class names."""
     parser = argparse.ArgumentParser(
         prog="labeltree taxonomy",
         description="A taxonomy is read from nested YAML or JSON, a CSV of edges (child,parent) or with a "
@@ -89,7 +89,7 @@ def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
 
 
 def _open(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
-    """The taxonomy, and the labels of the samples where there are samples."""
+    """The taxonomy, and the labels of the samples if there are any."""
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
     from labeltree.taxonomy import load_taxonomy
 

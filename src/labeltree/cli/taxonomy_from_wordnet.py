@@ -1,4 +1,4 @@
-"""``labeltree taxonomy from-wordnet``: the tree that WordNet has above class names."""
+"""``labeltree taxonomy from-wordnet``: make a tree from the WordNet hypernyms of class names."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def add_from_wordnet(actions: Any) -> None:
 
 
 def from_wordnet(options: argparse.Namespace) -> None:
-    """Make the taxonomy, or the file of what is to be decided.
+    """Make the taxonomy, or the file of names whose meaning the user must decide.
 
     Raises:
-        TaxonomyError: If names are to be decided, with where.
+        TaxonomyError: if names must be decided; the message names the file.
     """
     from labeltree.data.wordnet import WordNetNouns
     from labeltree.data.wordnet_names import (
@@ -98,7 +98,7 @@ def from_wordnet(options: argparse.Namespace) -> None:
 
 
 def _read_names(path: Path) -> list[str]:
-    """The lines that say something; a line that begins with ``#`` is a remark."""
+    """The lines that are neither empty nor comments; a comment begins with ``#``."""
     from labeltree.errors import TaxonomyError
 
     try:

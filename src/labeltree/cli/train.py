@@ -1,4 +1,4 @@
-"""``labeltree train``: a recipe, given by flags or a file, becomes a run folder."""
+"""``labeltree train``: train a recipe, given by flags or a file, into a run folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 
 
 def run(arguments: list[str]) -> None:
-    """Train, or continue, the run that the arguments describe."""
+    """Train or continue the run described by the arguments."""
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
@@ -95,7 +95,7 @@ def _tell_warnings(summary: DataSummary) -> None:
 
 
 def _underscored(argument: str) -> str:
-    """``--batch-size=3`` as ``--batch_size=3``; values stay as they are."""
+    """Turn ``--batch-size=3`` into ``--batch_size=3``; values are unchanged."""
     name, equals, value = argument.partition("=")
     return (
         name.replace("-", "_").replace("__", "--", 1) + equals + value

@@ -1,4 +1,4 @@
-"""Evaluate and write reports: pages for people who know their data but not the mathematics."""
+"""Evaluate runs and write reports: pages for readers who know their data but not the mathematics."""
 
 from labeltree.report.comparison_page import comparison_page, write_comparison_page
 from labeltree.report.page import render_report, write_report

@@ -1,4 +1,4 @@
-"""The charts of all pages: lines over k, bands over a setting, dots in rows, cells of a grid, histories."""
+"""The charts of all pages: line, band, dot, difference and cell charts, and sparklines."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Line:
 
 @dataclass(frozen=True)
 class DotRow:
-    """A row of a dot chart or of a chart of differences: its labels, and a mark for each method.
+    """A row of a dot chart or difference chart: its labels, and a mark for each method.
 
     Attributes:
-        label: in plain words.
-        detail: stands below the label, smaller.
-        values: one for each method; NaN where it is not defined.
-        bounds: the ends of each value's interval; may be left out.
-        texts: the values as written; by default in percent.
-        sure: of a difference, whether it is significant; those that are not have open marks.
+        label: label in plain words.
+        detail: smaller text below the label.
+        values: one value per method; NaN where undefined.
+        bounds: the ends of each value's interval; optional.
+        texts: the values as text; by default in percent.
+        sure: whether each difference is significant; the others are drawn as open marks.
     """
 
     label: str
@@ -60,15 +60,15 @@ class DotRow:
 
 
 def method_mark(style: int) -> Markup:
-    """The marker of a method for a legend; ``style`` is its place among the methods."""
+    """The marker of a method for a legend; ``style`` is the index of the method."""
     return legend_mark(SHAPES[style % len(SHAPES)], css=f"dot m{style % STYLES}")
 
 
 def for_screens(draw: Callable[[bool], Markup]) -> Markup:
-    """A chart as it is drawn for wide screens and for a telephone's; the style sheet shows one of them.
+    """A chart drawn twice, for wide and for narrow screens; the style sheet shows one of the two.
 
     Args:
-        draw: called with whether the screen is narrow.
+        draw: called with True to draw for a narrow screen, with False for a wide one.
     """
     return Markup('<div class="on-wide">{}</div><div class="on-narrow">{}</div>').format(
         draw(False), draw(True)
@@ -80,7 +80,7 @@ def line_chart(
 ) -> Markup:
     """Draw shares over k, on a logarithmic axis because the first results matter most.
 
-    A narrow one names its lines below.
+    A narrow chart has the names of its lines below it.
     """
     names = 0.0 if narrow else max((text_width(clip(line.name, 24), 13.5) for line in lines), default=0.0)
     left, right, top, bottom = (44.0, 12.0, 34.0, 46.0) if narrow else (52.0, 82.0 + names, 34.0, 46.0)
@@ -168,11 +168,11 @@ def difference_chart(
     """Draw differences to a baseline around its line: filled where significant, else open.
 
     Args:
-        rows: a metric each, with ``texts`` and ``sure``; values above 0 are better than the baseline.
-        methods: that are compared with the baseline, which has the style before theirs.
-        baseline: its name.
-        title: for people who do not see the chart.
-        narrow: whether the labels stand above the marks, for a telephone.
+        rows: one row per metric, with ``texts`` and ``sure``; values above 0 are better than the baseline.
+        methods: names of the methods that are compared with the baseline; the baseline has style 0.
+        baseline: name of the baseline.
+        title: text alternative of the chart, for screen readers.
+        narrow: draw the labels above the marks, for a narrow screen.
     """
     ends = [v for row in rows for v in (*row.values, *(e for b in row.bounds for e in b)) if math.isfinite(v)]
     reach = max((abs(v) for v in ends), default=0.0) or 0.01
@@ -190,7 +190,7 @@ def difference_chart(
 
 @dataclass(frozen=True)
 class _RowAxis:
-    """The horizontal axis of a chart of rows: its ends, value → text of its marks, and the margins."""
+    """The horizontal axis of a chart of rows: its ends, the text of each tick value, and the margins."""
 
     low: float
     high: float
@@ -199,7 +199,7 @@ class _RowAxis:
     right: float = 76.0
 
     def place(self, value: float, narrow: bool) -> float:
-        """Where a value lies, from the left of the chart."""
+        """Horizontal position of a value, from the left of the chart."""
         left, width = (16.0, 400.0) if narrow else (262.0, 860.0)
         return left + (width - left - self.right) * (value - self.low) / (self.high - self.low)
 
@@ -213,7 +213,7 @@ def _row_chart(
     *,
     first_style: int = 0,
 ) -> Drawing:
-    """The rows with labels, intervals and marks; in a narrow chart the labels stand above the marks."""
+    """Draw the rows with labels, intervals and marks; in a narrow chart the labels are above the marks."""
     lane, bottom, above = (20.0, 30.0, 42.0) if narrow else (17.0, 34.0, 0.0)
     gap = above + max(lane * len(methods), 34.0) + (10 if narrow else 22)
     width, height = 400.0 if narrow else 860.0, axis.top + gap * len(rows) + bottom
@@ -256,7 +256,7 @@ def _row_chart(
 def sparkline(
     values: Sequence[float], *, title: str, first: float = 1.0, last: float | None = None
 ) -> Markup:
-    """Draw one quantity over the epochs, small, with its range."""
+    """Draw a small chart of one quantity over the epochs, with its range."""
     width, height, pad = 260.0, 92.0, 8.0
     drawing = Drawing(width, height, title, "chart spark")
     points = [(i, v) for i, v in enumerate(values) if math.isfinite(v)]
@@ -280,10 +280,10 @@ def sparkline(
 def _spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Move places apart to at least ``gap``, keeping their order and staying between ``low`` and ``high``.
 
-    There must be room for them. Places that are pushed together move as one block, about their own middle.
+    There must be room for all places. Places that touch are moved as one block, centred on their mean.
     """
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
-    blocks: list[tuple[float, int]] = []  # the first place of each block, and how many it has
+    blocks: list[tuple[float, int]] = []  # the first place of each block, and its number of places
     for i in order:
         start, count = min(max(places[i], low), high), 1
         while blocks and start < blocks[-1][0] + gap * blocks[-1][1]:
@@ -301,7 +301,7 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip(" ,") + "…"
 
 
-_WIDTH, _HEIGHT = 820.0, 360.0  # of the charts of a grid, and their margins
+_WIDTH, _HEIGHT = 820.0, 360.0  # size of the charts of a grid; below, their margins
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 236.0, 30.0, 52.0
 
 
@@ -310,9 +310,9 @@ class Band:
     """A line of a band chart.
 
     Attributes:
-        name: for the legend.
+        name: name in the legend.
         values: mean and spread at each place; None where nothing was measured.
-        constant: whether it is one value that does not depend on the place; drawn dashed, without marks.
+        constant: True for a single value that does not depend on the place; drawn dashed, without marks.
     """
 
     name: str
@@ -321,7 +321,7 @@ class Band:
 
 
 def band_chart(bands: Sequence[Band], places: Sequence[str], *, title: str, x_label: str) -> Markup:
-    """Draw means as lines and their spread as bands, over places that are evenly spaced."""
+    """Draw means as lines and their spread as bands, over evenly spaced places."""
     drawing = Drawing(_WIDTH, _HEIGHT, title)
     known = [value for band in bands for value in band.values if value]
     if not known:
@@ -377,16 +377,16 @@ def cell_chart(
     y_label: str,
     lower_is_better: bool = False,
 ) -> Markup:
-    """Draw a grid of numbers, shaded by their size, the best one framed.
+    """Draw a grid of numbers, shaded by their size, with a frame around the best.
 
     Args:
-        values: a row for each entry of ``down``, in it a number for each of ``across``; None = not measured.
+        values: one row per entry of ``down`` with one number per entry of ``across``; None = not measured.
         down: labels of the rows.
         across: labels of the columns.
-        title: of the chart.
-        x_label: what the columns are.
-        y_label: what the rows are.
-        lower_is_better: whether the smallest is best; where all are equal, none is.
+        title: title of the chart.
+        x_label: label of the column axis.
+        y_label: label of the row axis.
+        lower_is_better: the smallest number is the best; if all numbers are equal, none is framed.
     """
     drawing = Drawing(_WIDTH, _HEIGHT, title)
     known = [value for row in values for value in row if value is not None]
@@ -413,12 +413,12 @@ def cell_chart(
 
 
 def _shade(share: float) -> list[int]:
-    """From pale to deep blue, as red, green and blue."""
+    """A colour from pale to deep blue, as red, green and blue."""
     return [round(a + (b - a) * share) for a, b in ((226, 8), (237, 64), (248, 120))]
 
 
 def _ink_on(share: float) -> str:
-    """White or black, whichever stands out more from that shade: by WCAG's contrast, 4.6 at least."""
+    """White or black, whichever has the higher WCAG contrast with the shade; it is at least 4.6."""
     linear = [
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in _shade(share))
     ]

@@ -53,13 +53,13 @@ def comparison_page(
     *,
     title: str | None = None,
 ) -> str:
-    """The page as a string of HTML: the same for the same input.
+    """The page as a string of HTML; deterministic.
 
     Args:
-        comparison: of `labeltree.evaluation.compare`.
-        results: method → the results of its runs, or of one, for HP@k and accuracy by depth, on each
-            run's own test samples; the mean over several runs is drawn. Missing methods are left out.
-        title: of the page.
+        comparison: result of `labeltree.evaluation.compare`.
+        results: for each method, the results of its runs or of one run, for the charts of HP@k and accuracy
+            by depth on each run's own test samples; several runs are averaged. Missing methods are left out.
+        title: title of the page.
     """
     given = {n: [r] if isinstance(r, EvaluationResult) else list(r) for n, r in (results or {}).items()}
     others = [name for name in comparison.methods if name != comparison.baseline]
@@ -99,7 +99,7 @@ def write_comparison_page(
 
 
 def _charted(comparison: Comparison) -> list[MetricComparison]:
-    """The metrics that are drawn: the main ones that some method has, or else the first shares."""
+    """The metrics to draw: the main metrics that some method has, or else the first proportions."""
     found: list[MetricComparison] = []
     for metric, role in _CHARTED:
         entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
@@ -155,14 +155,14 @@ def _trees(comparison: Comparison) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class DifferenceCell:
-    """One method at one branch: the difference, how it is drawn, and whether it is significant.
+    """The difference of one method from the baseline at one branch, its bar, and its significance.
 
     Attributes:
-        text: the difference.
-        ends: of its interval, as text.
+        text: the difference as text.
+        ends: the ends of its interval as text.
         verdict: ``better``, ``worse`` or ``not sure``.
-        share: length of its bar relative to the largest difference, 0 to 1.
-        right: whether the bar points to the right, where the method is better.
+        share: length of the bar relative to the largest difference, 0 to 1.
+        right: True if the bar points to the right: the method is better.
     """
 
     text: str
@@ -174,7 +174,7 @@ class DifferenceCell:
 
 @dataclass
 class DifferenceNode:
-    """A branch or class and those inside it; ``open`` if the tree is small or a part is significant."""
+    """A branch or class with its parts; ``open`` if the tree is small or holds a significant difference."""
 
     name: str
     path: str
@@ -188,13 +188,13 @@ class DifferenceNode:
 def difference_tree(
     comparison: Comparison, metric: str, role: str, *, most_open: int = 40
 ) -> list[DifferenceNode]:
-    """The coarsest branches that were compared by one metric, with all those inside them.
+    """The coarsest branches compared by one metric, with all branches inside them.
 
     Args:
-        comparison: with strata of the kind ``subtree``.
-        metric: that is shown.
-        role: of the metric.
-        most_open: with more rows, only branches that contain a significant difference are unfolded.
+        comparison: comparison with strata of the kind ``subtree``.
+        metric: the metric to show.
+        role: role of the metric.
+        most_open: with more rows than this, only branches with a significant difference inside are unfolded.
     """
     entries = [
         entry
@@ -230,7 +230,7 @@ def _node(entry: StratumComparison, path: tuple[str, ...], baseline: str, larges
 
 
 def _unfold(node: DifferenceNode, everything: bool) -> bool:
-    """Open what leads to a significant difference; returns whether there is one at or below the node."""
+    """Unfold the path to every significant difference; returns whether there is one at or below the node."""
     inside = [_unfold(child, everything) for child in node.children]
     node.open = everything or any(inside)
     return any(inside) or any(cell.verdict != "not sure" for cell in node.cells)
@@ -274,7 +274,7 @@ def _chance(p: float) -> str:
 
 
 def _own_samples(comparison: Comparison) -> str:
-    """What the curves are drawn from, if not from the same samples as everything else."""
+    """A note on the samples of the curves, if they differ from the samples of the comparison."""
     parts = []
     if any(comparison.left_out.values()):
         parts.append("Every method on all its own test samples, including those that others do not have.")

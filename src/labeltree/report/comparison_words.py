@@ -33,7 +33,7 @@ Compared = MetricComparison | StratumComparison
 
 
 def measure_of(metric: str, role: str) -> Measure:
-    """The report's words for a metric; one without words keeps its name, as a plain number."""
+    """The report's words for a metric; a metric without words keeps its name and is shown as a number."""
     named = [m for (name, _), m in _MEASURES.items() if name == metric]
     if named:
         return next((m for wanted in (role, "") for m in named if m.role == wanted), named[0])
@@ -54,7 +54,7 @@ def measure_of(metric: str, role: str) -> Measure:
 
 
 def better_by(entry: Compared, part: Difference) -> float:
-    """The difference, above 0 where the method is better than the baseline."""
+    """The difference, with its sign chosen so that values above 0 mean better than the baseline."""
     return part.value if entry.larger_is_better else -part.value
 
 
@@ -88,7 +88,7 @@ def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
 
 
 def summary(comparison: Comparison) -> str:
-    """One sentence: in how many metrics each method is significantly better or worse than the baseline."""
+    """One sentence: the number of metrics in which each method is significantly better or worse."""
     found = []
     for name in comparison.methods:
         says = [verdict(e, e.differences[name]) for e in comparison.metrics if name in e.differences]
@@ -102,7 +102,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Which method is better in the main metrics, and whether that is significant; a sentence per metric."""
+    """One sentence per main metric: which method is better, and whether significantly."""
     found = []
     for metric in _FIRST:
         try:

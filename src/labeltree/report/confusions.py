@@ -32,7 +32,7 @@ WrongPair = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Example:
-    """Pictures of a confusion: of the true class those most like the other, of the other typical ones."""
+    """Pictures of a confusion: confused samples of the true class, and typical samples of the other class."""
 
     true: list[str]
     predicted: list[str]
@@ -96,10 +96,10 @@ def wrong_pairs(
 
 
 def taken_for(pairs: Sequence[WrongPair], taxonomy: Taxonomy) -> dict[int, tuple[int, int]]:
-    """What each node is most often taken for: node → (node, how often).
+    """The most frequent confusion of each node, as a mapping from node to (other node, count).
 
-    Of the samples at or below a node whose answer lies outside it, answers are counted by their ancestor at
-    the depth of the node. The most frequent ancestor is taken, the first in a tie.
+    For the samples at or below a node whose answer lies outside it, answers are counted by their ancestor at
+    the depth of the node; the most frequent ancestor is returned, the first in a tie.
     """
     counts: dict[int, Counter[int]] = defaultdict(Counter)
     paths = taxonomy.paths
@@ -107,7 +107,7 @@ def taken_for(pairs: Sequence[WrongPair], taxonomy: Taxonomy) -> dict[int, tuple
         ours, theirs = paths[true].tolist(), paths[predicted].tolist()
         for depth, (node, answer) in enumerate(zip(ours, theirs, strict=True)):
             if node <= 0 or (depth and node == ours[depth - 1]):
-                break  # below its label the path of a sample is padded
+                break  # paths are padded below the label
             if node != answer:
                 counts[node][answer if answer > 0 else predicted] += count
     return {node: min(found.items(), key=lambda item: (-item[1], item[0])) for node, found in counts.items()}
@@ -129,22 +129,22 @@ def example_pictures(
 ) -> dict[tuple[int, int], Example]:
     """Pictures for the most frequent confusions.
 
-    Of the true class, these are samples that were taken for the other class, if the outcomes are given;
-    otherwise the samples nearest to the mean of the other class, which are easily confused with it. Of the
-    other class, they are those nearest to its mean.
+    For the true class, the pictures show samples that were taken for the other class, if the outcomes are
+    given; otherwise the samples nearest to the mean of the other class. For the other class, they show the
+    samples nearest to its own mean.
 
     Args:
-        errors: gives the pairs.
+        errors: errors of the classifier, with the confused pairs.
         reading: the representation in which distances are measured.
         rows: ``(n,)`` rows to choose from.
         nodes: labels of all rows of the table.
-        instances: of all rows of the table.
-        images: gives the images of instances.
+        instances: instance ids of all rows of the table.
+        images: function from instance ids to images.
         outcomes: the answer for every sample, if known.
-        classifier: whose answers and errors they are.
-        limit: how many pairs.
-        of_true: pictures of the true class.
-        of_predicted: pictures of the other.
+        classifier: name of the classifier that made the answers and errors.
+        limit: maximum number of pairs.
+        of_true: number of pictures of the true class.
+        of_predicted: number of pictures of the other class.
     """
     labels = nodes[rows]
     answers = _answers(instances[rows], outcomes, classifier)
@@ -172,7 +172,7 @@ def example_pictures(
 
 
 def _answers(instances: Tensor, outcomes: Outcomes | None, classifier: str) -> Tensor | None:
-    """``(n,)`` a classifier's answer for each instance, -1 where it is not known."""
+    """A classifier's answer for each instance, ``(n,)``; -1 where unknown."""
     if outcomes is None or classifier not in outcomes.predicted or not len(outcomes):
         return None
     order = np.argsort(outcomes.instances, kind="stable")

@@ -35,12 +35,12 @@ class Disk:
     """A tree in the Poincaré disk of radius 1.
 
     Attributes:
-        nodes: the drawn nodes in node order, without those whose samples all belong to one child.
-        places: ``(len(nodes), 2)`` positions of their means.
-        labels: ``(m,)`` labels of the samples that are drawn.
-        points: ``(m, 2)`` positions of these samples.
-        agreement: correlation of the drawn distances between nodes with those in the ball; NaN below 3 nodes.
-        left_out: number of further nodes that have samples.
+        nodes: the drawn nodes in node order, without nodes whose samples all belong to one child.
+        places: ``(len(nodes), 2)`` positions of the node means.
+        labels: ``(m,)`` labels of the drawn samples.
+        points: ``(m, 2)`` positions of the drawn samples.
+        agreement: correlation between drawn and true (ball) distances of nodes; NaN with fewer than 3 nodes.
+        left_out: number of nodes that have samples but are not drawn.
     """
 
     nodes: list[int]
@@ -57,7 +57,7 @@ def lay_out(
     """Lay out the means of nodes, and samples around them.
 
     An isometry moves the mean of all samples to the centre of the ball. Every node (the Karcher mean of the
-    samples at or below it) and every sample keeps its distance from there. Starting from the principal plane,
+    samples at or below it) and every sample keeps its distance from the centre. From the principal plane,
     the angles are optimised one by one so that the drawn distances between nodes fit those in the ball (least
     squares). The layout does not use the tree: branches that are apart in the drawing are apart in the ball.
 
@@ -66,8 +66,8 @@ def lay_out(
         rows: ``(n,)`` labelled rows whose means are drawn.
         shown: ``(m,)`` rows that are drawn as points.
         nodes: labels of all rows of the table.
-        taxonomy: of the labels.
-        limit: the largest number of nodes to draw, those with most samples.
+        taxonomy: taxonomy of the labels.
+        limit: maximum number of nodes to draw; nodes with more samples come first.
     """
     ball = reading.geometry
     if not isinstance(ball, PoincareBall):
@@ -79,7 +79,7 @@ def lay_out(
     inner = torch.arange(1, taxonomy.num_nodes)
     parents = taxonomy.parent[inner]
     repeated = torch.zeros(taxonomy.num_nodes, dtype=torch.bool)
-    repeated[parents[counts[inner] == counts[parents]]] = True  # its mean is that of its only child
+    repeated[parents[counts[inner] == counts[parents]]] = True  # same mean as its only child with samples
     repeated[0] = False
     known = ((counts > 0) & ~repeated).nonzero().squeeze(1)
     order = torch.argsort(counts[known], descending=True, stable=True)[:limit]
@@ -123,7 +123,7 @@ def _distance(a: Array, b: Array, angle: Array) -> Array:
 
 
 def _fit(far: Array, apart: Array, angles: Array) -> Array:
-    """Set one angle after the other to the best of `_ANGLES` directions until none changes."""
+    """Set each angle in turn to the best of `_ANGLES` directions, until no angle changes."""
     angles = angles.copy()
     others = np.ones(len(far), dtype=bool)
     for _ in range(_SWEEPS):
@@ -142,9 +142,9 @@ def _fit(far: Array, apart: Array, angles: Array) -> Array:
 
 
 def _best_angles(far: Array, far_nodes: Array, angles: Array, apart: Array, now: float = 0.0) -> Array:
-    """For each point alone, the angle at which its distances to the nodes fit best: ``(m,)``.
+    """The angle of each point at which its distances to the nodes fit best, points fitted singly: ``(m,)``.
 
-    Candidates are `_ANGLES` equal steps from ``now``, so that a well-placed point stays.
+    Candidates are `_ANGLES` equal steps from ``now``, so that a well-placed point does not move.
     """
     candidates = now + 2 * math.pi * np.arange(_ANGLES) / _ANGLES
     if not len(far_nodes):
@@ -165,7 +165,7 @@ _MOST_NAMES = 36
 def draw_disk(
     disk: Disk, taxonomy: Taxonomy, colours: TreeColours, names: NodeNames, *, title: str
 ) -> Markup:
-    """Draw samples small and pale, coarser nodes larger, and geodesics along the tree."""
+    """Draw the samples as small pale marks, coarser nodes as larger marks, and tree edges as geodesics."""
     drawing = Drawing(_WIDTH, _HEIGHT, title, "chart plane disk")
     cx, cy = _WIDTH / 2, _HEIGHT / 2
     drawing.add("circle", cx=cx, cy=cy, r=_RADIUS, css="rim")
@@ -199,10 +199,10 @@ def draw_disk(
 
 
 def geodesic(p: Array, q: Array) -> str:
-    """Path data of the geodesic of the unit disk between two of its points, at the size of the drawing.
+    """SVG path data of the geodesic of the unit disk between two points p and q, in drawing units.
 
-    It is an arc of the circle through both that meets the rim at right angles: its centre c solves
-    ``2 p·c = 1 + |p|²`` and ``2 q·c = 1 + |q|²``. Through the disk's centre it is a straight line.
+    It is an arc of the circle through p and q that meets the rim at right angles: its centre c solves
+    ``2 p·c = 1 + |p|²`` and ``2 q·c = 1 + |q|²``. A geodesic through the disk's centre is a straight line.
     """
     (x1, y1), (x2, y2) = _on_page(p), _on_page(q)
     cross = float(p[0] * q[1] - p[1] * q[0])
@@ -220,7 +220,7 @@ def _on_page(place: Array) -> tuple[float, float]:
 
 
 def _names(drawing: Drawing, disk: Disk, taxonomy: Taxonomy, names: NodeNames) -> None:
-    """Write names beside the coarsest nodes, away from the centre; none on top of another or of a mark."""
+    """Write names beside the coarsest nodes, away from the centre, without overlap of names or marks."""
     marks = [_on_page(place) for place in disk.places]
     taken = [(x - 6.0, y - 6.0, x + 6.0, y + 6.0) for x, y in marks]
     order = sorted(range(len(disk.nodes)), key=lambda i: (int(taxonomy.depth[disk.nodes[i]]), i))

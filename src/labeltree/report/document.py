@@ -1,4 +1,4 @@
-"""Documents of headings, texts, tables and figures, as Markdown or as one HTML file: study pages."""
+"""Documents of headings, texts, tables and figures (study pages), as Markdown or as one HTML file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Block", "Cell", "Figure", "Heading", "Notes", "Table", "Text", "to_h
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; depth 1 is the page's."""
+    """A heading; depth 1 is the title of the page."""
 
     text: str
     depth: int = 2
@@ -40,7 +40,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table; ``mark`` stands after the text."""
+    """A cell of a table; ``mark`` follows the text."""
 
     text: str
     bold: bool = False
@@ -58,7 +58,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, and the name of its file without suffix."""
+    """A chart, with the name of its file without suffix."""
 
     name: str
     title: str
@@ -133,7 +133,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _keep_links_within(state: StateCore) -> None:
-    """A page has no external references: of a link to another host, only the text stays."""
+    """Replace links to other hosts by their text, since a page has no external references."""
     for block in state.tokens:
         kept: list[Token] = []
         elsewhere = False

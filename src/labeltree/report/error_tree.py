@@ -27,7 +27,7 @@ _SMALLEST_BUBBLE = 9
 
 @dataclass(frozen=True)
 class Fate:
-    """A part of a bar: the share of samples whose answer is off by so many steps; 0 = right."""
+    """A part of a bar: the share of samples whose answer is off by a number of steps; 0 = right."""
 
     steps: int
     share: float
@@ -39,19 +39,19 @@ class ErrorRow:
     """A row of the drawn tree.
 
     Attributes:
-        name: of the node; a row that sums up several nodes has a text.
+        name: name of the node, or a description if the row sums up several nodes.
         path: full path name, for the tooltip.
-        depth: how far to indent.
-        guides: one entry a coarser depth: ``line``, ``none``, and for the last ``tee`` or ``elbow``.
-        stem: whether there are rows below this one.
-        colour: of the node's branch.
+        depth: indentation level.
+        guides: one entry per coarser depth: ``line`` or ``none``; for the last one ``tee`` or ``elbow``.
+        stem: True if the row has children below it.
+        colour: colour of the node's branch.
         bubble: diameter of the node's mark, whose area is proportional to the errors made here; 0 = no mark.
-        samples: evaluated samples at or below.
+        samples: number of evaluated samples at or below the node.
         fates: shares of these samples, from those that stayed at or below the node to the worst mistakes.
         severity: mean height of the LCA of answer and truth over the mistakes, as text.
-        taken: what the node is most often taken for.
+        taken: the node that this node is most often taken for.
         here: share of all errors made at this node, as text; empty if it has fewer than two children.
-        inside: what is folded away, as text.
+        inside: description of the folded rows.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ErrorRow:
 
     @property
     def right(self) -> float:
-        """Share of the samples that stayed at or below the node; of a class, those named correctly."""
+        """Share of the samples whose answer is at or below the node; for a class, its accuracy."""
         return self.fates[0].share
 
     @property
@@ -84,12 +84,12 @@ class ErrorTree:
     """Chooses and describes the rows: the whole tree if it is small, else its most error-prone branches.
 
     Args:
-        errors: of the evaluated method.
+        errors: errors of the evaluated method.
         taxonomy: the tree.
-        colours: of its branches.
-        names: of its nodes.
-        taken: what each node is most often taken for, as `taken_for` gives it.
-        limit: about how many rows to show.
+        colours: colours of the branches.
+        names: names of the nodes.
+        taken: the most frequent confusion of each node, from `taken_for`.
+        limit: approximate number of rows to show.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class ErrorTree:
         return list(self._visit(0, ())) if self._found else []
 
     def _unfold(self, limit: int) -> dict[int, list[int]]:
-        """Which children to show below which node of a large tree.
+        """The children to show below each unfolded node of a large tree.
 
-        Branches are unfolded in the order of their errors, while there are rows left and enough errors; of
-        many children only those with most errors are shown.
+        Branches are unfolded in the order of their errors, as long as rows and enough errors are left; of
+        many children, only those with the most errors are shown.
         """
         total = max(self._errors.errors, 1)
         shown: dict[int, list[int]] = {}
@@ -209,7 +209,7 @@ class ErrorTree:
         return f"{sum(steps * share for steps, share in lost) / wrong:.1f}" if wrong else "–"
 
     def _fates(self, entries: list[NodeErrors]) -> list[Fate]:
-        """How many samples of the nodes stayed there, and by how many steps the others were off."""
+        """The shares of the nodes' samples whose answer stayed there, and was off by 1, 2, … steps."""
         tallest = max(self._taxonomy.max_height, 1)
         counts = Counter({0: sum(entry.stayed for entry in entries)})
         for entry in entries:
@@ -244,15 +244,15 @@ def tree_data(
     taken: Mapping[int, tuple[int, int]],
     samples: str,
 ) -> dict[str, Any]:
-    """Columns in the order of the nodes, which is preorder: the script derives parents from depths.
+    """Data of the tree for the page's script: columns in node order (preorder; depths imply the parents).
 
     Args:
-        errors: of the evaluated method.
+        errors: errors of the evaluated method.
         taxonomy: the tree.
-        colours: of its branches.
-        names: of its nodes.
-        taken: what each node is most often taken for.
-        samples: what to call the samples.
+        colours: colours of the branches.
+        names: names of the nodes.
+        taken: the most frequent confusion of each node, from `taken_for`.
+        samples: the word for samples, such as "images".
     """
     tallest = max(taxonomy.max_height, 1)
     branches = {branch.node: i for i, branch in enumerate(colours.branches)}
@@ -275,7 +275,7 @@ def tree_data(
 
 
 def json_in_page(content: dict[str, Any]) -> Markup:
-    """JSON that is safe inside a ``<script>``: nothing in it can end the element."""
+    """JSON that is safe inside a ``<script>``, since nothing in it can end the element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -283,6 +283,6 @@ def json_in_page(content: dict[str, Any]) -> Markup:
 
 
 def _without_zeros(counts: list[int]) -> list[int]:
-    """Counts without the zeros at their end."""
+    """Counts without trailing zeros."""
     end = max((i + 1 for i, count in enumerate(counts) if count), default=0)
     return counts[:end]

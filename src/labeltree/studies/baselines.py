@@ -22,7 +22,7 @@ __all__ = ["baseline_digests", "measure_baselines"]
 
 
 def baseline_digests(study: Study, seed: int) -> dict[str, str]:
-    """Kind → digest of everything that a seed's baselines depend on; they use the first method's samples."""
+    """Digest of everything that each of a seed's baselines depends on; the samples are the first method's."""
     method = study.methods[0]
     digest = study.digest(method, method.trials[0], seed)
     return {kind: f"{digest}-{kind}" for kind in study.baselines}
@@ -69,7 +69,7 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
 
 
 def _digest(table: EmbeddingTable) -> str:
-    """The digest of everything that an evaluation reads from a table without an objective."""
+    """Digest of everything that an evaluation reads from a table without an objective."""
     digest = hashlib.sha256("".join(np.asarray(table.split, dtype=str).tolist()).encode())
     for column in (table.embeddings, table.features, table.nodes, table.aspects):
         if column is not None:

@@ -1,4 +1,4 @@
-"""The results of a study so far (``results.json``), and which runs are done."""
+"""The results of a study so far (``results.json``), and the state of its runs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Book:
     says so.
 
     Args:
-        path: of the study file; the results are beside it.
-        study: the plan.
+        path: path of the study file; the results file is in the same folder.
+        study: plan of the study.
     """
 
     def __init__(self, path: Path, study: Study) -> None:
@@ -61,7 +61,7 @@ class Book:
         self.failures: list[dict[str, str]] = []
 
     def known(self, task: Task) -> bool:
-        """Whether the run is done with the settings and defaults of today."""
+        """Whether there is a result of the run with the present settings and defaults."""
         if task.measured:
             row = self._rows.get((task.method.name, task.seed), {})
             there = bool(row.get("settings") == task.digest(self._study))
@@ -101,7 +101,7 @@ class Book:
         return found
 
     def keep_baselines(self, digests: Collection[str]) -> None:
-        """Drop baselines with other settings, which the study no longer has."""
+        """Drop baselines with other digests, whose settings the study no longer has."""
         names = {method.name for method in self._study.methods}
         self._rows = {
             key: row
@@ -131,15 +131,15 @@ class Book:
                 self._defaults[digest] = dict(defaults)
 
     def choose(self, tasks: list[Task]) -> int | None:
-        """The trial of a method that is best on validation; None if one of its trials has no value.
+        """The number of the best trial on validation; None if a trial of the method has no value.
 
-        Without that trial, the method would have had fewer chances than the others.
+        Choosing among the remaining trials would give the method fewer chances than the others.
         """
         values = [self._digests.get(task.digest(self._study)) for task in tasks]
         if any(value is None for value in values):
             return None
         known = [value for value in values if value is not None]
-        worth = [-math.inf if math.isnan(value) else value for value in known]  # undefined is never best
+        worth = [-math.inf if math.isnan(value) else value for value in known]  # NaN is never best
         best = max(range(len(known)), key=worth.__getitem__)
         pairs = zip(tasks, known, strict=True)
         self._trials[tasks[0].method.name] = {
@@ -163,7 +163,7 @@ class Book:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Method → its trials and which of them was chosen."""
+        """The trials of each method, and the index of the chosen one."""
         names = [method.name for method in self._study.methods]
         return {name: self._trials[name] for name in names if name in self._trials}
 
@@ -202,9 +202,9 @@ class Listing:
     """The runs of a study.
 
     Attributes:
-        states: folder name → ``done``, ``measured`` or ``trained`` (not in the results yet), ``begun`` or
-            ``to do``.
-        seconds: left with one job, estimated from the finished runs; None if none has finished.
+        states: state of each run by folder name: ``done``, ``measured`` or ``trained`` (not in the results
+            yet), ``begun`` or ``to do``.
+        seconds: estimated remaining time with one job, from the finished runs; None if none has finished.
         notes: sentences about results that were, or may have been, made with other defaults.
     """
 
@@ -213,7 +213,7 @@ class Listing:
     notes: tuple[str, ...] = ()
 
     def lines(self, jobs: int = 1) -> list[str]:
-        """One line per run, and a sentence that sums them up."""
+        """One line per run, and a summary sentence."""
         width = max(map(len, self.states.values()), default=0)
         counts = {
             state: list(self.states.values()).count(state) for state in dict.fromkeys(self.states.values())
@@ -232,13 +232,13 @@ class Listing:
 
 
 def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
-    """Check every recipe of a study, and say what is done and what is left. No data are needed.
+    """Check every recipe of a study, and list the states of its runs; no data are needed.
 
-    Where methods are yet to be chosen by their trials, runs are listed with the first trial's settings.
+    Runs of a method whose trial has not been chosen yet are listed with the first trial's settings.
 
     Raises:
-        StudyError: if the file is not understood.
-        RecipeError: if a recipe is not.
+        StudyError: if the study file is not valid.
+        RecipeError: if a recipe is not valid.
     """
     path = Path(path)
     study = read_study(path)
@@ -253,7 +253,7 @@ def list_study(path: str | Path, only: Sequence[str] = ()) -> Listing:
             tasks.append(task)
             cost = _cost(study.recipe(method, task.settings, task.seed))
             state = "done" if book.known(task) else state_of(study, task, runs)
-            # A trial that is chosen is measured as well: the same folder, and the later state counts.
+            # A chosen trial shares its folder with a reported run, whose state overrides the trial's.
             states[task.name] = state
             costs[task.name] = 0.0 if state in ("done", "measured") else cost
             row = book.row(method.name, task.seed) if state == "done" and task.measured else None

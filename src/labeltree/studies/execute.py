@@ -24,7 +24,7 @@ class Executed:
 
     Attributes:
         tables: the path of the Markdown page.
-        failures: runs that failed: ``run`` and ``error``.
+        failures: dictionaries with ``run`` and ``error`` for each failed run.
     """
 
     tables: Path
@@ -42,14 +42,14 @@ def execute(
     with a failed trial has no runs, since it would have been chosen from fewer trials.
 
     Args:
-        path: of the study file.
+        path: path of the study file.
         only: names or families of the methods to run; () = all.
         jobs: number of simultaneous runs; None = depending on the number of cores.
-        progress_bar: show one, with one job.
+        progress_bar: show a progress bar; only with one job.
 
     Raises:
-        TrainingInterrupted: on Ctrl-C or SIGTERM; the same call continues.
-        FolderInUseError: if another process works on a study in this folder.
+        TrainingInterrupted: on Ctrl-C or SIGTERM; calling again continues the study.
+        FolderInUseError: if another process is running a study in this folder.
     """
     path = Path(path)
     jobs = default_jobs() if jobs is None else jobs

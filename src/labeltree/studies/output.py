@@ -40,8 +40,9 @@ def to_csv(study: Study, summary: Summary) -> str:
     """The table as CSV.
 
     Columns: ``method``, ``family``, one for each axis of the grid, ``metric`` (``role/name``), ``seeds``,
-    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (of the difference
-    from the best, by Welch and Holm) and ``paper``, a paper's number for this method and metric.
+    ``mean``, ``sd``, ``best`` (1 for the best mean of the metric over all methods), ``p`` (p-value of the
+    difference from the best, Welch's test with Holm's correction) and ``paper``, a paper's number for this
+    method and metric.
     """
     methods = {method.name: method for method in study.methods}
     axes = [axis.name for axis in study.grid]

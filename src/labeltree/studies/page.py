@@ -34,12 +34,12 @@ def study_blocks(
     """The parts of the page, in order.
 
     Args:
-        path: of the study file; a ``FINDINGS.md`` beside it is included.
-        study: the plan.
+        path: path of the study file; a ``FINDINGS.md`` in the same folder is included.
+        study: plan of the study.
         results: one entry per run: ``method``, ``seed``, ``scores`` and, if trained, ``train_seconds``.
-        choices: method → the trials with their validation values and the index of the chosen one; empty if
-            each method has one setting.
-        failures: runs that failed: ``run`` and ``error``.
+        choices: for each method, its trials with their validation values and the index of the chosen one;
+            empty if each method has one setting.
+        failures: dictionaries with ``run`` and ``error`` for each failed run.
     """
     summary = Summary(results)
     blocks: list[Block] = [Heading(study.title, 1)]
@@ -70,12 +70,12 @@ def study_blocks(
 
 
 def study_columns(study: Study, summary: Summary) -> list[str]:
-    """The columns that the study shows, or default ones, as far as they were measured."""
+    """The measured columns among those that the study names, or among the default columns."""
     return [column for column in study.columns or _DEFAULT_COLUMNS if column in summary.columns]
 
 
 def _protocols(study: Study) -> list[str]:
-    """The further protocols of the study: of their hundred columns it shows only those that it names."""
+    """The additional protocols of the study; of their many columns, only those named are shown."""
     return [*study.evaluation.get("protocols", ())]
 
 
@@ -157,7 +157,7 @@ def _losses(results: Sequence[dict[str, Any]]) -> list[Block]:
         return []
     rows = []
     for method, runs in curves.items():
-        epochs = zip(*runs, strict=False)  # of runs that stopped early, the epochs that all have
+        epochs = zip(*runs, strict=False)  # the epochs that all runs have: some may have stopped early
         rows.append([Cell(method), Cell(" → ".join(f"{statistics.mean(values):.4g}" for values in epochs))])
     return [
         Heading("Training loss"),
@@ -193,7 +193,7 @@ def _time(results: Sequence[dict[str, Any]]) -> list[Block]:
 
 
 def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> list[Figure]:
-    """Along one axis, a chart of each column; along two, a chart of each column and method; else none."""
+    """Charts: with one axis, one per column; with two axes, one per column and method; otherwise none."""
     figures = []
     for column in columns:
         title = f"{column.split('/')[0]}: {metric_title(column)}"
@@ -208,7 +208,7 @@ def study_figures(study: Study, summary: Summary, columns: Sequence[str]) -> lis
 
 
 def _bands(study: Study, summary: Summary, column: str, title: str) -> Markup:
-    """A line for each method along the one axis, and a dashed one for each baseline."""
+    """A line for each method along the axis, and a dashed line for each baseline."""
     (axis,) = study.grid
     entries = summary.entries(column, summary.methods)
     rows: dict[str, list[Entry | None]] = {}
@@ -246,7 +246,7 @@ def _cells(study: Study, summary: Summary, column: str, family: str, title: str)
 def _grid_blocks(study: Study, summary: Summary, columns: Sequence[str]) -> list[Block]:
     """For every column a heading and its tables.
 
-    At each point, methods are compared with the best there; in a map, all cells with the best cell.
+    Methods are compared with the best method at each point; in a map, all cells with the best cell.
     """
     blocks: list[Block] = []
     for column in columns:
@@ -276,7 +276,10 @@ def _grid_tables(study: Study, summary: Summary, column: str) -> list[Block]:
 
 
 def _map(study: Study, summary: Summary, column: str) -> Table:
-    """A row per point of the first axis, for methods that vary along it; a column per point of the other."""
+    """A table with a row per point of the first axis and a column per point of the second.
+
+    Methods that do not vary along the first axis are left out.
+    """
     first, last = study.grid
     entries = summary.entries(column, summary.methods)
     rows: list[list[Cell]] = []

@@ -31,8 +31,8 @@ class Axis:
     """One axis of a grid.
 
     Attributes:
-        name: in figures and tables.
-        points: label → the settings of a method at this point.
+        name: name of the axis in figures and tables.
+        points: settings of a method at each point, by label.
     """
 
     name: str
@@ -46,9 +46,9 @@ class PaperTable:
     Attributes:
         source: paper, table and measure, as a heading.
         data: the data and scale of the paper's numbers.
-        column: our most similar score, as ``role/metric``.
-        rows: our method → the paper's number, as printed.
-        lower: whether less is better.
+        column: the most similar score of this study, as ``role/metric``.
+        rows: the paper's numbers as printed, by name of this study's method.
+        lower: True if smaller values are better.
     """
 
     source: str
@@ -63,11 +63,11 @@ class Method:
     """One row of a study's table.
 
     Attributes:
-        name: as the table shows it.
-        settings: what this method changes in the shared recipe; keys may be dotted (``hwc.alpha``). In the
-            file they may start from a ``recipe``, a path relative to the study's folder.
+        name: name in the table.
+        settings: settings that differ from the shared recipe; keys may be dotted (``hwc.alpha``). In the file
+            they may start from a ``recipe``, a path relative to the study's folder.
         trials: further settings, one dictionary per trial; the best on validation is used for all seeds.
-        family: the method of the file to which this point of the grid belongs; without a grid, its name.
+        family: the method of the study file that this point of the grid belongs to; without a grid, ``name``.
         point: (axis, label) pairs; empty if the method does not vary along the grid.
     """
 
@@ -83,21 +83,21 @@ class Study:
     """Methods × grid × seeds on one data set under one budget.
 
     Attributes:
-        title: of the table.
+        title: title of the table.
         shared: the settings that all runs have in common.
-        methods: the rows, each point of the grid one of them.
-        seeds: of the runs that are reported.
-        trial_seed: of the trials. Where it is one of the seeds, the chosen trial is that seed's run.
-        select: the validation metric, a column of the history, that chooses a method's trial.
+        methods: the rows of the table, one for each method and point of the grid.
+        seeds: seeds of the reported runs.
+        trial_seed: seed of the trials. If it is one of ``seeds``, the chosen trial serves as that seed's run.
+        select: the validation metric (a column of the history) by which a method's trial is chosen.
         evaluation: fields of `EvaluationSettings` that differ from their defaults.
-        baselines: ``raw`` samples, and the encoder at the ``start`` of training.
+        baselines: ``raw`` (the raw samples) and ``start`` (the encoder at the start of training).
         grid: the axes that methods vary along.
-        columns: the scores that the figures and tables of a grid show, as ``role/metric``; without a grid,
-            those of the first table.
+        columns: the scores in the figures and tables of a grid, as ``role/metric``; without a grid, the
+            scores in the first table.
         transfer: another data set on which every frozen encoder is measured as well: ``data`` and the
-            settings that choose its samples.
-        claim: what is tested, in a sentence, with its source.
-        paper: numbers of a paper, shown beside ours.
+            settings that select its samples.
+        claim: the claim under test, in one sentence with its source.
+        paper: numbers of a paper, shown beside this study's.
     """
 
     title: str
@@ -116,7 +116,7 @@ class Study:
 
     @property
     def evaluation_settings(self) -> EvaluationSettings:
-        """How every method is measured."""
+        """The evaluation settings of all methods."""
         return EvaluationSettings(**self.evaluation)
 
     @property
@@ -126,11 +126,11 @@ class Study:
 
     @property
     def is_map(self) -> bool:
-        """Whether one method alone varies along both of two axes, so that its own points are compared."""
+        """Whether the grid has two axes and a single method varies along both: its points are compared."""
         return len(self.grid) == 2 and len({m.family for m in self.methods if len(m.point) == 2}) == 1
 
     def method_at(self, family: str, point: Mapping[str, str]) -> Method | None:
-        """The method of a family at this point; one that does not vary along an axis is at all its points."""
+        """The method of a family at this point; axes along which the family does not vary are ignored."""
         for method in self.methods:
             own = dict(method.point)
             if method.family == family and all(own[axis] == point.get(axis) for axis in own):
@@ -161,10 +161,10 @@ class Study:
     def defaults(
         self, method: Method, trial: dict[str, Any], seed: int, *, measured: bool = True
     ) -> dict[str, Any]:
-        """The defaults of all settings that the study leaves out, on which a run depends, too.
+        """The defaults of all settings that the study does not set, on which a run also depends.
 
-        Settings of recipes are dotted; those of the evaluation begin with ``evaluation.``. Values of `auto`
-        are not resolved.
+        Recipe settings have dotted names; evaluation settings begin with ``evaluation.``. Values ``auto`` are
+        not resolved.
         """
         given = {_written(key) for key in _dotted(self.settings(method, trial, seed))}
         found = self.recipe(method, trial, seed).computed_by()
@@ -183,7 +183,7 @@ class Study:
         """The methods whose name or family matches a pattern (with ``*`` and ``?``); () = all.
 
         Raises:
-            StudyError: if a pattern matches none.
+            StudyError: if a pattern matches no method.
         """
         found: list[Method] = []
         for pattern in patterns or ("*",):
@@ -195,9 +195,9 @@ class Study:
 
 
 def changed_defaults(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[str]:
-    """Phrases like ``hwc.alpha was 0.5 and is 0.0``, for settings in both.
+    """Phrases like ``hwc.alpha was 0.5 and is 0.0``, for settings in both ``then`` and ``now``.
 
-    New settings have defaults that change nothing; ``then`` is None if it was not recorded.
+    New settings are ignored, since their defaults change nothing; ``then`` is None if it was not recorded.
     """
     if then is None:
         return []
@@ -214,7 +214,7 @@ def _dotted(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _written(key: str) -> str:
-    """A setting in a unique spelling, as names of objectives may have ``-`` or ``_``."""
+    """The canonical spelling of a setting, since objective names may be written with ``-`` or ``_``."""
     return key.replace("-", "_")
 
 
@@ -225,5 +225,5 @@ def _parser(objective: str) -> RecipeParser:
 
 
 def slug(name: str) -> str:
-    """A name as a folder name."""
+    """Convert a name to a folder name."""
     return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

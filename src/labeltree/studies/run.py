@@ -1,4 +1,4 @@
-"""The runs of a study: their list, their state, and how one is trained and measured."""
+"""The runs of a study: list them, find their state, train and measure them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Task:
     """One run to train and, unless it is only a trial, to measure on the test split.
 
     Attributes:
-        method: of the study.
-        trial: number of the trial whose settings it uses.
-        seed: of the run.
-        name: of its folder.
-        measured: whether it is one of the reported runs; trials never see the test split.
+        method: method of the study.
+        trial: index of the trial whose settings the run uses.
+        seed: random seed of the run.
+        name: name of the run folder.
+        measured: True for reported runs; trials never use the test split.
     """
 
     method: Method
@@ -65,20 +65,20 @@ class Task:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the trial."""
+        """Settings of the trial."""
         return self.method.trials[self.trial]
 
     def digest(self, study: Study) -> str:
-        """See `Study.digest`."""
+        """Digest of the run's settings, see `Study.digest`."""
         return study.digest(self.method, self.settings, self.seed, measured=self.measured)
 
     def defaults(self, study: Study) -> dict[str, Any]:
-        """See `Study.defaults`."""
+        """Defaults that the run depends on, see `Study.defaults`."""
         return study.defaults(self.method, self.settings, self.seed, measured=self.measured)
 
 
 def trial_tasks_of(study: Study, methods: Sequence[Method]) -> list[Task]:
-    """The trials of these methods; none if there is nothing to choose."""
+    """The trials of the methods; empty if each method has a single setting."""
     return [
         Task(method, number, study.trial_seed, study.run_name(method, f"trial{number}"), measured=False)
         for method in methods
@@ -139,7 +139,7 @@ def state_of(study: Study, task: Task, runs: Path) -> str:
 
 
 def perform(study: Study, task: Task, runs: Path, *, progress_bar: bool = False) -> None:
-    """Train or continue the run, and measure it on the test split if it is a reported one.
+    """Train or continue a run, and measure it on the test split if it is a reported run.
 
     A run of an earlier version of the study file moves to ``runs/replaced/``.
     """
@@ -160,7 +160,7 @@ def _keep(_: DataSummary) -> None:
 
 
 def collect(study: Study, task: Task, runs: Path) -> dict[str, Any]:
-    """What a run's folder contains: its row of the results, or a trial's best validation ``value``."""
+    """Read from a run folder its row of the results or, for a trial, the best validation ``value``."""
     folder = RunFolder(runs / task.name)
     history = folder.read_history()
     if not task.measured:
@@ -193,13 +193,13 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
 def measure(
     study: Study, table: EmbeddingTable, source: Source, module: RepresentationModule | None = None
 ) -> dict[str, Any]:
-    """The evaluation of a table as plain values, with that of the study's other data set under ``transfer``.
+    """Evaluate a table, and under ``transfer`` the study's other data set, as plain values.
 
     Args:
-        study: with the settings of the evaluation.
-        table: of the samples.
+        study: study with the evaluation settings.
+        table: embeddings table of the samples.
         source: the samples.
-        module: whose encoder is transferred; None if there is none.
+        module: module whose encoder is transferred; None if there is no encoder.
     """
     metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
     if not study.transfer or module is None:
@@ -225,7 +225,7 @@ def _other_source(
 
 
 def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
-    """Metric values by ``role/metric``, and those by depth by ``protocol/accuracy at depth d``."""
+    """Metric values by ``role/metric``; values by depth have keys ``protocol/accuracy at depth d``."""
     (method,) = metrics["methods"].values()
     scores = {f"{role}/{name}": v for role, part in method["scores"].items() for name, v in part.items()}
     for protocol, values in method["by_depth"].items():
@@ -240,7 +240,7 @@ def scores_of(metrics: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _set_aside(run: Path) -> None:
-    """Move a run with outdated settings to ``replaced/``; an earlier one there is deleted."""
+    """Move a run with outdated settings to ``replaced/``, replacing an earlier run of the same name there."""
     aside = run.parent / "replaced" / run.name
     with lock_folder(run):
         shutil.rmtree(aside, ignore_errors=True)

@@ -68,7 +68,7 @@ def read_study(path: str | Path) -> Study:
 
 
 def _methods(name: str, entry: dict[str, Any], axes: tuple[Axis, ...], folder: Path) -> list[Method]:
-    """One method of the file at every point of the axes along which it varies."""
+    """A method of the study file at every point of the axes along which it varies."""
     if unknown := set(entry) - {"recipe", "settings", "trials", "grid"}:
         raise ValueError(
             f"method '{name}' has '{min(unknown)}'; it may have recipe, settings, trials and grid"
@@ -154,7 +154,7 @@ def _sections() -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as an error quotes it."""
+    """Format a value for an error message."""
     text = repr(value)
     return "empty" if value is None else text if len(text) <= 60 else f"{text[:60]}…"
 
@@ -197,11 +197,12 @@ def _check(study: Study) -> None:
 def _axes(content: Mapping[str, Any]) -> list[Axis]:
     """The axes of a study file's ``grid``.
 
-    An axis is a list of values of the setting that it is named after; ``{of: [settings], values: [...]}``,
-    where each method reads those of the settings that are its own; or ``{points: {label: settings}}``.
+    An axis has one of three forms: a list of values of the setting that the axis is named after;
+    ``{of: [settings], values: [...]}``, where each method uses the settings that apply to it; or
+    ``{points: {label: settings}}``.
 
     Raises:
-        ValueError: if an axis is none of these, or has no two different points.
+        ValueError: if an axis has none of these forms, or fewer than two different points.
     """
     return [_axis(str(name), entry) for name, entry in content.items()]
 
@@ -240,14 +241,14 @@ def _is_named(settings: Any) -> bool:
 
 
 def _label_of(value: Any) -> str:
-    """A value as tables show it."""
+    """Format a value for tables."""
     if isinstance(value, float) and value == float("inf"):
         return "inf"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _points(axes: Sequence[Axis]) -> Iterator[tuple[Point, dict[str, Any]]]:
-    """Every point of the grid, with its settings; the last axis moves fastest."""
+    """Every point of the grid with its settings; the last axis varies fastest."""
     for chosen in product(*(axis.points.items() for axis in axes)):
         point = tuple((axis.name, label) for axis, (label, _) in zip(axes, chosen, strict=True))
         settings: dict[str, Any] = {}
@@ -260,7 +261,7 @@ def _paper_tables(content: Sequence[Mapping[str, Any]], methods: Sequence[str]) 
     """The ``paper`` section of a study file.
 
     Raises:
-        ValueError: if an entry has too few or unknown keys, or a row is none of the study's methods, or no
+        ValueError: if an entry has missing or unknown keys, or a row is not a method of the study or not a
             number.
     """
     tables = []

@@ -45,11 +45,11 @@ class Entry:
     """One cell of a table.
 
     Attributes:
-        mean: over the seeds, rounded to four digits, so that bold does not depend on hidden digits.
-        sd: standard deviation (n − 1); None with one seed.
+        mean: mean over the seeds, rounded to four digits so that bold type does not depend on hidden digits.
+        sd: standard deviation over the seeds (n − 1); None with one seed.
         n: number of seeds.
-        best: whether no compared mean is better; false for all if every value is the same.
-        p: corrected p of the difference from the best; NaN if it cannot be tested, or there is no best.
+        best: True if no compared mean is better; False everywhere if all values are equal.
+        p: corrected p-value of the difference from the best; NaN if it cannot be tested or there is no best.
     """
 
     mean: float
@@ -60,7 +60,7 @@ class Entry:
 
     @property
     def close(self) -> bool:
-        """Not the best, and not significantly worse."""
+        """Whether the entry is neither the best nor significantly worse than the best."""
         return not self.best and self.p >= _LEVEL
 
 
@@ -90,12 +90,12 @@ class Summary:
         return self._values.get((method, column), [])
 
     def mean(self, method: str, column: str) -> float | None:
-        """Over the seeds, unrounded."""
+        """Unrounded mean over the seeds; None without values."""
         known = self.values(method, column)
         return statistics.mean(known) if known else None
 
     def entries(self, column: str, methods: Iterable[str]) -> dict[str, Entry]:
-        """The cells of those of these methods that have a value, compared with the best of them."""
+        """The table cells of the methods that have a value, compared with the best of these methods."""
         known = {name: self.values(name, column) for name in methods if self.values(name, column)}
         if not known:
             return {}
@@ -117,7 +117,7 @@ class Summary:
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> float:
-    """The two-sided p of Welch's t-test; NaN with fewer than two values on a side.
+    """Two-sided p-value of Welch's t-test; NaN with fewer than two values on a side.
 
     If neither side varies, p is 1 for equal means and 0 otherwise.
 
@@ -140,11 +140,11 @@ def welch(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def p_against_best(values: Mapping[str, Sequence[float]], *, lower: bool) -> dict[str, float]:
-    """Corrected p of every method against the one with the best mean, which has 1.
+    """Corrected p-values of all methods against the method with the best mean, whose own value is 1.
 
     Args:
-        values: method → its values over the seeds; methods without values are left out.
-        lower: whether smaller values are better.
+        values: values over the seeds by method; methods without values are left out.
+        lower: True if smaller values are better.
     """
     means = {name: float(np.mean(known)) for name, known in values.items() if len(known)}
     if not means:

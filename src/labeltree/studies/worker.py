@@ -27,11 +27,11 @@ _PARENT = "LABELTREE_STUDY"
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _INTERRUPTED = 130
-_SAVING_TIME = 120.0  # seconds to save a training state in
+_SAVING_TIME = 120.0  # seconds that a run has to save its training state
 
 
 def default_jobs() -> int:
-    """One run per four cores, at least one: more threads hardly help a small encoder."""
+    """Default number of jobs, one per four cores: more threads hardly speed up a small encoder."""
     return max(1, _cores() // 4)
 
 
