@@ -69,7 +69,7 @@ def test_groups(sizes: list[int], bounds: tuple[int, ...]) -> None:
             assert means[Place("scores", f"x_{name}")].value == pytest.approx(np.mean(of_class))
 
 
-def test_counts_are_those_before_thinning() -> None:
+def test_counts_are_those_before_subsampling() -> None:
     taxonomy, table = long_tail([9, 5, 3])
     inputs = inputs_of(taxonomy, table, max_probe_samples=4)
     assert len(inputs.samples.train) == 4

@@ -107,7 +107,7 @@ def test_groups_of_one_instance_each_change_nothing() -> None:
     assert torch.equal(half_split(plain, every, 3), half_split(alone, every, 3))
 
 
-def test_thin_out_takes_the_same_share_of_every_label_and_loses_none() -> None:
+def test_a_stratified_subsample_takes_the_same_share_of_every_label_and_loses_none() -> None:
     nodes = torch.tensor([1] * 80 + [2] * 40 + [3])
     rows = stratified_subsample(torch.arange(121) + 7, nodes, 30, seed=0)
     kept = nodes[rows - 7]

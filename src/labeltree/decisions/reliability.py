@@ -197,9 +197,7 @@ def _calibration_of(p: Tensor, truth: Tensor, bins: int, rows: Tensor | None = N
         brier=float(brier.mean()),
         nll=float(nll.mean()),
         curve=curve,
-        of_samples=SampleCalibration(
-            torch.arange(len(p)) if rows is None else rows, confidence, correct, nll
-        ),
+        of_samples=SampleCalibration(rows, confidence, correct, nll),
     )
 
 

@@ -226,15 +226,21 @@ def estimate_statistics(
     """Every score that is not a mean over samples, with its interval; arguments as for `estimate`."""
     resampling = units.resampling or Resampling(1)
     found: dict[str, list[tuple[Floats, Floats]]] = {}
+    present: dict[str, NDArray[np.bool_]] = {}
+    lowest: dict[str, float] = {}
+    order = np.argsort(rows.numpy(), kind="stable")
     for statistic in statistics:
-        groups = units.groups[np.searchsorted(rows.numpy(), statistic.rows)]
+        groups = units.groups[order[np.searchsorted(rows.numpy(), statistic.rows, sorter=order)]]
         value, draws = statistic.drawn(groups, units.count, taxonomy, resampling)
         for number, name in enumerate(statistic.names):
             found.setdefault(name, []).append((value[number], draws[number]))
+            present.setdefault(name, np.zeros(units.count, dtype=bool))[groups] = True
+            lowest[name] = statistic.lowest[number]
     numbers = {}
     for name, parts in found.items():
         value, draws = mean_of_parts(parts)
-        ends = JointBootstrap(value.reshape(1, 1), draws.reshape(-1, 1, 1), units.count).interval(
+        one = value.reshape(1, 1), draws.reshape(-1, 1, 1), present[name][:, None, None]
+        ends = JointBootstrap(*one, np.array([lowest[name]])).interval(
             np.ones(1), confidence=resampling.confidence
         )
         unsure = [np.nan] * 3 if units.resampling is None else [ends.low[0], ends.high[0], ends.error[0]]

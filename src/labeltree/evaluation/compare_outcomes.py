@@ -156,7 +156,12 @@ def compare(
         grouped=units is not None,
         left_out=left_out,
         confidence=confidence,
-        tests=sum(len(entry.differences) for entry in whole if same[entry.role, entry.metric] == _key(entry)),
+        tests=sum(
+            not np.isnan(part.p)
+            for entry in whole
+            if same[entry.role, entry.metric] == _key(entry)
+            for part in entry.differences.values()
+        ),
         metrics=_corrected(whole, same),
         strata=_corrected(parts, same),
     )

@@ -229,6 +229,8 @@ class PairedEstimates:
         resampling = Resampling(self.resamples, confidence=self.confidence, seed=self.seed)
         value = np.full((len(runs), len(keys)), np.nan)
         draws = np.full((self.resamples, *value.shape), np.nan)
+        present = np.zeros((count, *value.shape), dtype=bool)
+        lowest = np.full(len(keys), -np.inf)
         for place, run in enumerate(runs):
             drawn: dict[int, tuple[Floats, Floats]] = {}  # all numbers of one statistic are computed together
             for column, key in enumerate(keys):
@@ -239,9 +241,11 @@ class PairedEstimates:
                         drawn[id(statistic)] = statistic.drawn(*of)
                     number = statistic.names.index(key[1])
                     parts.append(tuple(each[number] for each in drawn[id(statistic)]))
+                    present[groups[statistic.rows], place, column] = True
+                    lowest[column] = statistic.lowest[number]
                 if parts:
                     value[place, column], draws[:, place, column] = mean_of_parts(parts)
-        return JointBootstrap(value, draws, count)
+        return JointBootstrap(value, draws, present, lowest)
 
     def _estimates(
         self, bootstrap: Bootstrap | JointBootstrap, runs: list[int], share: NDArray[np.bool_] | bool
@@ -252,8 +256,11 @@ class PairedEstimates:
         low, high, error = found.low, found.high, found.error
         sd = np.full_like(low, np.nan)
         if len(runs) > 1:
-            parts = across_runs(found.value, [single], error, len(bootstrap), confidence=self.confidence)
+            groups = bootstrap.groups(np.array(runs))
+            parts = across_runs(found.value, [single], error, groups, confidence=self.confidence)
             low, high, error, sd = parts.low, parts.high, parts.error, single.std(axis=0, ddof=1)
+        if isinstance(bootstrap, JointBootstrap):
+            low, high = bootstrap.limited(low, high)
         rows = np.stack([found.value, low, high, error, sd], axis=1).tolist()
         return [
             Estimate(value, start, end, off, runs=single[:, k].tolist(), sd=deviation)
@@ -278,7 +285,8 @@ class PairedEstimates:
         else:
             test = "bootstrap" if single else "runs and samples"
             spread = [bootstrap.ratios[runs], bootstrap.ratios[base]]
-            parts = across_runs(found.value, spread, found.error, len(bootstrap), confidence=self.confidence)
+            groups = bootstrap.groups(np.flatnonzero(contrast))
+            parts = across_runs(found.value, spread, found.error, groups, confidence=self.confidence)
             p = parts.p
             if not single:
                 low, high = parts.low, parts.high

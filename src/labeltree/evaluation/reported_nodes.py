@@ -336,7 +336,12 @@ def mean_auroc(
 
 
 def ranking_statistic(
-    names: tuple[str, ...], rows: Tensor, probabilities: Tensor, target: Tensor, classes: Tensor
+    names: tuple[str, ...],
+    rows: Tensor,
+    probabilities: Tensor,
+    target: Tensor,
+    classes: Tensor,
+    told: Tensor | None = None,
 ) -> list[Statistic]:
     """The mean AUROC and mean average precision over nodes, as a statistic for comparisons.
 
@@ -348,11 +353,13 @@ def ranking_statistic(
         probabilities: ``(m, c)`` class probabilities.
         target: ``(m,)`` labels.
         classes: ``(c,)`` nodes of the columns.
+        told: ``(N,)`` bool, the nodes that count in the means; None = all with positives and negatives.
     """
     if probabilities.numel() > MOST_PROBABILITIES:
         return []
     samples = {"target": target.numpy(), "probabilities": probabilities.numpy()}
-    return [Statistic("node_ranking", names, rows.numpy(), samples, {"classes": classes.numpy()})]
+    fixed = {"classes": classes.numpy()} | ({} if told is None else {"told": told.numpy()})
+    return [Statistic("node_ranking", names, rows.numpy(), samples, fixed)]
 
 
 def _acceleration(change: Floats) -> Floats:

@@ -129,7 +129,8 @@ def decisions(inputs: Inputs, options: DecisionOptions) -> ProtocolResult:
     if inputs.resampling is not None:
         result.notes.append(
             "The intervals hold the classifier and its calibration fixed. Calibration errors have none: "
-            "those of resampled samples are too large, and bins do not tell by how much."
+            "those of resampled samples are too large, and bins do not tell by how much. Their difference "
+            "between two methods can be compared."
         )
     return result
 

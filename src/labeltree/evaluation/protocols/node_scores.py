@@ -164,8 +164,8 @@ def _of_reading(
         intervals.add_rates("decision_", said, with_prefix("decision_", counted))
         said = nodes_at(thresholds, probe.values[test], *of_groups, classes=classes)
         intervals.add_rates("point_", said, with_prefix("point_", counted))
-    told = ("auroc", "average_precision"), inputs.samples.test, probe.values[test], target[test]
-    result.statistics.extend(ranking_statistic(*told, classes))
+    ranked = ("auroc", "average_precision"), inputs.samples.test, probe.values[test], target[test]
+    result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())

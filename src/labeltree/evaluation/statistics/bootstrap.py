@@ -18,6 +18,7 @@ from labeltree.evaluation.statistics.interval_ends import (
     divided,
     interval_ends,
     jackknife_acceleration,
+    without_flat,
 )
 
 __all__ = [
@@ -181,7 +182,7 @@ class Bootstrap:
         quantiles are replaced by √(G/(G−1)) times those of t with G − 1 degrees of freedom.
 
         If all groups agree on 0 or on 1, resampling has no variance; the exact binomial interval of G groups
-        (Clopper and Pearson) is used instead.
+        (Clopper and Pearson) is used instead. Other metrics have no interval (NaN) if all draws agree.
 
         Args:
             contrast: ``(r,)`` weights of the runs: ``[1, -1]`` for a difference; None for a single run.
@@ -204,17 +205,19 @@ class Bootstrap:
         acceleration = None
         if method == "bca":
             acceleration = jackknife_acceleration(_combined(self._left_out[:, used], weights))
-        return interval_ends(
+        share = share if len(used) == 1 and weights[0] == 1 else False
+        found = interval_ends(
             draws,
             value,
-            self._groups(used),
+            self.groups(used),
             confidence=confidence,
             acceleration=acceleration,
-            share=share if len(used) == 1 and weights[0] == 1 else False,
+            share=share,
         )
+        return without_flat(found, share)
 
-    def _groups(self, used: NDArray[np.int64]) -> Floats:
-        """Number ``(m,)`` of groups that count in each metric, in any of the runs."""
+    def groups(self, used: NDArray[np.int64]) -> Floats:
+        """Number ``(m,)`` of groups that count in each metric, in any of the runs ``used``."""
         counts: Floats = (self.sums.denominators[:, used] > 0).any(axis=1).sum(axis=0).astype(np.float64)
         return counts
 
@@ -312,6 +315,4 @@ class Resampling:
             share=share,
             agreeing=agreeing,
         )
-        flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
-        low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
-        return Interval(found.value, low, high, found.error)
+        return without_flat(found, share)

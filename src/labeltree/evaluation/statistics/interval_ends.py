@@ -17,6 +17,7 @@ __all__ = [
     "divided",
     "interval_ends",
     "jackknife_acceleration",
+    "without_flat",
 ]
 
 Floats = NDArray[np.float64]
@@ -85,16 +86,36 @@ def interval_ends(
     return Interval(value, low, high, error)
 
 
-def centred_ends(draws: Floats, value: Floats, groups: Floats, *, confidence: float) -> Interval:
+def without_flat(found: Interval, share: bool | NDArray[np.bool_] = False) -> Interval:
+    """NaN in place of intervals without width: draws that all agree do not tell how sure a number is.
+
+    Shares that are 0 or 1 in all draws keep their exact binomial interval, which has a width.
+    """
+    flat = (found.high - found.low <= SAME) & ((np.abs(found.error) <= SAME) | ~np.asarray(share))
+    low, high = (np.where(flat, np.nan, part) for part in (found.low, found.high))
+    return Interval(found.value, low, high, found.error)
+
+
+def centred_ends(
+    draws: Floats,
+    value: Floats,
+    groups: Floats,
+    *,
+    confidence: float,
+    lowest: float | Floats = -np.inf,
+) -> Interval:
     """Percentile intervals of draws that are shifted to have the value as their mean; clipped at 1.
 
     For metrics that are larger on samples drawn with replacement than on the samples themselves. Arguments as
     for `interval_ends`. There is no interval if all draws agree.
+
+    Args:
+        lowest: ``(m,)`` or one for all: the smallest possible value, where the intervals are clipped; NaN =
+            the metric has no interval.
     """
     shift = value - _mean(draws)
-    found = interval_ends(draws + shift, value, groups, confidence=confidence)
-    flat = found.high - found.low <= SAME
-    low, high = (np.where(flat, np.nan, np.minimum(part, 1.0)) for part in (found.low, found.high))
+    found = without_flat(interval_ends(draws + shift, value, groups, confidence=confidence))
+    low, high = (np.clip(part, lowest, 1.0) for part in (found.low, found.high))
     return Interval(value, low, high, found.error)
 
 

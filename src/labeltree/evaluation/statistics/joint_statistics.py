@@ -46,9 +46,14 @@ class Statistic:
     ====================  ===============================  ==========================  ====================
     ``agreement``         NMI, AMI                         ``labels``, ``clusters``
     ``node_ranking``      mean AUROC, mean AP of nodes     ``target``,                 ``classes`` ``(c,)``
-                                                           ``probabilities (m, c)``
+                                                           ``probabilities (m, c)``    and, optionally,
+                                                                                       ``told`` ``(N,)``
     ``calibration``       expected calibration error       ``confidence``, ``right``   ``bins`` ``(1,)``
     ====================  ===============================  ==========================  ====================
+
+    ``told`` is a bool mask of the nodes that count in the means; without it, all nodes with an AUROC do. NMI,
+    AUROC and average precision have intervals from 0 to 1, AMI may be negative, and a calibration error has
+    no interval: it is larger on samples drawn with replacement by an unknown amount.
 
     Statistics with the same names are parts of one number (the folds of a cross-validation), which is the
     mean of the parts.
@@ -76,7 +81,12 @@ class Statistic:
             "calibration": {"confidence", "right"},
         }
         if self.kind not in wanted or set(self.samples) != wanted[self.kind] or self.rows.ndim != 1:
-            raise DataError(f"a statistic of kind '{self.kind}' is made of {', '.join(sorted(self.samples))}")
+            given = ", ".join(sorted(self.samples)) or "nothing"
+            known = "; ".join(f"{kind} of {', '.join(sorted(parts))}" for kind, parts in wanted.items())
+            raise DataError(
+                f"a statistic of kind '{self.kind}' is made of {given}, "
+                f"with rows of shape {self.rows.shape}; expected {known}, and one row for each sample"
+            )
         for name, column in self.samples.items():
             if len(column) != len(self.rows):
                 raise DataError(f"a statistic of {len(self.rows)} samples has {len(column)} '{name}'")
@@ -88,6 +98,12 @@ class Statistic:
         samples = {name: column[kept] for name, column in self.samples.items()}
         return replace(self, rows=rows[kept], samples=samples)
 
+    @property
+    def lowest(self) -> Floats:
+        """``(k,)`` smallest possible value of each number; NaN for numbers without a confidence interval."""
+        known = {"agreement": [0.0, -np.inf], "node_ranking": [0.0, 0.0], "calibration": [np.nan]}
+        return np.array(known[self.kind][: len(self.names)])
+
     def _parts(self, groups: Integers, count: int, taxonomy: AnyTaxonomy) -> Iterator[Part]:
         samples = self.samples
         if self.kind == "agreement":
@@ -96,8 +112,12 @@ class Statistic:
         elif self.kind == "node_ranking":
             given = [torch.from_numpy(samples[name]) for name in ("probabilities", "target")]
             classes = torch.from_numpy(self.fixed["classes"])
+            told = self.fixed.get("told")
             for block in ranked_nodes(given[0], given[1], taxonomy, groups, count, classes=classes):
-                yield lambda counts, block=block: np.stack(block.weighted(counts.astype(block.dtype)))  # type: ignore[misc]
+                kept = slice(None) if told is None else told[block.nodes]
+                yield lambda counts, block=block, kept=kept: np.stack(  # type: ignore[misc]
+                    block.weighted(counts.astype(block.dtype))
+                )[:, kept]
         else:
             error = _CalibrationError(samples["confidence"], samples["right"], int(self.fixed["bins"][0]))
             yield lambda counts: error(counts[groups])[None, None]
@@ -161,18 +181,26 @@ class JointBootstrap:
     Args:
         value: ``(r, m)`` the numbers of each run.
         draws: ``(resamples, r, m)`` the numbers of each run in each draw.
-        groups: number of groups drawn from.
+        present: ``(G, r, m)`` bool, whether a group counts in a number of a run.
+        lowest: ``(m,)`` smallest possible value of each number; NaN = it has no interval, but differences do.
 
     Attributes:
         ratios: the argument ``value``.
         draws: as given.
     """
 
-    def __init__(self, value: Floats, draws: Floats, groups: int) -> None:
-        self.ratios, self.draws, self._groups = value, draws, groups
+    def __init__(self, value: Floats, draws: Floats, present: NDArray[np.bool_], lowest: Floats) -> None:
+        self.ratios, self.draws, self._present, self._lowest = value, draws, present, lowest
 
-    def __len__(self) -> int:
-        return self._groups
+    def groups(self, used: Integers) -> Floats:
+        """Number ``(m,)`` of groups that count in each number, in any of the runs ``used``."""
+        counts: Floats = self._present[:, used].any(axis=1).sum(axis=0).astype(np.float64)
+        return counts
+
+    def limited(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Ends of intervals of the numbers, within their range; NaN for numbers without an interval."""
+        low, high = (np.maximum(part, self._lowest) for part in (low, high))
+        return low, high
 
     def interval(
         self, contrast: Floats, *, confidence: float = 0.95, method: str = "", share: Any = False
@@ -182,8 +210,8 @@ class JointBootstrap:
         weights = contrast[used, None]
         value = (self.ratios[used] * weights).sum(axis=0)
         draws = (self.draws[:, used] * weights).sum(axis=1)
-        groups = np.full(value.shape, float(self._groups))
-        return centred_ends(draws, value, groups, confidence=confidence)
+        lowest = self._lowest if (weights > 0).all() else -np.inf
+        return centred_ends(draws, value, self.groups(used), confidence=confidence, lowest=lowest)
 
 
 def mean_of_parts(parts: Sequence[tuple[Any, Any]]) -> tuple[Floats, Floats]:
@@ -291,6 +319,7 @@ def agreement_intervals(
         value.reshape(-1),
         np.tile(np.array(sizes, dtype=np.float64), 2),
         confidence=resampling.confidence,
+        lowest=np.repeat([0.0, -np.inf], value.shape[1]),  # AMI may be negative
     )
     return value, found
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binomtest, t
 
 from labeltree.evaluation.statistics.bootstrap import GroupSums
-from labeltree.evaluation.statistics.interval_ends import Floats, divided
+from labeltree.evaluation.statistics.interval_ends import SAME, Floats, divided
 
 __all__ = ["Parts", "across_runs", "holm", "mcnemar", "sign_flip_test"]
 
@@ -109,11 +109,12 @@ class Parts:
     """Interval, standard error and test of an estimate over several runs.
 
     Attributes:
-        low: ``(m,)`` lower end of the interval.
+        low: ``(m,)`` lower end of the interval; NaN without any variance.
         high: ``(m,)`` upper end of the interval.
         error: ``(m,)`` standard error from the variance between runs and between samples.
         freedom: ``(m,)`` degrees of freedom of the t distribution.
-        p: ``(m,)`` two-sided p-value of the hypothesis that the estimate is 0.
+        p: ``(m,)`` two-sided p-value of the hypothesis that the estimate is 0; NaN without any variance,
+            unless the estimate itself is 0.
     """
 
     low: Floats
@@ -127,7 +128,7 @@ def across_runs(
     value: Floats,
     spread: Sequence[Floats],
     sample_error: Floats,
-    groups: int,
+    groups: int | Floats,
     *,
     confidence: float = 0.95,
 ) -> Parts:
@@ -148,23 +149,25 @@ def across_runs(
         value: ``(m,)`` the estimates.
         spread: for each method, the metrics ``(S, m)`` of its S runs.
         sample_error: ``(m,)`` standard errors from the bootstrap over samples.
-        groups: number of groups G.
+        groups: number of groups G that count, or ``(m,)`` that of each estimate.
         confidence: confidence level of the interval.
     """
     variances = [sample_error**2]
-    freedoms = [float(max(groups - 1, 1))]
+    freedoms = [np.maximum(np.asarray(groups, dtype=np.float64) - 1, 1)]
     for runs in spread:
         if len(runs) > 1:
             variances.append(runs.var(axis=0, ddof=1) / len(runs))
-            freedoms.append(float(len(runs) - 1))
+            freedoms.append(np.asarray(len(runs) - 1.0))
     total = np.sum(variances, axis=0)
+    some = ~(total <= SAME**2)  # also where the total is NaN
     with np.errstate(invalid="ignore", divide="ignore"):
         parts = [variance**2 / freedom for variance, freedom in zip(variances, freedoms, strict=True)]
-        freedom = np.where(total > 0, total**2 / np.sum(parts, axis=0), freedoms[0])
+        freedom = np.where(some, total**2 / np.sum(parts, axis=0), freedoms[0])
         error = np.sqrt(total)
-        reach = error * t.ppf(1 - (1 - confidence) / 2, freedom)
-        ratio = np.where(error > 0, np.abs(value) / error, np.where(value == 0, 0.0, np.inf))
-        p = np.where(np.isnan(value), np.nan, 2 * t.sf(ratio, freedom))
+        reach = np.where(some, error * t.ppf(1 - (1 - confidence) / 2, freedom), np.nan)
+        p = np.where(
+            some, 2 * t.sf(np.abs(value) / error, freedom), np.where(np.abs(value) <= SAME, 1.0, np.nan)
+        )
     return Parts(value - reach, value + reach, error, freedom, p)
 
 
