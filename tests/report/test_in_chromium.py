@@ -452,6 +452,23 @@ def test_the_page_is_as_wide_as_the_screen_and_the_tree_can_be_scrolled(
     assert hidden == 0
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_texts_stay_within_the_screen(show: Any, tmp_path: Path, width: int) -> None:
+    taxonomy = Taxonomy.from_paths(SMALL)
+    table = random_table(taxonomy, 16, noise=1.0)
+    result = evaluate(table, taxonomy, name="texts")
+    sentence = "a fish whose front rays are long, found on the bottom of warm seas; "
+
+    def texts(instances: Tensor) -> list[str]:
+        return [sentence * (1 + int(i) % 4) for i in instances]
+
+    path = tmp_path / "report.html"
+    path.write_text(render_report(result, table, taxonomy, texts=texts, projection="PCA"), "utf-8")
+    page = show(path, viewport={"width": width, "height": 900})
+    assert page.locator(".texts .card").count() > 5
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_a_word_that_fits_on_a_line_is_not_broken(show: Any, perfect: Path) -> None:
     """A box of one word is one line high."""
     page = show(perfect, viewport={"width": 390, "height": 900})

@@ -226,7 +226,7 @@ def _row_chart(
     for i, row in enumerate(rows):
         y = axis.top + gap * (i + 0.5) + above / 2
         label_y = axis.top + gap * i + 20 if narrow else y - 4
-        drawing.text(0, label_y, clip(row.label, 44 if narrow else 34), "rowname")
+        drawing.text(0, label_y, clip(row.label, 44 if narrow else 30), "rowname")
         drawing.text(0, label_y + 18, clip(row.detail, 58 if narrow else 44), "detail")
         if i:
             drawing.line(0, axis.top + gap * i, end, axis.top + gap * i, "grid")
