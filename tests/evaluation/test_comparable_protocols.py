@@ -28,8 +28,10 @@ from labeltree.evaluation import (
     load_outcomes,
     register,
     registry,
+    reported_nodes,
     save_outcomes,
 )
+from labeltree.evaluation.protocols import k_fold
 from labeltree.evaluation.statistics import Resampling, Statistic, draw_counts
 from labeltree.metrics.functional import node_auroc
 from labeltree.runs import EmbeddingTable
@@ -254,3 +256,52 @@ def test_a_statistic_that_cannot_be_computed_is_named() -> None:
         Statistic("agreement", ("nmi",), np.arange(3), {"labels": np.zeros(3)})
     with pytest.raises(DataError, match="3 samples has 2 'clusters'"):
         Statistic("agreement", ("nmi",), np.arange(3), {"labels": np.zeros(3), "clusters": np.zeros(2)})
+
+
+def test_statistics_and_class_means_of_a_standard_protocol_are_compared(
+    table: EmbeddingTable, taxonomy: Taxonomy
+) -> None:
+    @register("test-standard", summary="clusters by the sign of a feature", source="here", standard=True)
+    def standard(inputs: Inputs, options: object) -> list[Column | Statistic]:
+        rows = inputs.tested
+        found = (inputs.reading("features").vectors[rows, 0] > 0).long()
+        samples = {"labels": inputs.nodes[rows].numpy(), "clusters": found.numpy()}
+        names = "features.sign_nmi", "features.sign_ami"
+        return [
+            Column("features.sign", found, rows, balanced="features.balanced_sign"),
+            Statistic("agreement", names, rows.numpy(), samples),
+        ]
+
+    try:
+        result = evaluate(table, taxonomy, name="a", settings=EvaluationSettings(resamples=0))
+        found = compare(result.outcomes, resamples=20, permutations=20)
+        for name in ("sign", "balanced_sign", "sign_nmi", "sign_ami"):
+            score = result.main.scores["features"][name]
+            assert found.metric(name, "features").estimates["a"].value == pytest.approx(score)
+    finally:
+        del registry._entries["test-standard"]
+
+
+def test_auroc_of_too_many_probabilities_is_compared_in_no_fold_and_the_reason_is_given(
+    table: EmbeddingTable, taxonomy: Taxonomy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocols = ["k-fold", "node-scores", "per-group"]
+    sizes: list[int] = []
+    ranked = reported_nodes.ranking_statistic
+
+    def noted(names: Any, rows: torch.Tensor, probabilities: torch.Tensor, *rest: Any) -> list[Statistic]:
+        sizes.append(probabilities.numel())
+        return ranked(names, rows, probabilities, *rest)
+
+    monkeypatch.setattr(k_fold, "ranking_statistic", noted)
+    grouped = replace(table, groups=torch.arange(len(table)) // 7)
+    settings = EvaluationSettings(resamples=0)
+    evaluate(grouped, taxonomy, protocols=["k-fold"], settings=settings)
+    assert min(sizes) < max(sizes)
+    monkeypatch.setattr(reported_nodes, "MOST_PROBABILITIES", max(sizes) - 1)  # the largest fold exceeds it
+    result = evaluate(grouped, taxonomy, name="a", protocols=protocols, settings=settings)
+    for protocol in protocols:
+        notes = result.main.protocols[protocol].notes
+        assert sum("too many to keep" in note for note in notes) == 1, protocol
+        with pytest.raises(ValueError, match="are not kept of more than"):
+            compare(result.outcomes, metrics=[f"{protocol}.features.auroc"], resamples=20)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from labelled_vectors import tree_vectors
 
+from labeltree.decisions.classifiers import PrototypeScores
 from labeltree.errors import DataError
 from labeltree.evaluation import AspectResult, EvaluationResult, aspect_means, evaluate, evaluate_aspects
 from labeltree.runs import EmbeddingTable
@@ -146,3 +147,31 @@ def test_the_example_runs() -> None:
     found = doctest.testmod(importlib.import_module("labeltree.evaluation.measure_method"))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_where_no_test_class_was_learned_the_probe_has_no_top1(rated: EmbeddingTable) -> None:
+    """As in the evaluation of the labels themselves, with a note."""
+    assert rated.aspects is not None
+    aspects = rated.aspects.clone()
+    train = torch.from_numpy(rated.split == "train")
+    bad, good = (MOOD.encode(paths) for paths in (["bad/1", "bad/2"], ["good/4", "good/5"]))
+    place = torch.arange(len(aspects)) % 2
+    aspects[:, 0] = torch.where(train, bad[place], good[place])
+    table = replace(rated, aspects=aspects)
+    results, notes = evaluate_aspects(table)
+    assert math.isnan(evaluate(table.aspect(0), MOOD).main.scores["features"]["top1"])
+    assert math.isnan(results["service"].scores["top1"])
+    assert not math.isnan(results["service"].scores["own_top1"])
+    assert not math.isnan(results["region"].scores["top1"])
+    assert ["'service' has training samples" in note for note in notes] == [True]
+
+
+def test_an_aspect_classifies_nothing_by_class_means(
+    rated: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: PrototypeScores, table: EmbeddingTable) -> torch.Tensor:
+        raise AssertionError(f"{len(table)} rows were classified")
+
+    monkeypatch.setattr(PrototypeScores, "__call__", refuse)
+    results, _ = evaluate_aspects(rated)
+    assert list(results) == ["service", "region"]

@@ -18,6 +18,7 @@ from labeltree.evaluation.comparison import (
 )
 from labeltree.evaluation.outcomes import Key, Outcomes, of_retrieval
 from labeltree.evaluation.paired_estimates import PairedEstimates, common_samples, strata
+from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
 from labeltree.evaluation.statistics import (
@@ -198,8 +199,23 @@ def _keys(methods: Mapping[str, Sequence[Outcomes]], metrics: Sequence[str] | No
             known = sorted({metric for role, metric in keys if role not in protocols})
             known = [f"{role}.{metric}" for role, metric in keys if role == of in protocols] or known
             others = [f"{each}.*" for each in sorted(protocols - {of})]
-            raise ValueError(f"metrics names '{name}'; expected some of {', '.join([*known, *others])}")
+            raise ValueError(
+                f"metrics names '{name}'; expected some of {', '.join([*known, *others])}"
+                + _why_missing(name)
+            )
     return [key for key in keys if _named(key, metrics)]
+
+
+def _why_missing(name: str) -> str:
+    """A possible reason why no run has the metric, other than its name; empty if there is none."""
+    protocol, _, metric = name.partition(".")
+    ranked = metric.endswith(("auroc", "average_precision", "*"))
+    if protocol not in ("node-scores", "per-group", "k-fold") or not ranked:
+        return ""
+    return (
+        f" (AUROC and average precision are not kept of more than {MOST_PROBABILITIES:,} probabilities, "
+        "samples × classes; the notes of the evaluation say whether this is so)"
+    )
 
 
 def _all(run: Outcomes) -> list[Outcomes]:

@@ -14,6 +14,7 @@ from labeltree.decisions.classifiers import (
     ClassifierChoice,
     ClassifierKind,
     Classifiers,
+    ClassScores,
     classify,
     fit_classifiers,
 )
@@ -127,12 +128,13 @@ class Inputs:
         """The classifiers of the table, fitted once for all protocols, and which of them answers."""
         return self.given or self.fit_classifiers()
 
-    def fit_classifiers(self, asked: ClassifierChoice | None = None) -> Classifiers:
+    def fit_classifiers(self, asked: ClassifierChoice | None = None, *, validate: bool = True) -> Classifiers:
         """Fit the probe and the prototypes to the training samples, and choose which classifier answers.
 
         Args:
             asked: the requested classifier; None = that of the settings. ``own`` becomes ``auto`` if the
                 table has no predictions.
+            validate: whether to measure the accuracies on the validation samples; ``auto`` needs them.
         """
         asked = asked or self.settings.classifier
         with torch.no_grad():
@@ -140,7 +142,7 @@ class Inputs:
                 self._standard_table,
                 self.judging.tree,
                 learned=self.learned,
-                held=held_rows(self.table, self.samples),
+                held=held_rows(self.table, self.samples) if validate else self.learned[:0],
                 asked="auto" if asked == "own" and self.table.predictions is None else asked,  # a baseline
                 own_answers=self.table.predictions,
                 standardize=self.settings.standardize,
@@ -149,12 +151,19 @@ class Inputs:
     @cached_property
     def predicted(self) -> dict[ClassifierKind, Tensor]:
         """Classifier → its answers ``(t,)`` to the test samples, as nodes; −1 if it has no answer."""
-        test = self._standard_table.rows(self.samples.test)
         found: dict[ClassifierKind, Tensor] = {
-            "probe": classify(self.classifiers.probe, test),
-            "prototypes": classify(self.classifiers.prototypes, test),
+            "probe": self.answers_of_probe,
+            "prototypes": self._answers_of(self.classifiers.prototypes),
         }
         return found if self.own_answers is None else found | {"own": self.own_answers}
+
+    @cached_property
+    def answers_of_probe(self) -> Tensor:
+        """The linear probe's answers ``(t,)`` to the test samples, as nodes."""
+        return self._answers_of(self.classifiers.probe)
+
+    def _answers_of(self, scores: ClassScores) -> Tensor:
+        return classify(scores, self._standard_table.rows(self.samples.test))
 
     @property
     def _standard_table(self) -> EmbeddingTable:

@@ -23,6 +23,7 @@ from labeltree.evaluation.registry import ProtocolEntry, get_protocol, run_proto
 from labeltree.evaluation.result import NOT_MEASURED, AspectResult, MethodResult, ProtocolResult, aspect_means
 from labeltree.evaluation.samples import choose_samples, labelled_rows
 from labeltree.evaluation.settings import EvaluationSettings
+from labeltree.evaluation.statistics import Statistic
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.taxonomy import Taxonomy
@@ -143,7 +144,8 @@ def evaluate_aspects(
     """Measure a table by each of its aspects: linear probe, own answers, retrieval.
 
     All three read the features, or the embeddings of a table without features, since a table holds no
-    embeddings for single aspects. The cost per aspect is one probe and one ranking.
+    embeddings for single aspects. The cost per aspect is that of one probe, the class means and one ranking.
+    As in `evaluate`, the probe's top-1 is not defined (NaN) if no test class has training samples.
 
     Args:
         table: table with or without aspects; its labels are not used.
@@ -152,7 +154,7 @@ def evaluate_aspects(
         progress: as in `evaluate`.
 
     Returns:
-        the results by name of the aspect, and notes on aspects that could not be measured.
+        the results by name of the aspect, and notes on aspects that could not be measured, or lack a top-1.
 
     Raises:
         DataError: if the split is missing or empty.
@@ -173,13 +175,15 @@ def evaluate_aspects(
     """
     settings = settings or EvaluationSettings()
     results: dict[str, AspectResult] = {}
-    notes = []
+    notes: list[str] = []
     if table.split is not None and len(table.aspect_names):
         table.select(split)  # raises if the split is missing; an aspect without labels in it is no error
     for number, (name, taxonomy) in enumerate(zip(table.aspect_names, table.aspect_taxonomies, strict=True)):
         _log.info("aspect %s", name)
         try:
-            results[name] = _measure_aspect(name, table.aspect(number), taxonomy, split, settings, progress)
+            given = name, table.aspect(number), taxonomy, split, settings, progress
+            results[name], of_aspect = _measure_aspect(*given)
+            notes += of_aspect
         except DataError as error:
             notes.append(f"The aspect '{name}' could not be measured and is in no mean: {error}.")
     return results, notes
@@ -192,7 +196,7 @@ def _measure_aspect(
     split: str,
     settings: EvaluationSettings,
     progress: Progress | None,
-) -> AspectResult:
+) -> tuple[AspectResult, list[str]]:
     judging = JudgingTaxonomy.of(taxonomy)
     there = table.split is not None and split != "train" and bool((table.split == "train").any())
     if there and not len(labelled_rows(table, "train")):
@@ -204,15 +208,22 @@ def _measure_aspect(
         raise DataError("all its training samples are labelled only coarsely")
     plain = replace(settings, resamples=0)  # aspects have no intervals
     inputs = Inputs(table, judging, samples, plain, split, progress=progress, name=name, roles=("features",))
+    inputs = replace(inputs, given=inputs.fit_classifiers("probe", validate=False))
     with torch.no_grad():
         found = {kind: run_protocol(get_protocol(kind), inputs) for kind in ("probe", "own", "retrieval")}
-    return AspectResult(
+    notes = []
+    if samples.unlearned is not None:
+        notes.append(
+            f"No test class of the aspect '{name}' has training samples: the linear probe has no top-1."
+        )
+    result = AspectResult(
         scores={
             key.partition(".")[2]: value for part in found.values() for key, value in part.scores.items()
         },
         by_depth={kind: depths for kind, part in found.items() for depths in part.by_depth.values()},
         counts=samples.counts,
     )
+    return result, notes
 
 
 def _outcomes(
@@ -223,6 +234,7 @@ def _outcomes(
     here = {name: found for name, found in further.items() if found.of is None}
     parts = _columns(inputs, standard, here)
     statistics = {name: found.statistics for name, found in here.items() if found.statistics}
+    statistics |= _of_standard([each for found in standard.values() for each in found.statistics])
     rows_of = [column.rows for several in parts.values() for column in several if column.rows is not None]
     rows_of += [torch.from_numpy(each.rows) for several in statistics.values() for each in several]
     rows = torch.unique(torch.cat([samples.test, samples.plan.queries, *rows_of]))
@@ -279,15 +291,30 @@ def _columns(
     parts: dict[Key, list[Column]] = {}
     for result in standard.values():
         for column in result.columns:
-            role, _, metric = column.name.partition(".")
-            metric = f"{metric}_at_depth_{column.at + 1}" if column.kind == "by_depth" else metric
-            parts.setdefault((role, metric), []).append(column)
+            for each in (column, *class_means(column, inputs.nodes, inputs.frequency)):
+                role, _, metric = each.name.partition(".")
+                metric = f"{metric}_at_depth_{each.at + 1}" if each.kind == "by_depth" else metric
+                parts.setdefault((role, metric), []).append(each)
     for name, result in further.items():
         for column in result.columns:
             own = [column] if column.kind in ("scores", None) else []
             for each in (*own, *class_means(column, inputs.nodes, inputs.frequency)):
                 parts.setdefault((name, each.name), []).append(each)
     return parts
+
+
+def _of_standard(statistics: Sequence[Statistic]) -> dict[str, list[Statistic]]:
+    """The statistics of standard protocols by role; their names are ``ROLE.METRIC``, all of one role."""
+    found: dict[str, list[Statistic]] = {}
+    for statistic in statistics:
+        roles, _, names = zip(*(name.partition(".") for name in statistic.names), strict=True)
+        if len(set(roles)) > 1 or not all(names):
+            raise DataError(
+                f"a standard protocol has a statistic with the names {', '.join(statistic.names)}; expected "
+                "ROLE.METRIC with one role"
+            )
+        found.setdefault(roles[0], []).append(replace(statistic, names=names))
+    return found
 
 
 def _weights(column: Column, parts: int) -> Tensor:

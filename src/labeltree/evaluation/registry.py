@@ -134,8 +134,9 @@ def register(
         summary: one-line description.
         source: the papers that report the protocol.
         options: a dataclass with a default for every field; it may raise `ValueError` for invalid values.
-        standard: whether to run the protocol on every table. Its columns must then be named ``ROLE.METRIC``,
-            and ``accuracy`` by depth is reported for the classifier that the protocol is named after.
+        standard: whether to run the protocol on every table. Its columns and statistics, and further scores
+            (``balanced``), must then be named ``ROLE.METRIC``, and ``accuracy`` by depth is reported for the
+            classifier that the protocol is named after.
 
     Raises:
         ValueError: if the name is taken, reserved or has other characters.

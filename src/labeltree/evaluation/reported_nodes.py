@@ -21,6 +21,7 @@ from labeltree.taxonomy.naming import some
 
 __all__ = [
     "MOST_PROBABILITIES",
+    "TOO_MANY_NOTE",
     "MeanDraws",
     "NodeIntervals",
     "ReportedNodes",
@@ -34,6 +35,12 @@ __all__ = [
 
 MOST_PROBABILITIES = 2**22
 """Maximum number of probabilities (samples × classes) to keep, 32 MB; with more, AUROC cannot be compared."""
+
+TOO_MANY_NOTE = (
+    "AUROC and average precision over nodes cannot be compared between methods: there are more than "
+    f"{MOST_PROBABILITIES:,} probabilities (samples × classes), too many to keep."
+)
+"""The note of a protocol that does not keep the probabilities."""
 
 
 @dataclass(frozen=True)

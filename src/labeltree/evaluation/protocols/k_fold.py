@@ -15,7 +15,7 @@ from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.columns import Column, Number, Place
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.reported_nodes import MeanDraws, mean_auroc, ranking_statistic
+from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, MeanDraws, mean_auroc, ranking_statistic
 from labeltree.evaluation.samples import labelled_rows
 from labeltree.evaluation.statistics import Statistic
 from labeltree.evaluation.subsampling import table_folds
@@ -130,7 +130,10 @@ def _of_reading(reading: Reading, inputs: Inputs, rows: Tensor, fold: Tensor, fo
         if inputs.progress is not None:
             inputs.progress("cross-validation", number + 1, folds)
     whole = inputs.summarise(columns, by_frequency=False, units=units, rows=rows)
-    whole.statistics.extend(statistics)
+    if len(statistics) == folds:
+        whole.statistics.extend(statistics)
+    else:  # the mean over some of the folds would be another number
+        whole.notes.append(TOO_MANY_NOTE)
     for name in results[0].scores:
         values = [result.scores[name] for result in results]
         average, deviation = _mean_and_sd(values)

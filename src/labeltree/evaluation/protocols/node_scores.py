@@ -12,6 +12,7 @@ from labeltree.evaluation.classifiers import fit_probe
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
 from labeltree.evaluation.reported_nodes import (
+    TOO_MANY_NOTE,
     NodeIntervals,
     ReportedNodes,
     counted_nodes,
@@ -166,6 +167,8 @@ def _of_reading(
         intervals.add_rates("point_", said, with_prefix("point_", counted))
     ranked = ("auroc", "average_precision"), inputs.samples.test, probe.values[test], target[test]
     result.statistics.extend(ranking_statistic(*ranked, classes, nodes.told))
+    if not result.statistics and TOO_MANY_NOTE not in notes:
+        notes.append(TOO_MANY_NOTE)
     result.by_node["point_threshold"] = nodes.named(thresholds)
     result.by_node["positives"] = nodes.named(nodes.positives.double())
     result.by_node["negatives"] = nodes.named(nodes.negatives.double())

@@ -13,7 +13,7 @@ from labeltree.evaluation.classifiers import ClassProbabilities
 from labeltree.evaluation.columns import FEWEST_GROUPS, Number, Place, ResamplingUnits
 from labeltree.evaluation.reading import Reading
 from labeltree.evaluation.registry import Inputs, ProtocolResult, register
-from labeltree.evaluation.reported_nodes import mean_auroc, ranking_statistic
+from labeltree.evaluation.reported_nodes import TOO_MANY_NOTE, mean_auroc, ranking_statistic
 from labeltree.evaluation.statistics import number_groups
 from labeltree.evaluation.subsampling import leak_notes
 from labeltree.metrics.functional import group_labels, group_probabilities, node_auroc
@@ -209,4 +209,6 @@ def _judged(
     ends = mean_auroc(probabilities, judged, judge, classes, units).interval(units)
     result.put(Place("scores", "auroc"), Number(float(torch.nanmean(auroc)), *ends))
     result.statistics.extend(ranking_statistic(("auroc",), rows, probabilities, judged, classes))
+    if not result.statistics:
+        result.notes.append(TOO_MANY_NOTE)
     return result

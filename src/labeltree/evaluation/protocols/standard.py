@@ -68,7 +68,10 @@ def _answers(inputs: Inputs, name: ClassifierKind, role: str, notes: Sequence[st
     no top-1, and no accuracy at depths where no test label has training samples. The model's own answers are
     still scored, since a model of class embeddings may predict unseen classes.
     """
-    named = inputs.predicted[name].clamp(min=0)
+    if name == "own" and inputs.own_answers is not None:
+        named = inputs.own_answers.clamp(min=0)
+    else:
+        named = inputs.answers_of_probe if name == "probe" else inputs.predicted[name]
     columns = inputs.answers(named, inputs.judging.tree.leaves if name == "own" else None)
     columns.insert(2, micro_f1_column(columns[1], named, inputs.judging))
     if inputs.samples.unlearned is not None and name != "own":
