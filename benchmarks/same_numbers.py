@@ -275,7 +275,7 @@ def find_numbers(names: list[str], tables: list[list[str]]) -> dict[str, Any]:
         }
         for method, outcomes in standard.items():
             found[f"{name}/outcomes/{method}"] = {
-                "scores": {"/".join(key): _known(value) for key, value in outcomes.scores().items()},
+                "scores": {"/".join(key): _known(value) for key, value in _means(outcomes).items()},
                 "weights": {"/".join(key): float(v.sum()) for key, v in outcomes.weights.items()},
                 "rows": outcomes.instances.tolist(),
             }
@@ -284,6 +284,16 @@ def find_numbers(names: list[str], tables: list[list[str]]) -> dict[str, Any]:
             if several and name != "one_class":
                 compared = compare(methods, resamples=RESAMPLES, permutations=RESAMPLES)
                 found[f"{name}/compare/{kind}"] = compared.to_dict()
+    return found
+
+
+def _means(outcomes: Any) -> dict[tuple[str, str], float]:
+    """The weighted mean of every column of outcomes; NaN if no sample counts."""
+    found = {}
+    for key, values in outcomes.values.items():
+        weights = np.where(np.isnan(values), 0.0, outcomes.weights.get(key, np.ones(len(outcomes))))
+        total = float(weights.sum())
+        found[key] = float(weights @ np.nan_to_num(values)) / total if total > 0 else math.nan
     return found
 
 

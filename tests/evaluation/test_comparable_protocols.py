@@ -129,6 +129,45 @@ def test_a_comparison_has_the_numbers_of_the_protocol(
     assert found.tests == 1
 
 
+def test_what_a_protocol_does_not_report_is_not_compared(evaluated: dict[str, Evaluated]) -> None:
+    result, outcomes = evaluated["good"]
+    reported = result.main.protocols["k-fold"].scores
+    assert {metric for role, metric in outcomes.values if role == "k-fold"} <= set(reported)
+    assert any(metric.endswith("_tail") for role, metric in outcomes.values if role == "knn")
+
+
+def test_fewer_samples_have_the_means_over_their_classes(evaluated: dict[str, Evaluated]) -> None:
+    good = evaluated["good"][1]
+    some = np.arange(0, len(good), 2)
+    values, nodes = good.values["knn", "features.balanced_top1"][some], good.nodes[some]
+    there = ~np.isnan(values)
+    expected = np.mean([values[there & (nodes == node)].mean() for node in np.unique(nodes[there])])
+    found = compare({"few": good.rows(some), "all": good}, metrics=["knn.features.balanced_top1"])
+    assert found.metrics[0].estimates["all"].value == pytest.approx(expected)
+    key = ("k-fold", "features.balanced_top1")
+    fold, values = good.folds[key][some], good.values[key][some]
+    parts = []
+    for number in range(fold.max() + 1):
+        here = (fold == number) & ~np.isnan(values)
+        parts.append(np.mean([values[here & (nodes == node)].mean() for node in np.unique(nodes[here])]))
+    found = compare({"few": good.rows(some), "all": good}, metrics=["k-fold.features.balanced_top1"])
+    assert found.metrics[0].estimates["all"].value == pytest.approx(np.mean(parts))
+
+
+@pytest.mark.parametrize("of", ["classes", "probabilities", "bins", "target", "rows"])
+def test_damaged_statistics_are_a_data_error(
+    evaluated: dict[str, Evaluated], tmp_path: Path, of: str
+) -> None:
+    save_outcomes(tmp_path / "outcomes.npz", {"good": evaluated["good"][1]})
+    with np.load(tmp_path / "outcomes.npz") as file:
+        columns = dict(file)
+    name = next(name for name in columns if "/statistics/" in name and name.endswith(f"/{of}"))
+    columns[name] = np.array(["x"] * len(columns[name]))
+    np.savez(tmp_path / "bad.npz", **columns)
+    with pytest.raises(DataError, match=r"bad\.npz"):
+        load_outcomes(tmp_path / "bad.npz")
+
+
 def test_what_is_better_is_found_better(evaluated: dict[str, Evaluated]) -> None:
     methods = {name: outcomes for name, (_, outcomes) in evaluated.items()}
     found = compare(methods, metrics=["*.features.auroc", "*.features.nmi", "transfer.*.top1"], resamples=200)

@@ -226,3 +226,105 @@ def test_the_text_has_all_tables(tree: Taxonomy) -> None:
     assert next(line for line in text.splitlines() if "animal/cat" in line).count("−*") == 1
     widths = {len(line) for line in text.splitlines() if line.startswith("| features")}
     assert len(widths) == 2, "columns of a table are equally wide"
+
+
+def test_mcnemar_tests_no_mean_over_classes(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    balanced = ("knn", "features.balanced_top1")
+    weights = np.where(a.nodes == a.nodes[0], 3.0, 1.0)
+    runs = {
+        name: replace(run, values={balanced: run.values[TOP1], TOP1: run.values[TOP1]}, weights=given)
+        for name, run, given in (("a", a, {balanced: weights}), ("b", b, {balanced: weights}))
+    }
+    found = compare(runs, resamples=20, permutations=20)
+    assert math.isnan(found.metric(balanced[1]).differences["b"].mcnemar)
+    assert not math.isnan(found.metric("top1").differences["b"].mcnemar)
+    equal = {name: replace(run, weights={balanced: weights * 0 + 0.3}) for name, run in runs.items()}
+    found = compare(equal, resamples=20, permutations=20)
+    assert not math.isnan(found.metric(balanced[1]).differences["b"].mcnemar)
+
+
+def test_the_answers_are_what_the_classifier_is(tree: Taxonomy) -> None:
+    run = _run(tree, 1, 0.5)
+    ones = np.where(np.isnan(run.values[SEVERITY]), np.nan, 1.0)
+    known = frozenset({SEVERITY})
+    run = replace(run, values={SEVERITY: ones}, no_share=known, whole=known, smaller_is_better=known | {TOP1})
+    found = compare({"a": run}, classifiers={"a": ["probe"]}, resamples=50)
+    answer = found.metric("answer_mistake_severity", "answers")
+    same = found.metric("mistake_severity", "features").estimates["a"]
+    assert answer.estimates["a"].value == same.value == 1
+    assert math.isnan(answer.estimates["a"].low)
+    assert math.isnan(same.low)
+    assert not answer.share
+    assert not answer.larger_is_better
+
+
+def _of_classes(tree: Taxonomy, right: np.ndarray, folds: np.ndarray | None = None) -> Outcomes:
+    """Six samples of two classes, four and two, and their mean over classes, of each fold if there are."""
+    key, nodes = ("knn", "balanced_top1"), tree.leaves.numpy()[[0, 0, 0, 0, 1, 1]]
+    weights = np.array([0.25] * 4 + [0.5] * 2)
+    return Outcomes(
+        np.arange(6), nodes, tree, {key: right}, {key: weights}, classes={key: nodes},
+        folds={} if folds is None else {key: folds}, protocols=("knn",), whole=frozenset({key}),
+    )  # fmt: skip
+
+
+def test_class_means_are_those_of_the_common_samples(tree: Taxonomy) -> None:
+    right = np.array([1.0, 0, 0, 0, 1, 1])
+    run, few = _of_classes(tree, right), _of_classes(tree, 1 - right).rows(np.array([0, 1, 4]))
+    found = compare({"a": run, "b": few}, metrics=["knn.*"], resamples=20).metric("balanced_top1")
+    assert found.estimates["a"].value == pytest.approx((1 / 2 + 1) / 2)
+    assert found.estimates["b"].value == pytest.approx((1 / 2 + 0) / 2)
+    folds = _of_classes(tree, right, np.array([0, 0, 1, 1, 0, 1]))
+    kept = folds.rows(np.array([0, 1, 2, 4]))  # fold 0: half of the first, all of the second; fold 1: none
+    weights = kept.weights["knn", "balanced_top1"]
+    assert weights == pytest.approx([0.25, 0.25, 1, 0.5])
+    assert weights @ kept.values["knn", "balanced_top1"] / weights.sum() == pytest.approx((0.75 + 0) / 2)
+
+
+def test_classes_of_different_bands_are_in_no_mean_over_bands(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    key, leaves = ("knn", "top1_tail"), tree.leaves.numpy()
+    runs = {}
+    for name, run, tail in (("few", a, leaves[:3]), ("many", b, leaves[:1])):
+        values = {key: np.where(np.isin(run.nodes, tail), run.values[TOP1], np.nan), TOP1: run.values[TOP1]}
+        bands = np.where(np.isin(run.nodes, tail), 2, 0)
+        given = {"weights": {key: np.ones(160)}, "whole": frozenset({key}), "bands": bands}
+        runs[name] = replace(run, values=values, protocols=("knn",), **given)  # type: ignore[arg-type]
+    found = compare(runs, metrics=["knn.*"], resamples=20)
+    here = a.nodes == leaves[0]
+    entry = found.metric("top1_tail")
+    assert entry.samples == here.sum()
+    assert entry.estimates["few"].value == pytest.approx(a.values[TOP1][here].mean())
+    assert any("2 classes are not in the same band" in note for note in found.notes)
+    alike = compare({"a": runs["few"], "b": runs["few"]}, metrics=["knn.*"], resamples=20)
+    assert alike.metric("top1_tail").samples == np.isin(a.nodes, leaves[:3]).sum()
+    assert not any("band" in note for note in compare(runs, resamples=20).notes)
+
+
+def test_another_table_has_its_own_samples(tree: Taxonomy) -> None:
+    a, b = _run(tree, 1, 0.6), _run(tree, 2, 0.8)
+    key = ("transfer", "top1")
+    other = {
+        name: Outcomes(run.instances[:n], run.nodes[:n], tree, {key: run.values[TOP1][:n]})
+        for name, run, n in (("a", a, 30), ("b", b, 24))
+    }
+    runs = {
+        name: replace(run, elsewhere={"transfer": other[name]}, protocols=("transfer",))
+        for name, run in (("a", a), ("b", b))
+    }
+    alone = compare(runs, metrics=["transfer.*"], resamples=20)
+    assert (alone.samples, alone.groups, alone.left_out) == (24, 24, {"a": 6, "b": 0})
+    assert any("6 samples of 'a'" in note for note in alone.notes)
+    both = compare(runs, metrics=["transfer.*", "features.top1"], resamples=20)
+    assert (both.samples, both.left_out) == (160, {"a": 0, "b": 0})
+    assert any("'transfer' measures another table: 24 samples" in note for note in both.notes)
+    assert any("6 samples of 'a' in the table of 'transfer'" in note for note in both.notes)
+    wrong = replace(other["b"], nodes=np.roll(other["b"].nodes, 1))
+    runs["b"] = replace(runs["b"], elsewhere={"transfer": wrong})
+    found = compare(runs, metrics=["transfer.*", "features.top1"], resamples=20)
+    assert [entry.metric for entry in found.metrics] == ["top1"]
+    assert any("'transfer' is not compared" in note and "other labels" in note for note in found.notes)
+    nothing = compare(runs, metrics=["transfer.*"], resamples=20)
+    assert not nothing.metrics
+    assert comparison_text(nothing)

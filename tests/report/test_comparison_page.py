@@ -11,12 +11,18 @@ import torch
 from html_page import Page
 from report_inputs import SMALL, random_table
 
-from labeltree.evaluation import EvaluationResult, EvaluationSettings, compare, evaluate
+from labeltree.evaluation import EvaluationResult, EvaluationSettings, Outcomes, compare, evaluate
 from labeltree.evaluation.comparison import Comparison, Difference
 from labeltree.evaluation.result_text import comparison_text
 from labeltree.report import comparison_page
 from labeltree.report.comparison_page import DifferenceNode, _charted, difference_tree
-from labeltree.report.comparison_words import difference_text, measure_of, verdict
+from labeltree.report.comparison_words import (
+    difference_text,
+    estimate_text,
+    measure_of,
+    measure_of_entry,
+    verdict,
+)
 from labeltree.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.slow
@@ -151,3 +157,30 @@ def test_nothing_undefined_is_better_or_worse(
     table = comparison_text(found)
     assert " nan" not in table
     assert "+*" not in table
+
+
+def test_only_shares_are_shown_in_percent() -> None:
+    taxonomy = Taxonomy.from_paths(["cat", "dog"])
+    cost, length = ("decisions", "nll_after"), ("norms", "top1")
+    rng = np.random.default_rng(0)
+    runs = {
+        name: Outcomes(
+            np.arange(40), taxonomy.leaves.numpy()[np.arange(40) % 2], taxonomy,
+            {cost: rng.random(40) + 1, ("decisions", "sure"): rng.random(40), length: rng.random(40) + 2},
+            no_share=frozenset({cost, length}),
+        )
+        for name in "ab"
+    }  # fmt: skip
+    comparison = compare(runs, resamples=20, permutations=20, metrics=["decisions.*"])
+    entry = comparison.metric("nll_after")
+    assert [each.metric for each in _charted(comparison)] == ["sure"]
+    assert estimate_text(entry, "a")[0] == f"{entry.estimates['a'].value:.2f}"
+    assert difference_text(entry, replace(entry.differences["b"], value=1.5))[0] == "+1.50"
+    assert not measure_of_entry(compare(runs, resamples=20, permutations=20).metric("top1")).share
+    only = compare(runs, resamples=20, permutations=20, metrics=["decisions.nll_after"])
+    assert "Nll after" in comparison_page(only)
+    content = comparison.to_dict()
+    for each in content["metrics"]:
+        del each["share"]
+    assert Comparison.from_dict(content).metric("nll_after").share is None
+    assert Comparison.from_dict(comparison.to_dict()).metric("nll_after").share is False

@@ -90,6 +90,7 @@ class Column:
         by_node: add the mean of the samples labelled at or below each node.
         by_frequency: add the means over head, middle and tail classes (``…_head``), if each has classes.
         balanced: name of a further score, the unweighted mean of the class means; empty = none.
+        class_mean: the number is a mean of class means, and ``weights`` make every class count the same.
         whole: only the mean over all samples is meaningful: the column is left out of comparisons by subtree.
     """
 
@@ -106,6 +107,7 @@ class Column:
     by_frequency: bool = False
     balanced: str = ""
     whole: bool = False
+    class_mean: bool = False
 
     def __post_init__(self) -> None:
         values = torch.as_tensor(self.values).double()
@@ -156,7 +158,8 @@ def class_means(column: Column, nodes: Tensor, frequency: ClassFrequency) -> lis
     for name, at in wanted.items():
         chosen = counted if at is None else counted & (band == at)
         values = column.values.masked_fill(~chosen, torch.nan)
-        found.append(column.alone(name, values=values, weights=shares, kind="scores", whole=True))
+        changes = {"values": values, "weights": shares, "kind": "scores", "whole": True, "class_mean": True}
+        found.append(column.alone(name, **changes))
     return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.decisions.classifiers import ClassifierKind
+from labeltree.errors import DataError
 from labeltree.evaluation.comparison import (
     Comparison,
     MetricComparison,
@@ -21,6 +22,7 @@ from labeltree.evaluation.paired_estimates import PairedEstimates, common_sample
 from labeltree.evaluation.reported_nodes import MOST_PROBABILITIES
 from labeltree.evaluation.result import PREFIX
 from labeltree.evaluation.result_text import comparison_notes
+from labeltree.evaluation.samples import GROUPS
 from labeltree.evaluation.statistics import (
     holm,
     number_groups,
@@ -30,6 +32,7 @@ __all__ = ["compare", "duplicate_metrics"]
 
 _BY_STRATUM = ("answer_top1", "top1", "recall_at_1", "own_top1")
 _OF_ANSWERS = ("top1", "hierarchical_f1", "hierarchical_f1_micro", "tree_accuracy", "mistake_severity")
+_OF_BANDS = tuple(f"_{name}" for name in GROUPS)
 _DIGITS = 9  # decimals to which equal outcomes agree
 
 Compared = TypeVar("Compared", bound=MetricComparison)
@@ -112,23 +115,25 @@ def compare(
     }
     keys, apart = _searched_alike(common, _keys(common, metrics))
     how = PairedEstimates(baseline, confidence, resamples, permutations, seed)
-    tables = _tables(common, keys, apart)
-    runs = [run for outcomes, _ in tables for of_method in outcomes.values() for run in of_method]
+    tables = _tables(common, left_out, keys, apart)
+    runs = [run for table in tables for of_method in table.methods.values() for run in of_method]
     worse = {key for key in keys if not all(run.larger_is_better(key) for run in runs)}
+    no_share = frozenset[Key]().union(*(run.no_share for run in runs))
     whole, same = list[MetricComparison](), dict[Key, Key]()
-    for outcomes, own in tables:
-        same |= duplicate_metrics(outcomes, own)
-        for key, found in how.measure(outcomes, own).items():
+    for table in tables:
+        same |= duplicate_metrics(table.methods, table.keys)
+        for key, found in how.measure(table.methods, table.keys).items():
             samples, estimates, differences = found
-            whole.append(MetricComparison(*key, key not in worse, samples, estimates, differences))
+            of_key = *key, key not in worse, samples, estimates, differences
+            whole.append(MetricComparison(*of_key, share=key not in no_share))
     whole.sort(key=lambda entry: keys.index(_key(entry)))
-    common = tables[0][0]
-    first = common[baseline][0]
+    main = next((table for table in tables if table.keys), tables[0])
+    common, first = main.methods, main.methods[baseline][0]
     parted = set().union(*(run.whole for of_method in common.values() for run in of_method))
     found_first = {same[key]: key for key in reversed(keys) if key in same and _named(key, strata_metrics)}
     chosen = [
         key
-        for key in tables[0][1]
+        for key in main.keys
         if key in found_first.values() and key not in parted and not any(run.joint(key) for run in runs)
     ]
     parts = []
@@ -139,23 +144,23 @@ def compare(
             if samples >= min_samples:
                 where = stratum.kind, stratum.name, stratum.node
                 of_key = *key, key not in worse, samples, estimates, differences
-                parts.append(StratumComparison(*of_key, *where))
-    protocols = {name for runs_of in common.values() for run in runs_of for name in run.protocols}
+                parts.append(StratumComparison(*of_key, *where, share=key not in no_share))
+    apart += [note for table in tables if table is not main and table.keys for note in table.notes(baseline)]
+    protocols = {name for of_method in listed.values() for run in of_method for name in run.protocols}
     if protocols and metrics is None:
         apart.append(
             f"Scores of further protocols are compared only if you name them, such as "
             f"'{min(protocols)}.*' (--metrics)."
         )
-    units = first.units
     names = {name: list((run_names or {}).get(name, _numbers(len(runs)))) for name, runs in listed.items()}
     result = Comparison(
         methods=names,
         baseline=baseline,
         samples=len(first),
         classifiers={name: [kind or "" for kind in kinds] for name, kinds in answered.items()},
-        groups=len(first) if units is None else int(number_groups(units).max()) + 1,
-        grouped=units is not None,
-        left_out=left_out,
+        groups=_count_units(first),
+        grouped=first.units is not None,
+        left_out=main.left_out,
         confidence=confidence,
         tests=sum(
             not np.isnan(part.p)
@@ -180,10 +185,17 @@ def _with_answers(run: Outcomes, classifier: ClassifierKind | None) -> Outcomes:
         wanted = of_answers in _OF_ANSWERS or of_answers.startswith("accuracy_at_depth_")
         if wanted and metric.startswith(prefix) and role not in run.protocols:
             answers["answers", f"answer_{of_answers}"] = role, metric
+
+    def also(keys: frozenset[Key]) -> frozenset[Key]:
+        return keys | {new for new, old in answers.items() if old in keys}
+
     return replace(
         run,
         values={new: run.values[old] for new, old in answers.items()} | run.values,
         weights=run.weights | {new: run.weights[old] for new, old in answers.items() if old in run.weights},
+        whole=also(run.whole),
+        smaller_is_better=also(run.smaller_is_better),
+        no_share=also(run.no_share),
     )
 
 
@@ -223,21 +235,94 @@ def _all(run: Outcomes) -> list[Outcomes]:
     return [run, *run.elsewhere.values()]
 
 
+@dataclass(frozen=True)
+class _Table:
+    """The outcomes of all runs on the samples of one table that they have in common.
+
+    Attributes:
+        protocol: the protocol that measured the table; empty for the evaluated table.
+        methods: method → outcomes of its runs.
+        keys: the metrics to compare.
+        left_out: method → number of its samples that are missing from another run.
+    """
+
+    protocol: str
+    methods: dict[str, list[Outcomes]]
+    keys: list[Key]
+    left_out: dict[str, int]
+
+    def notes(self, baseline: str) -> list[str]:
+        """The samples compared, of a table other than the one that the comparison's header describes."""
+        first = self.methods[baseline][0]
+        unit = "samples" if first.units is None else "groups of samples"
+        notes = [
+            f"'{self.protocol}' measures another table: {len(first)} samples of it that all runs have in "
+            f"common were compared; intervals and tests draw from {_count_units(first)} {unit}."
+        ]
+        return notes + [
+            f"{count} samples of '{name}' in the table of '{self.protocol}' are missing in another run and "
+            "were left out."
+            for name, count in self.left_out.items()
+            if count
+        ]
+
+
+def _count_units(run: Outcomes) -> int:
+    return len(run) if run.units is None else int(number_groups(run.units).max()) + 1
+
+
 def _tables(
-    methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
-) -> list[tuple[dict[str, list[Outcomes]], list[Key]]]:
-    """The outcomes and metrics of the evaluated table, then of each further table that protocols measured."""
+    methods: dict[str, list[Outcomes]], left_out: dict[str, int], keys: Sequence[Key], notes: list[str]
+) -> list[_Table]:
+    """The evaluated table, then each further table that protocols measured and that can be compared."""
     runs = [run for of_method in methods.values() for run in of_method]
     here = [key for key in keys if any(key in run.keys for run in runs)]
-    found = [(_without_unused(methods, here) if here else methods, here)]
+    used = _without_unused(_in_same_bands(methods, here, notes), here) if here else methods
+    found = [_Table("", used, here, left_out)]
     for name in dict.fromkeys(name for run in runs for name in run.elsewhere):
         own = [key for key in keys if key[0] == name and key not in here]
         if own and not all(name in run.elsewhere for run in runs):
             notes.append(f"'{name}' is not compared: not every run was measured by it.")
         elif own:
             of_table = {method: [run.elsewhere[name] for run in of] for method, of in methods.items()}
-            found.append((_without_unused(common_samples(of_table)[0], own), own))
+            try:
+                common, missing = common_samples(of_table)
+            except DataError as error:
+                notes.append(f"'{name}' is not compared: {error}.")
+                continue
+            used = _without_unused(_in_same_bands(common, own, notes), own)
+            found.append(_Table(name, used, own, missing))
     return found
+
+
+def _in_same_bands(
+    methods: dict[str, list[Outcomes]], keys: Sequence[Key], notes: list[str]
+) -> dict[str, list[Outcomes]]:
+    """The outcomes, in which means over head, middle or tail classes leave out classes of different bands.
+
+    The bands are those of each run's own training set.
+    """
+    runs = [run for of_method in methods.values() for run in of_method]
+    bands = [run.bands for run in runs if run.bands is not None]
+    of_bands = {key for run in runs for key in run.whole & run.weights.keys() if key[1].endswith(_OF_BANDS)}
+    if not bands or not of_bands.intersection(keys):
+        return methods
+    different = np.unique(runs[0].nodes[np.any([each != bands[0] for each in bands], axis=0)])
+    if not len(different):
+        return methods
+    notes.append(
+        f"Runs differ in which classes are frequent in their training data: {len(different)} classes are not "
+        "in the same band (head, middle, tail) in all runs and were left out of the means over bands."
+    )
+
+    def same(run: Outcomes) -> Outcomes:
+        values = {
+            key: np.where(np.isin(run.classes.get(key, run.nodes), different), np.nan, run.values[key])
+            for key in of_bands & run.values.keys()
+        }
+        return replace(run, values=run.values | values)
+
+    return {name: [same(run) for run in of] for name, of in methods.items()}
 
 
 def _named(key: Key, names: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from labeltree.runs import EmbeddingTable, RunFolder, SampleRecord
 from labeltree.safe_files import Reader, read_json
 from labeltree.taxonomy import AnyTaxonomy, load_taxonomy
 
-__all__ = ["Compared", "compare_paths", "outcomes_at", "write_comparison"]
+__all__ = ["Compared", "compare_paths", "write_comparison"]
 
 _RESULT = Reader("the result of an evaluation", "run 'labeltree evaluate' again")
 
@@ -129,21 +129,6 @@ def write_comparison(result: Comparison, out: str | Path) -> Compared:
         folder.write_json(folder.comparison, result.to_dict())
         folder.write_text(folder.comparison_text, text)
     return Compared(result, text, folder.comparison, folder.comparison_text)
-
-
-def outcomes_at(path: str | Path, taxonomy: AnyTaxonomy | None = None, split: str = "test") -> Outcomes:
-    """The outcomes of the evaluated method in a folder, or of an embeddings table, which is evaluated here.
-
-    Args:
-        path: folder that ``labeltree evaluate`` wrote to, or an ``.npz`` or ``.parquet`` table.
-        taxonomy: taxonomy of the labels of a table.
-        split: split on which a table is evaluated.
-
-    Raises:
-        RunError: if a folder has no outcomes.
-        DataError: if there is no taxonomy for a table.
-    """
-    return _read(path, taxonomy, split, None)[0]
 
 
 def _read(

@@ -47,7 +47,7 @@ class Difference:
         p: p-value of the hypothesis that there is no difference.
         corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
-            NaN elsewhere.
+            NaN elsewhere, such as for means over classes, in which samples have different weights.
         test: the test that gave ``p``: ``sign flips`` between two runs (`sign_flip_test`), or ``bootstrap``
             for metrics that are not means; ``runs and samples`` if either method has several runs
             (`across_runs`).
@@ -73,6 +73,8 @@ class MetricComparison:
         samples: number of samples that count in the metric, in the first run of the baseline.
         estimates: method → the estimate of the metric.
         differences: method → its difference from the baseline, for every other method.
+        share: whether the metric is a share, between 0 and 1, as opposed to a cost or a depth; None in older
+            files.
     """
 
     role: str
@@ -81,6 +83,7 @@ class MetricComparison:
     samples: int
     estimates: dict[str, Estimate]
     differences: dict[str, Difference]
+    share: bool | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,8 @@ class Inputs:
         Args:
             columns: one or several columns or statistics, which share the bootstrap draws.
             title: title of the result.
-            by_frequency: whether columns may be broken down by the frequency of the classes.
+            by_frequency: whether columns may be broken down by the frequency of the classes, here and in
+                comparisons.
             rows: ``(n,)`` rows that the bootstrap draws from; None = all rows of the columns.
             units: resampling units of these rows; None = the groups of the table.
         """
@@ -238,6 +239,8 @@ class Inputs:
             for each in given
             if isinstance(each, Column)
         ]
+        if not by_frequency:
+            placed = [replace(each, by_frequency=False) for each in placed]
         result = ProtocolResult(title, columns=placed, statistics=statistics)
         if rows is None:
             of_columns = [column.rows for column in placed if column.rows is not None]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from labeltree.decisions.classifiers import ChosenClassifier, Classifiers
@@ -264,6 +265,16 @@ def _outcomes(
             for key, of in parts.items()
             if len(of) > 1 or of[0].weights is not None
         },
+        classes={
+            key: _of_samples([_labels(c, inputs.nodes) for c in of], of, place, len(rows))
+            for key, of in parts.items()
+            if of[0].class_mean
+        },
+        folds={
+            key: _of_samples([torch.full(c.values.shape, k) for k, c in enumerate(of)], of, place, len(rows))
+            for key, of in parts.items()
+            if len(of) > 1
+        },
         groups=None if groups is None else groups[rows].numpy(),
         bands=inputs.frequency.group(nodes).numpy() if inputs.frequency.uneven else None,
         predicted={name: column.numpy() for name, column in answers.items()},
@@ -321,6 +332,19 @@ def _weights(column: Column, parts: int) -> Tensor:
     """Sample weights of a column; if a number has several parts, scaled so that all parts weigh the same."""
     weights = torch.ones_like(column.values) if column.weights is None else column.weights.double()
     return weights if parts == 1 else weights / weights[~column.values.isnan()].sum().clamp_min(1e-300)
+
+
+def _labels(column: Column, nodes: Tensor) -> Tensor:
+    """The class of each sample of a column."""
+    return nodes[column.rows] if column.labels is None else column.labels
+
+
+def _of_samples(
+    values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int
+) -> NDArray[np.int64]:
+    """Whole numbers of the columns' samples, as `_placed`, −1 elsewhere."""
+    found = _placed([each.double() for each in values], columns, place, count)
+    return np.nan_to_num(found, nan=-1.0).astype(np.int64)
 
 
 def _placed(values: Sequence[Tensor], columns: Sequence[Column], place: Tensor, count: int) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from labeltree.taxonomy import Taxonomy, TaxonomyDAG
 __all__ = ["Key", "Outcomes", "load_outcomes", "of_retrieval", "save_outcomes"]
 
 FORMAT = 3  # format 1 lacks further protocols, format 2 lacks statistics
+_BY_METRIC = ("values", "weights", "classes", "folds")
 _KEYS = ("whole", "smaller_is_better", "no_share")
 _OUTCOMES = Reader("the outcomes of an evaluation", "run 'labeltree evaluate' again")
 
@@ -29,6 +29,7 @@ Key = tuple[str, str]
 """A role and a metric, as in `MethodResult.scores`: ``("features", "top1")``."""
 
 Integers = NDArray[np.int64]
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Outcomes:
         taxonomy: the tree of the nodes.
         values: metric → ``(n,)`` float64, NaN where a sample does not count.
         weights: metric → ``(n,)`` sample weights; metrics that are not in it have weight 1.
+        classes: metric → ``(n,)`` class of each sample, for metrics that are means of class means; `rows`
+            keeps the weights such that all classes count the same.
+        folds: metric → ``(n,)`` fold of each sample, −1 in none, for metrics that are means over folds;
+            `rows` keeps the weights such that all folds count the same. Missing in older files, like
+            ``classes``.
         groups: ``(n,)`` group of dependent samples (of one patient, of one item), −1 for a sample of its own
             group; None = all samples are independent.
         bands: ``(n,)`` frequency band of each sample's class in training: 0 head, 1 middle, 2 tail, −1 not in
@@ -76,12 +82,15 @@ class Outcomes:
     statistics: dict[str, list[Statistic]] = field(default_factory=dict)
     dag: TaxonomyDAG | None = None
     elsewhere: dict[str, Outcomes] = field(default_factory=dict)
+    classes: dict[Key, Integers] = field(default_factory=dict)
+    folds: dict[Key, Integers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.instances)
         columns: dict[str, NDArray[Any] | None] = {"nodes": self.nodes, "groups": self.groups}
         columns |= {"bands": self.bands}
-        columns |= {str(key): column for key, column in (*self.values.items(), *self.weights.items())}
+        for kind in _BY_METRIC:
+            columns |= {f"{kind} of {key}": column for key, column in getattr(self, kind).items()}
         columns |= dict(self.predicted)
         for name, column in columns.items():
             if column is not None and column.shape != (n,):
@@ -91,6 +100,13 @@ class Outcomes:
         for statistic in (each for several in self.statistics.values() for each in several):
             if len(statistic.rows) and not 0 <= statistic.rows.min() <= statistic.rows.max() < n:
                 raise DataError(f"outcomes of {n} samples have {statistic.names} of samples beyond them")
+            largest = (self.dag or self.taxonomy).num_nodes - 1
+            nodes = [statistic.samples.get("target", _NONE), statistic.fixed.get("classes", _NONE)]
+            told = statistic.fixed.get("told")
+            if told is not None and len(told) != largest + 1:
+                raise DataError(f"{statistic.names} have a mask of {len(told)} nodes, not {largest + 1}")
+            if any(len(each) and not 0 <= each.min() <= each.max() <= largest for each in nodes):
+                raise DataError(f"{statistic.names} have nodes beyond those of the taxonomy, 0 to {largest}")
         if n and not 0 <= int(self.nodes.min()) <= int(self.nodes.max()) < self.taxonomy.num_nodes:
             raise DataError(
                 f"outcomes have nodes from {int(self.nodes.min())} to {int(self.nodes.max())}, but the "
@@ -135,17 +151,34 @@ class Outcomes:
         chosen = np.flatnonzero(index) if index.dtype == bool else index
         place = np.full(len(self), -1)
         place[chosen] = np.arange(len(chosen))
-        return replace(
+        of_rows = replace(
             self,
             instances=self.instances[index],
             nodes=self.nodes[index],
             values=of(self.values),
             weights=of(self.weights),
+            classes=of(self.classes),
+            folds=of(self.folds),
             groups=None if self.groups is None else self.groups[index],
             bands=None if self.bands is None else self.bands[index],
             predicted=of(self.predicted),
             statistics={role: [e.moved(place) for e in several] for role, several in self.statistics.items()},
         )
+        return replace(of_rows, weights={key: of_rows._balanced(key) for key in self.weights})
+
+    def _balanced(self, key: Key) -> Floats:
+        """The weights of a metric, scaled such that its classes count the same, and so do its folds."""
+        weights, fold, of_class = self.weights[key], self.folds.get(key), self.classes.get(key)
+        parts = [] if fold is None else [fold + 1]
+        if of_class is not None:
+            cell = of_class + 1 if fold is None else (of_class + 1) * (fold.max(initial=-1) + 2) + fold + 1
+            parts.insert(0, cell)
+        if parts and key in self.values:
+            weights = np.where(np.isnan(self.values[key]), 0.0, weights)
+        for part in parts:  # the classes within each fold, then the folds
+            total = np.bincount(part, weights, minlength=1)[part]
+            weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+        return weights
 
     @property
     def search_words(self) -> str:
@@ -157,16 +190,6 @@ class Outcomes:
     def larger_is_better(self, key: Key) -> bool:
         """Whether a larger value of the metric is better."""
         return key not in self.smaller_is_better and not key[1].endswith(("severity", "violations"))
-
-    def scores(self) -> dict[Key, float]:
-        """The value of every metric in ``values``, averaged over the samples; NaN if no sample counts."""
-        weights = {key: self.weights.get(key, np.ones(len(self))) for key in self.values}
-        found = {}
-        for key, values in self.values.items():
-            counted = np.where(np.isnan(values), 0.0, weights[key])
-            total = float(counted.sum())
-            found[key] = float(counted @ np.nan_to_num(values)) / total if total > 0 else math.nan
-        return found
 
 
 def of_retrieval(metric: str) -> bool:
@@ -201,7 +224,8 @@ def _packed(outcomes: Outcomes, prefix: str, columns: dict[str, Any]) -> dict[st
     kept: dict[str, Any] = {"instances": outcomes.instances, "nodes": outcomes.nodes}
     kept |= {"groups": outcomes.groups, "bands": outcomes.bands}
     kept |= {f"predicted/{key}": column for key, column in outcomes.predicted.items()}
-    for kind, entries in (("values", outcomes.values), ("weights", outcomes.weights)):
+    for kind in _BY_METRIC:
+        entries: dict[Key, Any] = getattr(outcomes, kind)
         kept |= {f"{kind}/{role}/{metric}": column for (role, metric), column in entries.items()}
     head: dict[str, Any] = {
         "search": outcomes.search,
@@ -257,7 +281,7 @@ def _unpacked(
 ) -> Outcomes:
     mine = _below(prefix, columns)
     kinds = {"values": "f", "weights": "f", "predicted": "i", "instances": "i", "nodes": "i"}
-    kinds |= {"groups": "i", "bands": "i"}
+    kinds |= {"groups": "i", "bands": "i", "classes": "i", "folds": "i"}
     for name, column in mine.items():
         kind = kinds.get(name.partition("/")[0])
         if kind is not None and (column.ndim != 1 or column.dtype.kind != kind):
@@ -266,22 +290,18 @@ def _unpacked(
     statistics: dict[str, list[Statistic]] = {}
     for number, given in enumerate(entry.get("statistics", ())):
         of, role, names = _below(f"statistics/{number}/", mine), str(given["role"]), tuple(given["names"])
-        statistics.setdefault(role, []).append(
-            Statistic(
-                given["kind"],
-                names,
-                of["rows"],
-                _below("samples/", of),
-                _below("fixed/", of),
-                larger_is_better=(role, names[0]) not in smaller,
-            )
-        )
+        better = (role, names[0]) not in smaller
+        data = of["rows"], _below("samples/", of), _below("fixed/", of)
+        try:
+            statistic = Statistic(given["kind"], names, *data, larger_is_better=better)
+        except DataError as error:
+            raise ValueError(str(error)) from error
+        statistics.setdefault(role, []).append(statistic)
     return Outcomes(
         instances=mine["instances"],
         nodes=mine["nodes"],
         taxonomy=taxonomy,
-        values={_key(name): column for name, column in _below("values/", mine).items()},
-        weights={_key(name): column for name, column in _below("weights/", mine).items()},
+        **{kind: {_key(k): column for k, column in _below(f"{kind}/", mine).items()} for kind in _BY_METRIC},
         groups=mine.get("groups"),
         bands=mine.get("bands"),
         predicted=_below("predicted/", mine),

@@ -182,11 +182,13 @@ class PairedEstimates:
         means = [key for key in keys if any(key in run.values for run in runs)]
         found: dict[Key, Found] = {}
         if means:
-            values, sums = _stacked(runs, means)
+            values, weights = _stacked(runs, means)
+            sums = GroupSums.of(values, runs[0].units, weights)
             bootstrap = Bootstrap(sums, resamples=self.resamples, seed=self.seed)
             samples = (~np.isnan(values[:, place[self.baseline][0]])).sum(axis=0)
             share = np.array([not any(key in run.no_share for run in runs) for key in means])
-            of_means = self._found(bootstrap, values, samples, place, runs, share)
+            plain = np.where(_weighed_alike(values, weights), values, np.nan)
+            of_means = self._found(bootstrap, plain, samples, place, runs, share)
             found = dict(zip(means, of_means, strict=True))
         joint = [key for key in keys if key not in found]
         if joint:
@@ -270,7 +272,10 @@ class PairedEstimates:
     def _differences(
         self, bootstrap: Bootstrap | JointBootstrap, values: Floats | None, runs: list[int], base: list[int]
     ) -> list[Difference]:
-        """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it."""
+        """Differences from the baseline; ``values`` of single samples allow McNemar's test, None omits it.
+
+        NaN for all samples of a metric omits it too.
+        """
         contrast = _contrast(bootstrap, runs) - _contrast(bootstrap, base)
         found = bootstrap.interval(contrast, confidence=self.confidence, method="percentile")
         low, high = found.low, found.high
@@ -297,8 +302,8 @@ class PairedEstimates:
         ]
 
 
-def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, GroupSums]:
-    """Values ``(n, r, m)`` of all runs, NaN where a run lacks the metric, and their sums within groups."""
+def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Floats]:
+    """Values ``(n, r, m)`` of all runs, NaN where a run lacks the metric, and their weights."""
     n, shape = len(runs[0]), (len(runs[0]), len(runs), len(keys))
     values, weights = np.full(shape, np.nan), np.ones(shape)
     for place, run in enumerate(runs):
@@ -306,7 +311,19 @@ def _stacked(runs: Sequence[Outcomes], keys: Sequence[Key]) -> tuple[Floats, Gro
             values[:, place, column] = run.values.get(key, np.full(n, np.nan))
             if key in run.weights:
                 weights[:, place, column] = run.weights[key]
-    return values, GroupSums.of(values, runs[0].units, weights)
+    return values, weights
+
+
+def _weighed_alike(values: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """Whether all samples that count in a metric of a run have one weight: ``(1, r, m)``.
+
+    McNemar's test counts samples; it does not test means over classes.
+    """
+    counted = ~np.isnan(values)
+    largest = np.where(counted, weights, -np.inf).max(axis=0, keepdims=True, initial=-np.inf)
+    smallest = np.where(counted, weights, np.inf).min(axis=0, keepdims=True, initial=np.inf)
+    found: NDArray[np.bool_] = largest <= smallest * (1 + 1e-9)
+    return found
 
 
 def _contrast(bootstrap: Bootstrap | JointBootstrap, runs: list[int]) -> Floats:

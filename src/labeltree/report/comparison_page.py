@@ -16,6 +16,7 @@ from labeltree.report.comparison_words import (
     difference_text,
     estimate_text,
     measure_of,
+    measure_of_entry,
     sentences,
     summary,
     verdict,
@@ -105,13 +106,13 @@ def _charted(comparison: Comparison) -> list[MetricComparison]:
         entry = next((e for e in comparison.metrics if e.metric == metric and role in ("", e.role)), None)
         if entry is not None and entry.estimates and entry not in found:
             found.append(entry)
-    return found or [e for e in comparison.metrics if e.estimates and measure_of(e.metric, e.role).share][:8]
+    return found or [e for e in comparison.metrics if e.estimates and measure_of_entry(e).share][:8]
 
 
 def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
     rows = []
     for entry in entries:
-        measure = measure_of(entry.metric, entry.role)
+        measure = measure_of_entry(entry)
         found = [entry.estimates.get(name) for name in order]
         values = [math.nan if part is None else part.value for part in found]
         bounds = [(math.nan, math.nan) if part is None else (part.low, part.high) for part in found]
@@ -123,7 +124,7 @@ def _dots(entries: list[MetricComparison], order: list[str]) -> Any:
 def _differences(entries: list[MetricComparison], baseline: str, others: list[str]) -> Any:
     rows = []
     for entry in entries:
-        measure = measure_of(entry.metric, entry.role)
+        measure = measure_of_entry(entry)
         parts = [entry.differences.get(name, _UNKNOWN) for name in others]
         ends = [(p.low, p.high) if entry.larger_is_better else (-p.high, -p.low) for p in parts]
         rows.append(
@@ -252,7 +253,7 @@ def _strata(comparison: Comparison, order: list[str]) -> list[dict[str, Any]]:
 
 
 def _row(entry: Any, order: list[str]) -> dict[str, Any]:
-    measure = measure_of(entry.metric, entry.role)
+    measure = measure_of_entry(entry)
     cells = []
     for name in order:
         value, ends = estimate_text(entry, name)

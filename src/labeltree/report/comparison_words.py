@@ -14,6 +14,7 @@ __all__ = [
     "difference_text",
     "estimate_text",
     "measure_of",
+    "measure_of_entry",
     "sentences",
     "summary",
     "verdict",
@@ -53,6 +54,12 @@ def measure_of(metric: str, role: str) -> Measure:
     return Measure(metric, role, words[:1].upper() + words[1:], "", "", share="severity" not in metric)
 
 
+def measure_of_entry(entry: Compared) -> Measure:
+    """The report's words for the metric of an entry, as a share only if the entry does not deny it."""
+    measure = measure_of(entry.metric, entry.role)
+    return replace(measure, share=False) if entry.share is False else measure
+
+
 def better_by(entry: Compared, part: Difference) -> float:
     """The difference, with its sign chosen so that values above 0 mean better than the baseline."""
     return part.value if entry.larger_is_better else -part.value
@@ -67,7 +74,7 @@ def verdict(entry: Compared, part: Difference) -> str:
 
 def estimate_text(entry: Compared, method: str) -> tuple[str, str]:
     """A value and the ends of its interval."""
-    share = measure_of(entry.metric, entry.role).share
+    share = measure_of_entry(entry).share
     found = entry.estimates.get(method)
     if found is None:
         return "–", ""
@@ -76,7 +83,7 @@ def estimate_text(entry: Compared, method: str) -> tuple[str, str]:
 
 def difference_text(entry: Compared, part: Difference) -> tuple[str, str]:
     """A difference and the ends of its interval, with signs; shares in points."""
-    scale, digits = (100.0, 1) if measure_of(entry.metric, entry.role).share else (1.0, 2)
+    scale, digits = (100.0, 1) if measure_of_entry(entry).share else (1.0, 2)
     if math.isnan(part.value):
         return "–", ""
 
@@ -109,7 +116,7 @@ def sentences(comparison: Comparison) -> list[str]:
             entry = comparison.metric(metric)
         except KeyError:
             continue
-        measure = measure_of(metric, entry.role)
+        measure = measure_of_entry(entry)
         base = entry.estimates.get(comparison.baseline)
         parts = [_part(entry, name, part) for name, part in entry.differences.items()]
         if base is None or not parts:
@@ -121,7 +128,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _part(entry: MetricComparison, name: str, part: Difference) -> str:
-    measure = measure_of(entry.metric, entry.role)
+    measure = measure_of_entry(entry)
     value = entry.estimates[name].value
     shown = percent(value) if measure.share else f"{value:.2f}"
     says = verdict(entry, part)

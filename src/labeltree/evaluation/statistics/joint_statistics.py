@@ -36,6 +36,20 @@ Integers = NDArray[np.int64]
 Part = Callable[[Floats], Floats]
 """Counts ``(G, b)`` of each group in each draw → numbers ``(k, q, b)``, to be averaged over q."""
 
+_COLUMNS = {
+    "rows": ("iu", 1),
+    "labels": ("iub", 1),
+    "clusters": ("iub", 1),
+    "target": ("iu", 1),
+    "classes": ("iu", 1),
+    "told": ("b", 1),
+    "bins": ("iu", 1),
+    "probabilities": ("f", 2),
+    "confidence": ("f", 1),
+    "right": ("fiub", 1),
+}
+"""Name → kinds of its dtype, and number of its dimensions."""
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -87,9 +101,16 @@ class Statistic:
                 f"a statistic of kind '{self.kind}' is made of {given}, "
                 f"with rows of shape {self.rows.shape}; expected {known}, and one row for each sample"
             )
+        fixed = {"node_ranking": {"classes"}, "calibration": {"bins"}}.get(self.kind, set())
+        if set(self.fixed) - {"told"} != fixed:
+            raise DataError(f"a statistic of kind '{self.kind}' needs {', '.join(fixed) or 'nothing'} fixed")
         for name, column in self.samples.items():
             if len(column) != len(self.rows):
                 raise DataError(f"a statistic of {len(self.rows)} samples has {len(column)} '{name}'")
+        for name, column in {"rows": self.rows, **self.samples, **self.fixed}.items():
+            kinds, dimensions = _COLUMNS[name]
+            if column.dtype.kind not in kinds or column.ndim != dimensions:
+                raise DataError(f"the '{name}' of a statistic are {column.dtype} of shape {column.shape}")
 
     def moved(self, place: Integers) -> Statistic:
         """The statistic with rows ``place[row]``, without the samples for which this is −1."""
