@@ -97,6 +97,9 @@ class Outcomes:
                 raise DataError(
                     f"outcomes of {n} samples have '{name}' of shape {column.shape}; one a sample"
                 )
+        for key, column in (*self.classes.items(), *self.folds.items()):
+            if n and not -1 <= column.min() <= column.max() < max(n, self.taxonomy.num_nodes):
+                raise DataError(f"outcomes have no such classes or folds as those of {key}")
         for statistic in (each for several in self.statistics.values() for each in several):
             if len(statistic.rows) and not 0 <= statistic.rows.min() <= statistic.rows.max() < n:
                 raise DataError(f"outcomes of {n} samples have {statistic.names} of samples beyond them")
