@@ -42,9 +42,9 @@ class Difference:
 
     Attributes:
         value: the difference.
-        low: lower end of the confidence interval.
+        low: lower end of the confidence interval; NaN if there is none.
         high: upper end of the confidence interval.
-        p: p-value of the hypothesis that there is no difference.
+        p: p-value of the hypothesis that there is no difference; NaN if it cannot be tested.
         corrected: ``p`` after Holm's correction over all metrics, or subtrees, and methods.
         mcnemar: p-value of the exact McNemar test, for accuracies of single runs on samples without groups;
             NaN elsewhere, such as for means over classes, in which samples have different weights.

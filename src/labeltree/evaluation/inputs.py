@@ -229,7 +229,7 @@ class Inputs:
             title: title of the result.
             by_frequency: whether columns may be broken down by the frequency of the classes, here and in
                 comparisons.
-            rows: ``(n,)`` rows that the bootstrap draws from; None = all rows of the columns.
+            rows: ``(n,)`` rows that the bootstrap draws from, in any order; None = all rows of the columns.
             units: resampling units of these rows; None = the groups of the table.
         """
         given = [columns] if isinstance(columns, Column | Statistic) else columns
