@@ -12,7 +12,7 @@ from report_inputs import SMALL, large_ragged_tree, random_table
 
 from labeltree.evaluation import ProtocolResult, evaluate, read, tree_errors
 from labeltree.report.charts import Line, _spread, line_chart
-from labeltree.report.error_tree import ErrorRow, ErrorTree
+from labeltree.report.error_tree_rows import ErrorRow, ErrorTree
 from labeltree.report.nodes import BRANCH_LIMIT, NodeNames, TreeColours, nearness_colour, oklch
 from labeltree.report.pictures import picture
 from labeltree.report.projection import project

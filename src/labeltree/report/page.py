@@ -15,7 +15,7 @@ from labeltree.evaluation.samples import stratified_subsample
 from labeltree.report.charts import method_mark
 from labeltree.report.confusions import confusion_rows, example_pictures, taken_for, wrong_pairs
 from labeltree.report.disk import draw_disk, lay_out
-from labeltree.report.error_tree import ErrorTree, json_in_page, tree_data
+from labeltree.report.error_tree_rows import ErrorTree, json_in_page, tree_data
 from labeltree.report.figures import curve_figure, depth_figure
 from labeltree.report.history import history_groups, trained_with
 from labeltree.report.main_numbers import main_sentences, opening, tiles
