@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labeltree.data import DataSummary
 from labeltree.data import open_source as open_data
-from labeltree.decisions.classifiers import ClassifierChoice
-from labeltree.evaluation import EvaluationSettings
-from labeltree.evaluation.compare_runs import Compared, compare_paths
-from labeltree.inference.model import Model
-from labeltree.progress import Progress
-from labeltree.report import write_comparison_page
-from labeltree.report.evaluate_and_report import Evaluated, evaluate_embeddings, evaluate_run
 from labeltree.runs import RunFolder
-from labeltree.training.fit import train as train_recipe
-from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths
+
+if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
+    from labeltree.data import DataSummary
+    from labeltree.decisions.classifiers import ClassifierChoice
+    from labeltree.evaluation.compare_runs import Compared
+    from labeltree.inference.model import Model
+    from labeltree.progress import Progress
+    from labeltree.report.evaluate_and_report import Evaluated
 
 __all__ = ["compare", "evaluate", "load", "open_data", "train"]
 
@@ -38,6 +36,9 @@ def train(
 ) -> RunFolder:
     """Train a run, or continue the one in the folder, as ``labeltree train`` does.
 
+    At the end its classifiers are learned and its answers calibrated, so that the run folder alone answers
+    from then on, wherever it is taken.
+
     Args:
         data: a folder of nested folders, a table, or the name of a data set; see `open_data`.
         objective: the training objective, such as ``hwc+lam``; None = the recipe's, or labeltree's default.
@@ -54,26 +55,40 @@ def train(
         RecipeError: if a setting is unknown (the message names the nearest one) or its value is not allowed.
         LabeltreeError: if the data cannot be read, or the folder holds another run.
     """
+    from labeltree.inference.finish import finish_run
+    from labeltree.training.fit import train as train_recipe
+    from labeltree.training.reading import default_folder, make_recipe, with_absolute_paths
+
     given = {"data": data if data is None else str(data), "objective": objective}
     chosen = {**settings, **{name: value for name, value in given.items() if value is not None}}
     recipe = with_absolute_paths(make_recipe(chosen, config))
-    return train_recipe(
+    folder = train_recipe(
         recipe, out or default_folder(recipe), progress_bar=progress_bar, on_data=on_data, verify=verify
     )
+    finish_run(folder, progress_bar=progress_bar)
+    return folder
 
 
-def load(run: str | Path | RunFolder, *, classifier: ClassifierChoice | None = None) -> Model:
+def load(
+    run: str | Path | RunFolder,
+    *,
+    classifier: ClassifierChoice | None = None,
+    device: str | None = None,
+) -> Model:
     """Load a finished run as a model that embeds samples and predicts their labels.
 
     Args:
-        run: the run folder.
+        run: the run folder, or the folder of an exported model.
         classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
             one chosen before.
+        device: device of the network, such as ``cuda:1``; None = a GPU if there is one.
 
     Raises:
         RunError: if the folder is not a finished run.
     """
-    return Model(run, classifier=classifier)
+    from labeltree.inference.model import Model
+
+    return Model(run, classifier=classifier, device=device)
 
 
 def evaluate(
@@ -111,6 +126,9 @@ def evaluate(
         LabeltreeError: if the run, the table or the taxonomy is missing, unreadable or invalid.
         ValueError: if the value of a setting is not allowed, or a setting does not apply to the input.
     """
+    from labeltree.evaluation import EvaluationSettings
+    from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
+
     path = what.path if isinstance(what, RunFolder) else Path(what)
     for name, value in settings.items():
         settings[name] = tuple(value) if isinstance(value, list) else value
@@ -172,6 +190,9 @@ def compare(
         RunError: if a run was not evaluated.
         DataError: if the runs cannot be compared.
     """
+    from labeltree.evaluation.compare_runs import compare_paths
+    from labeltree.report import write_comparison_page
+
     listed = {name: [runs] if isinstance(runs, str | Path) else list(runs) for name, runs in methods.items()}
     folder = RunFolder(out)
     with folder.locked():

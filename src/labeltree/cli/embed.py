@@ -47,11 +47,12 @@ def run(arguments: list[str]) -> None:
     from labeltree.inference.samples import open_other
     from labeltree.runs import RunFolder
 
-    experiment = load_run(options.run, own_data=options.data is None, verify=options.verify)
-    source, name = experiment.source, "trained"
-    if options.data is not None:
+    trained = load_run(options.run, own_data=options.data is None, verify=options.verify)
+    if options.data is None:
+        source, name = trained.source, "trained"
+    else:
         source = open_other(
-            experiment,
+            trained,
             options.data,
             data_path=options.data_path,
             unlabelled=options.unlabelled,
@@ -60,7 +61,7 @@ def run(arguments: list[str]) -> None:
         name = f"of-{Path(options.data).resolve().stem}"
     out = Path(options.out) if options.out else RunFolder(options.run).embeddings(name)
     with RunFolder(options.run).locked() if options.out is None else nullcontext():
-        table = embed_source(experiment.module, source, None if options.own_labels else experiment.labels)
+        table = embed_source(trained.network, source, answers=not options.own_labels)
         table.save(out)
         if options.own_labels:
             source.taxonomy.save(out.with_suffix(".taxonomy.json"))

@@ -15,6 +15,7 @@ USAGE = "labeltree train --data DATA [--objective NAME] [--out FOLDER] [--config
 
 def run(arguments: list[str]) -> None:
     """Train or continue the run described by the arguments."""
+    from labeltree.inference.finish import finish_run
     from labeltree.training.checkpoints import best_row
     from labeltree.training.fit import train
     from labeltree.training.parser_text import short_help
@@ -75,6 +76,7 @@ def run(arguments: list[str]) -> None:
     )
     if not is_first_rank():
         return
+    finish_run(folder, progress_bar=not options.quiet)
     history = folder.read_history()
     best = best_row(history, f"val_{recipe.monitor}")
     print(

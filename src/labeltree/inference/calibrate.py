@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,15 +24,22 @@ from labeltree.decisions import (
     fit_rule,
 )
 from labeltree.decisions.answers import Descent
-from labeltree.decisions.classifiers import ChosenClassifier, ClassifierChoice, ClassScores
-from labeltree.decisions.rule import rule_from_dict, rule_to_dict
-from labeltree.errors import DataError, RunError
-from labeltree.inference.classifiers import run_classifiers, weights_digest
-from labeltree.inference.embeddings import embed_source, run_tables
-from labeltree.inference.loading import load_run
+from labeltree.decisions.classifiers import (
+    ChosenClassifier,
+    ClassifierChoice,
+    ClassScores,
+    LinearScores,
+    PrototypeScores,
+)
+from labeltree.decisions.rule import rule_from_dict, rule_to_dict, taxonomy_digest
+from labeltree.errors import RunError
+from labeltree.inference.classifiers import run_classifiers
+from labeltree.inference.embeddings import embed_source
+from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.reference import validation_table
+from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
-from labeltree.training.experiment import Experiment
 
 __all__ = ["Decider", "calibrate_run", "open_decider"]
 
@@ -39,27 +51,51 @@ class Decider:
     """A run with its classifier and decision rule.
 
     Attributes:
-        experiment: the run.
+        run: the run.
         scores: computes class scores from an embeddings table.
         rule: decision rule from class scores to answers.
         record: content of the decisions file in the run folder.
         chosen: the classifier that computes the scores, and the reason for the choice.
     """
 
-    experiment: Experiment
+    run: TrainedRun
     scores: ClassScores
     rule: DecisionRule
     record: dict[str, Any]
     chosen: ChosenClassifier
 
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of everything that answers depend on: weights, classifier, calibration, taxonomy."""
+        digest = hashlib.sha256(self.run.weights_digest.encode())
+        digest.update(json.dumps([self.chosen.name, rule_to_dict(self.rule)]).encode())
+        if isinstance(self.scores, LinearScores | PrototypeScores):
+            for name, tensor in sorted(self.scores.tensors().items()):
+                digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def about(self, asked: str) -> dict[str, str]:
+        """What an answer file says of its origin: model, version of labeltree, date, promise and taxonomy.
+
+        Args:
+            asked: description of the required coverage or cost.
+        """
+        return {
+            "model": self.digest,
+            "labeltree": version("labeltree"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "asked": asked,
+            "taxonomy": taxonomy_digest(self.run.taxonomy),
+        }
+
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings and the class scores (n, C) of samples."""
-        table = embed_source(self.experiment.module, source)
+        table = embed_source(self.run.network, source)
         return table, self.scores(table)
 
 
 def open_decider(
-    path: str | Path,
+    path: str | Path | TrainedRun,
     classifier: ClassifierChoice | None = None,
     *,
     own_data: bool = False,
@@ -68,11 +104,11 @@ def open_decider(
     """Open a run with its stored decision rule; fit one first if none matches the weights and classifier.
 
     Args:
-        path: the run folder.
+        path: the run folder, or the run if it is loaded already.
         classifier: the classifier to answer with from now on; None: the one chosen before, see
             `run_classifiers`.
         own_data: open the run's own samples, to answer for them. Otherwise they may be absent, unless the
-            classifiers or the decision rule must be fitted to them first.
+            classifiers must be learned from them first.
         verify: read all files of the run's own samples again instead of trusting the cache.
 
     Raises:
@@ -80,26 +116,26 @@ def open_decider(
             on samples from outside the run and no longer matches the run.
         DataError: if a decision rule must be fitted and cannot be.
     """
-    folder = RunFolder(path).require()
-    experiment = load_run(path, own_data=own_data, verify=verify)
-    classifiers = run_classifiers(path, experiment, classifier)
+    run = path if isinstance(path, TrainedRun) else load_run(path, own_data=own_data, verify=verify)
+    folder, path = run.folder, run.folder.path
+    classifiers = run_classifiers(run, classifier)
     record = _read(folder)
     if record is None:
-        return calibrate_run(path)
+        return replace(calibrate_run(path), run=run)
     name = classifiers.chosen.name
-    if record.get("encoder") != weights_digest(folder) or record.get("classifier") != name:
+    if record.get("encoder") != run.weights_digest or record.get("classifier") != name:
         given = record.get("calibrated_on", _VALIDATION)
         if given != _VALIDATION:
             raise RunError(
                 f"the decisions of '{path}' were calibrated on '{given}' for other weights or another "
                 f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
             )
-        return calibrate_run(path, **_choices(record))
-    rule = rule_from_dict(record, experiment.source.taxonomy)
+        return replace(calibrate_run(path, **_choices(record)), run=run)
+    rule = rule_from_dict(record, run.taxonomy)
     scores = classifiers.scores()
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
-    return Decider(experiment, scores, rule, record, classifiers.chosen)
+    return Decider(run, scores, rule, record, classifiers.chosen)
 
 
 def _choices(record: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +157,7 @@ def calibrate_run(
     share: float = 0.3,
     seed: int = 0,
     verify: bool = False,
+    progress: Progress | None = None,
 ) -> Decider:
     """Fit the decision rule of a run and write it to the run folder; deterministic for the same arguments.
 
@@ -137,6 +174,7 @@ def calibrate_run(
         share: share of the samples that the calibrator is fitted to; see `fit_rule`.
         seed: random seed of the choice of these samples.
         verify: without `source`, read all files of the run's samples again instead of trusting the cache.
+        progress: called while samples are embedded.
 
     Raises:
         RunError: if the folder is not a finished run.
@@ -145,25 +183,23 @@ def calibrate_run(
     """
     folder = RunFolder(path).require()
     with folder.locked():
+        run = load_run(path, own_data=False)
         if source is None:
-            experiment, tables = run_tables(path, ["trained"], verify=verify)
-            samples, groups = _validation(path, tables["trained"]), experiment.source.groups
-            held, held_groups = tables["trained"].rows(samples), None if groups is None else groups[samples]
+            held = validation_table(run, progress, verify=verify)
         else:
-            experiment = load_run(path, own_data=False)
-            held, held_groups = embed_source(experiment.module, source), source.groups
+            held = embed_source(run.network, source, progress=progress)
         try:
-            classifiers = run_classifiers(path, experiment, classifier)
+            classifiers = run_classifiers(run, classifier)
         except RunError:  # what is damaged is made again
-            classifiers = run_classifiers(path, experiment, classifier, anew=True)
+            classifiers = run_classifiers(run, classifier, anew=True)
         scorer = classifiers.scores()
-        classes = ClassNodes(scorer.classes, experiment.source.taxonomy)
+        classes = ClassNodes(scorer.classes, run.taxonomy)
         scores = scorer(held)
         rule = fit_rule(
             scores,
             held.nodes,
             classes,
-            groups=held_groups,
+            groups=held.groups,
             calibration=calibration,
             descent=descent,
             share=share,
@@ -172,7 +208,7 @@ def calibrate_run(
         assert rule.check is not None
         record: dict[str, Any] = {
             **rule_to_dict(rule),
-            "encoder": weights_digest(folder),
+            "encoder": run.weights_digest,
             "classifier": classifiers.chosen.name,
             "classifier_choice": classifiers.chosen.to_dict(),
             "calibrated_on": _VALIDATION if source is None else source.name,
@@ -181,20 +217,7 @@ def calibrate_run(
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
         folder.write_json(folder.decisions, record)
-        return Decider(experiment, scorer, rule, record, classifiers.chosen)
-
-
-def _validation(path: str | Path, table: EmbeddingTable) -> Tensor:
-    rows = torch.zeros(len(table), dtype=torch.bool)
-    if table.split is not None:
-        rows = torch.from_numpy(table.split == "val")
-    rows &= table.nodes >= 0
-    if not bool(rows.any()):
-        raise DataError(
-            f"run '{path}' has no labelled validation samples to calibrate on; name some that it was not "
-            f"trained on: 'labeltree calibrate {path} --data DATA'"
-        )
-    return rows.nonzero()[:, 0]
+        return Decider(run, scorer, rule, record, classifiers.chosen)
 
 
 def _before_and_after(

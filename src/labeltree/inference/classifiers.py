@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,12 +25,13 @@ from labeltree.decisions.classifiers import (
 )
 from labeltree.errors import DataError, RunError
 from labeltree.inference.embeddings import run_tables
+from labeltree.inference.loading import TrainedRun, file_digest
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
 from labeltree.taxonomy.label_sets import finest_labels
-from labeltree.training.experiment import Experiment
+from labeltree.training.network import Network
 
-__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers", "weights_digest"]
+__all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers"]
 
 _VERSION = 1
 _MOST_SAMPLES = 50_000  # most samples that the probe learns from, as `EvaluationSettings.max_probe_samples`
@@ -43,18 +43,17 @@ class OwnScores:
     """The logits of the classifier that was trained with the encoder.
 
     Attributes:
-        experiment: the run.
+        network: the network of the run.
         classes: (C,) nodes of the data's taxonomy.
     """
 
-    experiment: Experiment
+    network: Network
     classes: Tensor
 
     def __call__(self, table: EmbeddingTable, /) -> Tensor:
         """Class scores (n, C) of a table of the same encoder."""
         assert table.features is not None
-        objective = self.experiment.module.objective.eval()
-        device = next(self.experiment.module.parameters()).device
+        objective, device = self.network.objective, self.network.device
         parts = []
         with torch.inference_mode():
             for part in torch.split(table.features, _ROWS):
@@ -64,24 +63,23 @@ class OwnScores:
         return torch.cat(parts).clone()  # tensors made in inference mode cannot be used in autograd
 
 
-def own_scores(experiment: Experiment) -> OwnScores | None:
-    """The run's own classifier, if it computes scores of distinct nodes of the data's taxonomy."""
-    module = experiment.module.eval()
-    device = next(module.parameters()).device
-    width = module.encoder.feature_dim
+def own_scores(network: Network) -> OwnScores | None:
+    """The network's own classifier, if it computes scores of distinct nodes of the data's taxonomy."""
+    network = network.eval()
     with torch.inference_mode():
-        found = module.objective.class_scores(torch.zeros(1, width, device=device))
+        found = network.objective.class_scores(
+            torch.zeros(1, network.encoder.feature_dim, device=network.device)
+        )
     if found is None:
         return None
-    nodes = experiment.labels.from_training[found[0].cpu()].clone()
+    nodes = network.from_training[found[0].cpu()].clone()
     if bool((nodes < 0).any()) or len(torch.unique(nodes)) < len(nodes):
         return None
-    return OwnScores(experiment, nodes)
+    return OwnScores(network, nodes)
 
 
 def run_classifiers(
-    path: str | Path,
-    experiment: Experiment,
+    run: TrainedRun,
     asked: ClassifierChoice | None = None,
     *,
     table: EmbeddingTable | None = None,
@@ -94,8 +92,7 @@ def run_classifiers(
     on, until another is requested.
 
     Args:
-        path: the run folder.
-        experiment: the run.
+        run: the run.
         asked: the requested classifier, or ``auto``; None: the one chosen before, or set in the recipe.
         table: embeddings table of all samples of the run, if already loaded.
         anew: learn the classifiers again.
@@ -105,15 +102,15 @@ def run_classifiers(
         FolderInUseError: if they must be written, and another process is writing to the folder.
         DataError: if no training sample has a label to learn, or the requested classifier is not available.
     """
-    folder = RunFolder(path)
-    own = own_scores(experiment)
-    known = None if anew else _read(folder, experiment, own)
+    folder = run.folder
+    own = own_scores(run.network)
+    known = None if anew else _read(run, own)
     if known is not None and (asked is None or asked == known.chosen.asked):
         return known
     with folder.locked():
         if known is None:
-            table = run_tables(path, ["trained"])[1]["trained"] if table is None else table
-            found = _learn(experiment, table, asked or experiment.module.recipe.classifier, own)
+            table = run_tables(folder.path, ["trained"])[1]["trained"] if table is None else table
+            found = _learn(run, table, asked or run.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
             before = known.chosen
@@ -123,20 +120,21 @@ def run_classifiers(
             if known is None:  # before the choice, which refers to the classifiers by their digest
                 with atomic_write(folder.classifier) as temporary:
                     temporary.write_bytes(_packed(found))
-            _keep_choice(folder, found)
+            _keep_choice(run, found)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise  # a read-only run gets the same choice each time, without storing it
     return found
 
 
-def _keep_choice(folder: RunFolder, found: Classifiers) -> None:
+def _keep_choice(run: TrainedRun, found: Classifiers) -> None:
+    folder = run.folder
     folder.write_json(
         folder.chosen_classifier,
         {
             "version": _VERSION,
-            "encoder": weights_digest(folder),
-            "classifiers": _digest(folder.classifier),
+            "encoder": run.weights_digest,
+            "classifiers": file_digest(folder.classifier),
             "classifier": found.chosen.to_dict(),
             "probe_gap": found.gap,
         },
@@ -152,9 +150,9 @@ def _packed(known: Classifiers) -> bytes:
 
 
 def _learn(
-    experiment: Experiment, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
+    run: TrainedRun, table: EmbeddingTable, asked: ClassifierChoice, own: OwnScores | None
 ) -> Classifiers:
-    taxonomy, nodes = experiment.source.taxonomy, table.nodes
+    taxonomy, nodes = run.taxonomy, table.nodes
     finest = finest_labels(nodes, taxonomy)[nodes.clamp(min=0)] & (nodes > 0)
     split = table.split
     rows = {
@@ -166,20 +164,21 @@ def _learn(
     return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
 
 
-def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> Classifiers | None:
+def _read(run: TrainedRun, own: OwnScores | None) -> Classifiers | None:
     """The stored classifiers of the present weights; None if there are none."""
+    folder = run.folder
     if not (folder.chosen_classifier.is_file() and folder.classifier.is_file()):
         return None
     reader = Reader(
         "the classifiers of a run", f"'labeltree calibrate {folder.path}' makes them again", RunError
     )
     content = read_json(folder.chosen_classifier, reader)
-    if content.get("version") != _VERSION or content.get("encoder") != weights_digest(folder):
+    if content.get("version") != _VERSION or content.get("encoder") != run.weights_digest:
         return None
     tensors = read_tensors(folder.classifier, reader)
-    if content.get("classifiers") != _digest(folder.classifier):
+    if content.get("classifiers") != file_digest(folder.classifier):
         return None  # a process was killed after writing only one of the two files
-    geometry, curvature = experiment.module.objective.geometry.name, experiment.module.recipe.curvature
+    geometry, curvature = run.network.objective.geometry.name, run.recipe.curvature
     parts = {
         part: {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
         for part in ("probe", "prototypes")
@@ -202,16 +201,6 @@ def _read(folder: RunFolder, experiment: Experiment, own: OwnScores | None) -> C
     ):
         return None
     return Classifiers(probe, prototypes, chosen, own, gap)
-
-
-def weights_digest(folder: RunFolder) -> str | None:
-    """A fingerprint of the weights; None if there are none."""
-    return _digest(folder.encoder) if folder.encoder.is_file() else None
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def other_report(path: str | Path, chosen: ChosenClassifier) -> str | None:

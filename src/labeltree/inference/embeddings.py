@@ -15,15 +15,12 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.errors import WriteError
-from labeltree.inference.loading import load_run
+from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
-from labeltree.training.batches import open_inputs
-from labeltree.training.experiment import Experiment, prepare
 from labeltree.training.frozen import encode_rows
-from labeltree.training.labels import TrainingLabels
-from labeltree.training.module import RepresentationModule
-from labeltree.training.reading import read_recipe
+from labeltree.training.inputs import open_inputs
+from labeltree.training.network import Network, on_usual_device
 from labeltree.training.recipe import Recipe
 
 __all__ = ["RAW_NAMES", "TableName", "embed_source", "raw_table", "run_tables", "start_name"]
@@ -35,51 +32,50 @@ _WORDS_DIM = 256
 
 
 def embed_source(
-    module: RepresentationModule,
+    network: Network,
     source: Source,
-    labels: TrainingLabels | None = None,
     batch_size: int = 512,
     *,
+    answers: bool = False,
     adapted: bool = True,
     progress: Progress | None = None,
 ) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order.
 
     Args:
-        module: module of the run.
+        network: network of the run.
         source: the samples.
-        labels: training labels of the run. If given, the table includes the model's own answers, if it has a
-            classifier, as nodes of the data's taxonomy.
         batch_size: number of samples in a batch.
+        answers: if the network has a classifier, include its own answers, as nodes of the data's taxonomy.
         adapted: if the run has an adapter, return its features; False: the features of the encoder below,
             since a fresh adapter is not part of the encoder that training starts from.
         progress: called with the number of samples that the encoder has read.
     """
-    module = module.eval()
-    inputs = open_inputs(source, module.encoder, module.recipe)
+    network = network.eval()
+    objective = network.objective
+    inputs = open_inputs(source, network.encoder, network.recipe)
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    known = encode_rows(module, source, inputs, rows, progress)[places]
-    device = next(module.parameters()).device
-    features, embeddings, answers, aspects = [], [], [], []
+    known = encode_rows(network, source, inputs, rows, progress)[places]
+    device = network.device
+    features, embeddings, answered, aspects = [], [], [], []
     with torch.inference_mode():
         for positions in torch.arange(len(source)).split(batch_size):  # type: ignore[no-untyped-call]
-            some = module.evaluated_encoder.adapt(known[positions].to(device)).float()
+            some = network.encoder.adapt(known[positions].to(device)).float()
             features.append(some.cpu() if adapted else known[positions])
-            embeddings.append(module.objective.embed(some).float().cpu())
-            answer = None if labels is None else module.objective.predict(some)
-            if labels is not None and answer is not None:
-                answers.append(labels.from_training[answer.cpu()])
-            by_aspect = module.objective.predict_aspects(some) if source.aspects is not None else None
+            embeddings.append(objective.embed(some).float().cpu())
+            answer = objective.predict(some) if answers else None
+            if answer is not None:
+                answered.append(network.from_training[answer.cpu()])
+            by_aspect = objective.predict_aspects(some) if source.aspects is not None else None
             if by_aspect is not None:
                 aspects.append(by_aspect.cpu())
-    geometry = module.objective.geometry
     return _table_of(
         source,
         torch.cat(embeddings),
         features=torch.cat(features),
-        geometry=geometry.name,
-        curvature=module.recipe.curvature,
-        predictions=torch.cat(answers) if answers else None,
+        geometry=objective.geometry.name,
+        curvature=network.recipe.curvature,
+        predictions=torch.cat(answered) if answered else None,
         aspect_predictions=torch.cat(aspects) if aspects else None,
     )
 
@@ -90,7 +86,7 @@ def run_tables(
     progress: Progress | None = None,
     *,
     verify: bool = False,
-) -> tuple[Experiment, dict[str, EmbeddingTable]]:
+) -> tuple[TrainedRun, dict[str, EmbeddingTable]]:
     """The named embeddings tables of a finished run; each is computed once and then read from the folder.
 
     ``trained`` is the table of the run itself, ``untrained`` that of the encoder with its initial weights,
@@ -98,37 +94,37 @@ def run_tables(
     proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
     """
     folder = RunFolder(path)
-    experiment = load_run(path, progress, verify=verify)
+    run = load_run(path, progress, verify=verify)
     tables: dict[str, EmbeddingTable] = {}
     for name in names:
         file = folder.embeddings(name)
         # A table older than the weights belongs to an earlier state of the run.
         if verify or not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            made = _make_table(name, experiment, path, progress)
+            made = _make_table(name, run, progress)
             try:
                 made.save(file)
             except WriteError as error:  # a read-only run can still be measured
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
-                tables[name] = replace(made, groups=experiment.source.groups)
+                tables[name] = replace(made, groups=run.source.groups)
                 continue
         # tables of older versions have no groups; the samples are the same, so take the groups of the data
-        table = EmbeddingTable.load(file, experiment.source.taxonomy)
-        source = experiment.source
+        table = EmbeddingTable.load(file, run.taxonomy)
+        source = run.source
         tables[name] = replace(table, groups=source.groups, group_names=source.group_names)
-    return experiment, tables
+    return run, tables
 
 
-def _make_table(
-    name: TableName, experiment: Experiment, path: str | Path, progress: Progress | None
-) -> EmbeddingTable:
+def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> EmbeddingTable:
     if name == "raw":
-        return raw_table(experiment.source, experiment.module.encoder.modality)
+        return raw_table(run.source, run.network.encoder.modality)
     if name == "untrained":
-        recipe = read_recipe(RunFolder(path).recipe)
-        start = prepare(recipe, experiment.source).module
-        return embed_source(start, experiment.source, adapted=False, progress=progress)
-    return embed_source(experiment.module, experiment.source, experiment.labels, progress=progress)
+        from labeltree.training.experiment import prepare
+        from labeltree.training.reading import read_recipe
+
+        start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
+        return embed_source(start, run.source, adapted=False, progress=progress)
+    return embed_source(run.network, run.source, answers=True, progress=progress)
 
 
 def start_name(recipe: Recipe) -> str:

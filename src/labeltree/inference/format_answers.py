@@ -73,10 +73,18 @@ def skipped_row(sample: str, problem: str, others: Sequence[Mapping[str, Any]]) 
     return dict.fromkeys(known) | {"sample": sample, "guesses": [], "problem": problem}
 
 
-def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
-    """The rows as an aligned table, CSV or JSON, ending in a line break."""
+def show_rows(rows: Sequence[dict[str, Any]], form: Format, about: Mapping[str, Any] | None = None) -> str:
+    """The rows as an aligned table, CSV or JSON, ending in a line break.
+
+    Args:
+        rows: rows from `answer_rows`.
+        form: ``table``, ``csv`` or ``json``.
+        about: values that hold for all rows: in JSON under ``about``, beside the rows under ``answers``; in a
+            CSV the last columns of each row. A table leaves them out. None: in JSON, the rows alone.
+    """
     if form == "json":
-        return json.dumps(list(rows), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        content = list(rows) if about is None else {"about": dict(about), "answers": list(rows)}
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     guesses = max((len(row["guesses"]) for row in rows), default=0)
     flat = [_flat(row, guesses) for row in rows]
     if form == "csv":
@@ -84,9 +92,10 @@ def show_rows(rows: Sequence[dict[str, Any]], form: Format) -> str:
         columns = max(
             flat, key=len, default=[c for c in _COLUMNS if c != "guesses"]
         )  # a row without an answer has no guesses
-        writer = csv.DictWriter(out, list(columns), lineterminator="\n")
+        named = dict(about or {})
+        writer = csv.DictWriter(out, [*columns, *named], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(flat)
+        writer.writerows(row | named for row in flat)
         return out.getvalue()
     return _aligned(rows)
 

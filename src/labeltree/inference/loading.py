@@ -1,54 +1,96 @@
-"""Loading a finished run: its recipe, optionally its samples, and the weights of its best epoch."""
+"""Loading a finished run: its network with the weights of its best epoch, and, if asked, its own samples."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from labeltree.data import Source, list_datasets
+import torch
+
+from labeltree.data import Source
 from labeltree.errors import RunError
 from labeltree.models import misfits
 from labeltree.progress import Progress
-from labeltree.runs import RunFolder
-from labeltree.training.experiment import Experiment, open_recipe_data, prepare, split_by_recipe
-from labeltree.training.reading import read_recipe
+from labeltree.runs import ModelDescription, RunFolder
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.network import Network, build_network, on_usual_device
 from labeltree.training.recipe import Recipe
-from labeltree.training.record import (
-    ContentChangedError,
-    check_labels,
-    check_samples,
-    recorded_samples,
-    samples_without_content,
-)
 
-__all__ = ["load_run"]
+__all__ = ["TrainedRun", "file_digest", "load_run"]
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run.
+
+    Attributes:
+        folder: the run folder.
+        network: the network with the weights of the best epoch.
+        columns: for a run on a table: the columns that were read, by purpose.
+        aspect_taxonomies: one taxonomy per aspect of the samples.
+        own_samples: the run's own samples, if they were opened.
+    """
+
+    folder: RunFolder
+    network: Network
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    own_samples: Source | None = None
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        """Taxonomy of the labels and answers."""
+        return self.network.taxonomy
+
+    @property
+    def recipe(self) -> Recipe:
+        """All settings of the run, resolved."""
+        return self.network.recipe
+
+    @property
+    def source(self) -> Source:
+        """The run's own samples; only if the run was loaded with them."""
+        assert self.own_samples is not None
+        return self.own_samples
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """A fingerprint of the weights."""
+        return file_digest(self.folder.encoder)
 
 
 def load_run(
-    path: str | Path, progress: Progress | None = None, *, own_data: bool = True, verify: bool = False
-) -> Experiment:
+    path: str | Path,
+    progress: Progress | None = None,
+    *,
+    own_data: bool = True,
+    verify: bool = False,
+    device: str | torch.device | None = None,
+) -> TrainedRun:
     """Load a finished run with the weights of its best epoch.
 
     Args:
         path: the run folder.
         progress: called while the data are read.
-        own_data: open the run's own samples, which must not have changed since training. False: they may be
-            absent, and the run can be used for other samples only; runs of older versions, which did not
-            record their samples, open them in any case.
+        own_data: open the run's own samples, which must not have changed since training. False: the run
+            folder alone is needed; only runs of versions before 0.1.0 open their samples in any case.
         verify: read all files of the run's samples again instead of trusting the cache.
+        device: device of the network; None = a GPU if there is one, unless the recipe says otherwise.
 
     Raises:
         RunError: if the folder is not a run, its training has not finished, or its samples have changed.
     """
     folder = RunFolder(path).require()
     weights = folder.load_weights()
-    recipe = read_recipe(folder.recipe)
-    source = _own_samples(folder, recipe, progress, own_data=own_data, verify=verify)
-    experiment = prepare(recipe, source, start_weights=False)
-    check_labels(folder, recipe, experiment.labels)
-    for module, prefix in (
-        (experiment.module.evaluated_encoder, "encoder."),
-        (experiment.module.objective, "objective."),
-    ):
+    source = _own_samples(folder, progress, verify=verify) if own_data else None
+    if folder.description.is_file():
+        description, training = _described(folder)
+    else:
+        description, training, source = _described_by_samples(folder, source, progress)
+    network = _build(folder, description, training)
+    for module, prefix in ((network.encoder, "encoder."), (network.objective, "objective.")):
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
         if problems := misfits(module.state_dict(), own):
             raise RunError(
@@ -56,15 +98,99 @@ def load_run(
                 "train again into another --out"
             )
         module.load_state_dict(own)
-    return experiment
+    if own_data:
+        network.recipe = _at_its_place(network.recipe, folder)
+    network = on_usual_device(network) if device is None else network.to(device)
+    return TrainedRun(
+        folder,
+        network,
+        dict(description.columns),
+        description.aspect_taxonomies,
+        source if own_data else None,
+    )
 
 
-def _own_samples(
-    folder: RunFolder, recipe: Recipe, progress: Progress | None, *, own_data: bool, verify: bool
-) -> Source:
-    record = folder.load_samples()
-    if record.has_contents and not own_data:
-        return samples_without_content(record, folder.load_taxonomy())
+def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy | None) -> Network:
+    taxonomy = folder.load_taxonomy()
+    mapped = description.from_training
+    nodes = None if mapped is None else torch.tensor(mapped, dtype=torch.int64)
+    size = (training or taxonomy).num_nodes
+    if nodes is not None and (
+        len(nodes) != size or int(nodes.min()) < -1 or int(nodes.max()) >= taxonomy.num_nodes
+    ):
+        raise RunError(
+            f"'{folder.description}' and the taxonomies of the run do not go together; restore them, or "
+            "train again into another --out"
+        )
+    try:
+        recipe = Recipe.from_dict(description.settings)
+    except ValueError as error:
+        raise RunError(f"the settings in '{folder.description}' are damaged: {error}; restore it") from error
+    return build_network(
+        recipe,
+        taxonomy,
+        image_shape=description.image_shape,
+        training_taxonomy=training,
+        from_training=nodes,
+        aspects=description.aspect_taxonomies,
+    )
+
+
+def _described(folder: RunFolder) -> tuple[ModelDescription, Taxonomy | None]:
+    description = ModelDescription.load(folder.description)
+    if description.from_training is None:
+        return description, None
+    if not folder.training_taxonomy.is_file():
+        raise RunError(
+            f"run '{folder.path}' has no {folder.training_taxonomy.name}; restore it, or train it again"
+        )
+    return description, Taxonomy.from_file(folder.training_taxonomy)
+
+
+def _described_by_samples(
+    folder: RunFolder, source: Source | None, progress: Progress | None
+) -> tuple[ModelDescription, Taxonomy | None, Source | None]:
+    """The description of a run that began before runs had one: made again from the record of its samples."""
+    from labeltree.data.source import Modality
+    from labeltree.models import encoder_modality
+    from labeltree.training.labels import training_labels
+    from labeltree.training.reading import read_recipe
+    from labeltree.training.record import check_labels
+    from labeltree.training.resolution import resolve_modality
+
+    record, taxonomy = folder.load_samples(), folder.load_taxonomy()
+    recipe = read_recipe(folder.recipe)
+    if source is None and not record.has_contents:
+        source = _own_samples(folder, progress, verify=False)
+    modalities: tuple[Modality, ...] = source.modalities if source is not None else record.modalities  # type: ignore[assignment]
+    recipe = resolve_modality(recipe, modalities)
+    nodes = torch.from_numpy(record.nodes)[torch.from_numpy(record.split == "train")]
+    labels = training_labels(recipe, taxonomy, nodes)
+    check_labels(folder, recipe, labels)
+    shape = record.image_shape if source is None or source.store is None else source.image_shape
+    same = labels.taxonomy == taxonomy
+    description = ModelDescription(
+        settings=recipe.to_dict(),
+        image_shape=shape if encoder_modality(recipe.encoder) == "image" else None,
+        columns=record.columns,
+        aspect_taxonomies=record.aspect_taxonomies if source is None else source.aspect_taxonomies,
+        from_training=None if same else tuple(labels.from_training.tolist()),
+    )
+    return description, None if same else labels.taxonomy, source
+
+
+def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) -> Source:
+    """The run's own samples, which must not have changed since training."""
+    from labeltree.data import list_datasets
+    from labeltree.training.experiment import open_recipe_data, split_by_recipe
+    from labeltree.training.reading import read_recipe
+    from labeltree.training.record import ContentChangedError, check_samples, recorded_samples
+
+    if not folder.recipe.is_file():
+        raise RunError(
+            f"'{folder.path}' holds a model without its recipe and samples: it answers for other samples only"
+        )
+    recipe, record = read_recipe(folder.recipe), folder.load_samples()
     place = Path(recipe.data).expanduser()
     if recipe.data not in list_datasets() and not place.exists():
         raise RunError(
@@ -80,7 +206,21 @@ def _own_samples(
             if verify:
                 raise
         # The cache of the files may be outdated: read the files themselves before raising an error.
-        return _own_samples(folder, recipe, progress, own_data=own_data, verify=True)
+        return _own_samples(folder, progress, verify=True)
     source = split_by_recipe(recipe, data)
     check_samples(folder, recipe, data, source)
     return source
+
+
+def _at_its_place(recipe: Recipe, folder: RunFolder) -> Recipe:
+    """The recipe with the place where the data lie now: they may have moved since the run began."""
+    from labeltree.training.reading import read_recipe
+
+    now = read_recipe(folder.recipe)
+    return replace(recipe, data=now.data, data_path=now.data_path)
+
+
+def file_digest(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

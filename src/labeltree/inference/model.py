@@ -2,106 +2,134 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from labeltree.data import Source
-from labeltree.decisions import Promise
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data import ArrayStore, Source
+from labeltree.data.images.decode import pixels_of
+from labeltree.decisions import Answers, Promise
 from labeltree.decisions.classifiers import ClassifierChoice
 from labeltree.errors import DataError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.embeddings import embed_source
-from labeltree.inference.loading import load_run
+from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.predict import Answered, Request, answer_with
-from labeltree.inference.samples import open_images, open_other, open_texts
+from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.models import Encoder
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.experiment import Experiment
+from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 
-__all__ = ["Model"]
+if TYPE_CHECKING:
+    pass
 
-Files = Sequence[str | Path] | str | Path
+__all__ = ["Model", "Samples"]
+
+Samples = "Sequence[str | Path | Image | np.ndarray[Any, Any]] | str | Path | Image | np.ndarray[Any, Any]"
+_AT_ONCE = 256  # samples that the network reads at once
 
 
 class Model:
     """A finished run, for embedding and prediction of new samples.
 
-    The samples that the run was trained on may be absent, except at the first prediction of a run that is not
-    calibrated yet: it is then calibrated on its validation samples.
+    The run folder alone is needed: neither the samples that the run was trained on, nor Lightning. Threads
+    can share a model. Runs of versions before 0.1.0 need their data once, see `Model.predict`.
 
     Args:
-        run: the run folder.
+        run: the run folder, or the folder of an exported model.
         classifier: the classifier to answer with from now on: ``own``, ``probe`` or ``prototypes``; None: the
             one chosen before, see `run_classifiers`.
+        device: device of the network, such as ``cuda:1``; None = a GPU if there is one, unless the recipe
+            says ``accelerator: cpu``.
 
     Raises:
         RunError: if the folder is not a finished run.
     """
 
-    def __init__(self, run: str | Path | RunFolder, *, classifier: ClassifierChoice | None = None) -> None:
+    def __init__(
+        self,
+        run: str | Path | RunFolder,
+        *,
+        classifier: ClassifierChoice | None = None,
+        device: str | torch.device | None = None,
+    ) -> None:
         self.folder = (run if isinstance(run, RunFolder) else RunFolder(run)).require()
+        self.run: TrainedRun = load_run(self.folder.path, own_data=False, device=device)
         self._classifier = classifier
-        _ = self.experiment  # load now, so that errors of the run are raised here
+        self._device = device
+        self._opening = threading.Lock()
+        self._opened: Decider | None = None
 
-    @cached_property
-    def experiment(self) -> Experiment:
-        """The run as it was built for training, with the weights of its best epoch."""
-        return load_run(self.folder.path, own_data=False)
-
-    @cached_property
-    def _decider(self) -> Decider:
-        return open_decider(self.folder.path, self._classifier)
+    @property
+    def decider(self) -> Decider:
+        """The classifier and decision rule of the run; a run that is not calibrated yet is calibrated."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_decider(self.run, self._classifier)
+            return self._opened
 
     @property
     def taxonomy(self) -> Taxonomy:
         """The taxonomy of the run's labels and answers."""
-        return self.experiment.source.taxonomy
+        return self.run.taxonomy
 
     @property
     def recipe(self) -> Recipe:
         """All settings that the run was trained with."""
-        return self.experiment.module.recipe
+        return self.run.recipe
+
+    @property
+    def network(self) -> Network:
+        """Encoder and head, a PyTorch module from the encoder's inputs to features and embeddings."""
+        return self.run.network
 
     @property
     def encoder(self) -> Encoder:
         """The encoder, a PyTorch module from pixels or tokens to features."""
-        return self.experiment.module.evaluated_encoder
+        return self.run.network.encoder
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of everything that answers depend on: weights, classifier, calibration, taxonomy."""
+        return self.decider.digest
 
     def embed(
-        self, files: Files = (), *, texts: Sequence[str] | str = (), data: str | Path | None = None
+        self, samples: Any = (), *, texts: Sequence[str] | str = (), data: str | Path | None = None
     ) -> EmbeddingTable:
         """Features and embeddings of samples.
 
         Args:
-            files: image files.
-            texts: texts, instead of files.
-            data: a folder, a table or a data set, instead of files; its labels, if any, are not read.
+            samples: one or several: image files, PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for
+                a run on texts, texts.
+            texts: texts, instead of samples.
+            data: a folder, a table or a data set, instead of samples; its labels, if any, are not read.
 
         Returns:
             a table with one row per sample, in the given order; ``instances`` are positions in that order.
 
         Raises:
             DataError: if a sample cannot be read; the message names it.
-            ValueError: unless exactly one of ``files``, ``texts`` and ``data`` is given.
+            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given.
         """
-        images, words = _named(files, texts, data)
-        if data is not None:
-            source = open_other(self.experiment, str(data), unlabelled=True)
-        else:
-            named = open_images(self.experiment, images) if images else open_texts(self.experiment, words)
-            for place, reason in sorted(named.skipped.items()):
-                raise DataError(f"'{named.names[place]}' cannot be embedded: {reason}; leave it out")
-            assert isinstance(named.source, Source)
-            source = named.source
-        return embed_source(self.experiment.module, source)
+        named = self._named(samples, texts, data)
+        if named is None:
+            return embed_source(self.network, open_other(self.run, str(data), unlabelled=True))
+        for place, reason in sorted(named.skipped.items()):
+            raise DataError(f"'{named.names[place]}' cannot be embedded: {reason}; leave it out")
+        assert named.source is not None
+        return embed_source(self.network, named.source)
 
     def predict(
         self,
-        files: Files = (),
+        samples: Any = (),
         *,
         texts: Sequence[str] | str = (),
         data: str | Path | None = None,
@@ -112,35 +140,155 @@ class Model:
         """Predict a node of the taxonomy for every sample, at the finest depth that keeps the coverage.
 
         Args:
-            files: image files; unreadable ones are listed in ``skipped`` of the result.
-            texts: texts, instead of files.
-            data: a folder, a table or a data set, instead of files.
+            samples: as in `embed`; unreadable ones are listed in ``skipped`` of the result.
+            texts: texts, instead of samples.
+            data: a folder, a table or a data set, instead of samples.
             labelled: compare the answers with the labels of ``data``.
             coverage: the share of answers that must hold the truth, for new samples of the same kind.
             top: number of most probable classes to list beside each answer.
 
         Raises:
-            LabeltreeError: if the run or the samples are missing, unreadable or unsuitable.
-            ValueError: unless exactly one of ``files``, ``texts`` and ``data`` is given, or if an option is
+            LabeltreeError: if the run or the samples are missing, unreadable or unsuitable. A run that has
+                not been calibrated, of an earlier version, is calibrated first and needs its data for that.
+            ValueError: unless exactly one of ``samples``, ``texts`` and ``data`` is given, or if an option is
                 not valid.
         """
-        images, words = _named(files, texts, data)
-        request = Request(images, words, None if data is None else str(data), labelled=labelled)
-        decider = self._decider
+        named = self._named(samples, texts, data)
+        request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
+        decider = self.decider
         warning = other_report(self.folder.path, decider.chosen)
         return answer_with(decider, request, Promise(coverage), top=top, warning=warning)
+
+    def embed_batch(self, samples: Sequence[Any]) -> tuple[Tensor, Tensor]:
+        """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of samples that are in memory.
+
+        For services: nothing is read from or written to disk, and threads may call it at the same time.
+
+        Args:
+            samples: n PIL images or arrays ``(h, w)`` or ``(h, w, 3)`` uint8; for a run on texts, texts.
+
+        Raises:
+            DataError: if a sample is broken or of the wrong kind; the message gives its position.
+        """
+        features, embeddings = [], []
+        with torch.inference_mode():
+            for start in range(0, len(samples), _AT_ONCE):
+                inputs = self._inputs(samples[start : start + _AT_ONCE], start).to(self.network.device)
+                found = self.network(self.network.plain(inputs))
+                features.append(found[0].cpu())
+                embeddings.append(found[1].cpu())
+        objective = self.network.objective
+        if not features:
+            return torch.empty(0, self.encoder.feature_dim), torch.empty(0, objective.dim)
+        return torch.cat(features).clone(), torch.cat(embeddings).clone()
+
+    def answer_batch(self, samples: Sequence[Any], *, coverage: float = 0.9, top: int = 3) -> Answers:
+        """Answers for samples that are in memory; see `embed_batch` for the samples, `predict` for the rest.
+
+        ``model.taxonomy.path_name(node)`` names the nodes of the answers.
+        """
+        features, embeddings = self.embed_batch(samples)
+        return self.answer_embedded(features, embeddings, coverage=coverage, top=top)
+
+    def answer_embedded(
+        self, features: Tensor, embeddings: Tensor, *, coverage: float = 0.9, top: int = 3
+    ) -> Answers:
+        """Answers for the features and embeddings that `embed_batch` returns."""
+        decider = self.decider
+        geometry = self.network.objective.geometry.name
+        table = EmbeddingTable(
+            embeddings=embeddings,
+            nodes=torch.full((len(features),), -1),
+            features=features,
+            geometry=geometry,
+            curvature=self.recipe.curvature,
+        )
+        if not len(table):
+            scores = torch.empty(0, len(decider.scores.classes), dtype=torch.float64)
+        else:
+            scores = decider.scores(table)
+        return decider.rule.answer(scores, Promise(coverage), top=top)
+
+    def _inputs(self, samples: Sequence[Any], first: int) -> Tensor:
+        """Images ``(n, c, h, w)`` uint8 or tokens ``(n, 2, t)`` of samples in memory."""
+        if self.encoder.modality == "text":
+            for place, text in enumerate(samples, first):
+                if not isinstance(text, str) or not text.strip():
+                    raise DataError(f"sample {place} is {_kind(text)}; the run reads texts")
+            return self.network.tokens(samples)
+        return torch.from_numpy(np.stack([self._pixels(one, at) for at, one in enumerate(samples, first)]))
+
+    def _pixels(self, sample: Any, place: int) -> np.ndarray[Any, Any]:
+        from PIL import Image
+
+        assert self.network.image_shape is not None
+        channels, size, _ = self.network.image_shape
+        image = sample
+        if isinstance(sample, Tensor):
+            sample = sample.numpy()
+        if isinstance(sample, np.ndarray):
+            if sample.dtype != np.uint8 or not (sample.ndim == 2 or sample.shape[2:] in ((3,), (4,))):
+                raise DataError(
+                    f"sample {place} is an array {sample.dtype} {sample.shape}; expected uint8 (h, w) or "
+                    "(h, w, 3)"
+                )
+            image = Image.fromarray(sample)
+        if not isinstance(image, Image.Image):
+            raise DataError(f"sample {place} is {_kind(sample)}; expected a PIL image or an array of pixels")
+        try:
+            return pixels_of(image, size, channels)
+        except DataError as error:
+            raise DataError(f"sample {place} cannot be read: {error}") from error
+
+    def _named(
+        self, samples: Any, texts: Sequence[str] | str, data: str | Path | None
+    ) -> NamedSamples | None:
+        """The samples of `embed` and `predict`; None if they are data."""
+        from PIL import Image
+
+        single = isinstance(samples, str | Path | Image.Image | np.ndarray)
+        given = [samples] if single else list(samples)
+        words = [texts] if isinstance(texts, str) else list(texts)
+        if bool(given) + bool(words) + (data is not None) != 1:
+            raise ValueError("name samples in one way: samples, texts=[...] or data=...")
+        if data is not None:
+            return None
+        reads_texts = self.encoder.modality == "text"
+        if words or (reads_texts and all(isinstance(one, str) for one in given)):
+            return open_texts(self.run, words or given)
+        if all(isinstance(one, str | Path) for one in given):
+            return open_images(self.run, given)
+        return self._in_memory(given)
+
+    def _in_memory(self, samples: Sequence[Any]) -> NamedSamples:
+        if self.encoder.modality == "text":
+            wrong = next(one for one in samples if not isinstance(one, str))
+            raise DataError(
+                f"the run's encoder '{self.recipe.encoder}' reads texts, not {_kind(wrong)}: give texts, or "
+                "data=TABLE"
+            )
+        names = [f"sample {place}" for place in range(len(samples))]
+        pixels, rows, reasons = [], [], {}
+        for place, sample in enumerate(samples):
+            try:
+                pixels.append(self._pixels(sample, place))
+                rows.append(place)
+            except DataError as error:
+                reasons[place] = str(error).removeprefix(f"sample {place} ")
+        if not rows:
+            return NamedSamples(names, None, reasons)
+        source = Source.in_order(
+            "images",
+            self.taxonomy,
+            torch.full((len(rows),), -1),
+            store=ArrayStore(np.stack(pixels)),
+        )
+        return NamedSamples(names, source, reasons)
 
     def __repr__(self) -> str:
         classes = len(self.taxonomy.leaves)
         return f"Model({str(self.folder.path)!r}: {self.recipe.objective}, {classes} classes)"
 
 
-def _named(
-    files: Files, texts: Sequence[str] | str, data: str | Path | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files and texts as tuples, after checking that exactly one of files, texts and data is given."""
-    images = (str(files),) if isinstance(files, str | Path) else tuple(str(file) for file in files)
-    words = (texts,) if isinstance(texts, str) else tuple(texts)
-    if bool(images) + bool(words) + (data is not None) != 1:
-        raise ValueError("name samples in one way: image files, texts=[...] or data=...")
-    return images, words
+def _kind(value: object) -> str:
+    return "an empty text" if isinstance(value, str) and not value.strip() else f"a {type(value).__name__}"

@@ -34,6 +34,7 @@ class Request:
         data_path: folder of a data set that is given by name.
         split: split of the run's own data.
         labelled: compare the answers with labels.
+        named: samples that are open already, instead of all of these.
     """
 
     images: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class Request:
     data_path: str | None = None
     split: str | None = None
     labelled: bool = False
+    named: NamedSamples | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Answered:
         skipped: maps positions in ``samples`` to the reason why that sample could not be read.
         classifier: a sentence that names the classifier.
         warning: a sentence if the run's report shows another classifier.
+        about: which model answered, when and with what promise; see `Decider.about`.
     """
 
     samples: list[str]
@@ -69,14 +72,19 @@ class Answered:
     skipped: Mapping[int, str] = field(default_factory=dict)
     classifier: str = ""
     warning: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, form: Format) -> str:
-        """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason."""
+        """The answers as a table, CSV or JSON; the row of an unreadable sample gives the reason.
+
+        JSON holds ``about`` and ``answers``, a list of rows; every row of a CSV ends in the values of
+        ``about``. A table, which is for people to read, goes without them.
+        """
         read = [name for place, name in enumerate(self.samples) if place not in self.skipped]
         rows = answer_rows(self.answers, read, self.taxonomy, self.labels)
         for place, reason in sorted(self.skipped.items()):
             rows.insert(place, skipped_row(self.samples[place], reason, rows))
-        return show_rows(rows, form)
+        return show_rows(rows, form, self.about)
 
     def sentence(self) -> str:
         """One sentence: how many answers were cut and, if labels are known, how many hold the truth."""
@@ -172,13 +180,14 @@ def answer_with(
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
         "warning": warning,
+        "about": decider.about(asked),
     }
     named = _open(decider, request)
     source = named.source
     if source is None:
         scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
         nothing = rule.answer(scores, promise, by_depth=by_depth, top=top)
-        taxonomy = decider.experiment.source.taxonomy
+        taxonomy = decider.run.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table, scores = decider.embed(source)
     answers = (
@@ -205,16 +214,18 @@ def _check_top(top: int) -> None:
 
 
 def _open(decider: Decider, request: Request) -> NamedSamples:
+    if request.named is not None:
+        return request.named
     if request.images:
-        return open_images(decider.experiment, request.images)
+        return open_images(decider.run, request.images)
     if request.texts:
-        return open_texts(decider.experiment, request.texts)
+        return open_texts(decider.run, request.texts)
     if request.data is not None:
         source = open_other(
-            decider.experiment, request.data, data_path=request.data_path, unlabelled=not request.labelled
+            decider.run, request.data, data_path=request.data_path, unlabelled=not request.labelled
         )
     else:
-        source = decider.experiment.source.of_split(request.split or "test")
+        source = decider.run.source.of_split(request.split or "test")
     return NamedSamples(_names(source), source, {})
 
 

@@ -14,7 +14,7 @@ from labeltree.data import Source, column_names, get_dataset, list_datasets, ope
 from labeltree.data.images.files import open_images as open_image_files
 from labeltree.data.source import printable
 from labeltree.errors import DataError, TaxonomyError
-from labeltree.training.experiment import Experiment
+from labeltree.inference.loading import TrainedRun
 from labeltree.training.recipe import Recipe
 
 __all__ = ["NamedSamples", "open_images", "open_other", "open_texts"]
@@ -41,14 +41,15 @@ class NamedSamples:
     skipped: dict[int, str]
 
 
-def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
+def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     """Open image files as unlabelled samples; unreadable ones are skipped.
 
     Raises:
         DataError: if the run reads texts.
     """
-    _check_modality(experiment, "image", "files")
-    channels, height, _ = experiment.source.image_shape
+    _check_modality(run, "image", "files")
+    assert run.network.image_shape is not None
+    channels, height, _ = run.network.image_shape
     paths = [str(file) for file in files]
     found = open_image_files(
         paths, paths, image_size=height, channels=channels, on_error="return", cache=False
@@ -63,7 +64,7 @@ def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
         return NamedSamples(names, None, reasons)
     source = Source(
         name="images",
-        taxonomy=experiment.source.taxonomy,
+        taxonomy=run.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
         store=found.store,
@@ -73,20 +74,20 @@ def open_images(experiment: Experiment, files: Sequence[str]) -> NamedSamples:
     return NamedSamples(names, source, reasons)
 
 
-def open_texts(experiment: Experiment, texts: Sequence[str]) -> NamedSamples:
+def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
     """Open texts as unlabelled samples; empty ones are skipped.
 
     Raises:
         DataError: if the run reads images.
     """
-    _check_modality(experiment, "text", "--text")
+    _check_modality(run, "text", "--text")
     rows = torch.tensor([row for row, text in enumerate(texts) if text.strip()], dtype=torch.int64)
     empty = {row: "the text is empty" for row, text in enumerate(texts) if not text.strip()}
     if not len(rows):
         return NamedSamples(list(texts), None, empty)
     source = Source(
         name="texts",
-        taxonomy=experiment.source.taxonomy,
+        taxonomy=run.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
         store=None,
@@ -96,18 +97,17 @@ def open_texts(experiment: Experiment, texts: Sequence[str]) -> NamedSamples:
     return NamedSamples(list(texts), source, empty)
 
 
-def _check_modality(experiment: Experiment, wanted: str, given: str) -> None:
-    reads = experiment.module.encoder.modality
+def _check_modality(run: TrainedRun, wanted: str, given: str) -> None:
+    reads = run.network.encoder.modality
     if reads != wanted:
         how = "--text 'WORDS', or --data TABLE" if reads == "text" else "image files, or --data FOLDER"
         raise DataError(
-            f"the run's encoder '{experiment.module.recipe.encoder}' reads {reads}s: instead of {given}, "
-            f"give {how}"
+            f"the run's encoder '{run.recipe.encoder}' reads {reads}s: instead of {given}, give {how}"
         )
 
 
 def open_other(
-    experiment: Experiment,
+    run: TrainedRun,
     spec: str,
     *,
     data_path: str | None = None,
@@ -119,7 +119,7 @@ def open_other(
     Samples keep their aspects if the run has the same ones. Unreadable images are left out with a warning.
 
     Args:
-        experiment: the run.
+        run: the run.
         spec: a folder, a table or a data set.
         data_path: folder of a data set that is given by name; None = the folder of the run's data set if both
             are parts of the same files, else the folder in the cache.
@@ -133,11 +133,12 @@ def open_other(
     """
     if unlabelled and own_labels:
         raise ValueError("unlabelled and own_labels exclude each other; name one")
-    recipe, taxonomy = experiment.module.recipe, experiment.source.taxonomy
-    modality = experiment.module.encoder.modality
+    recipe, taxonomy = run.recipe, run.taxonomy
+    modality = run.network.encoder.modality
     shape: dict[str, Any] = {}
     if modality == "image":
-        channels, height, _ = experiment.source.image_shape
+        assert run.network.image_shape is not None
+        channels, height, _ = run.network.image_shape
         shape = {"image_size": height, "channels": channels}
     named = spec in list_datasets()
     try:
@@ -148,11 +149,7 @@ def open_other(
             taxonomy=None if named or own_labels or (unlabelled and _has_folders(spec)) else taxonomy,
             missing_labels=None if own_labels or unlabelled else recipe.missing_labels,
             on_error="skip",
-            **(
-                {}
-                if named or own_labels or Path(spec).is_dir()
-                else _columns(experiment, Path(spec), unlabelled)
-            ),
+            **({} if named or own_labels or Path(spec).is_dir() else _columns(run, Path(spec), unlabelled)),
         )
     except TaxonomyError as error:
         if unlabelled:
@@ -170,16 +167,16 @@ def open_other(
         return _without_aspects(source)
     if source.taxonomy != taxonomy:
         raise TaxonomyError(f"'{spec}' has another taxonomy than the run; {_OTHER_LABELS}")
-    alike = source.aspect_taxonomies == experiment.source.aspect_taxonomies
+    alike = source.aspect_taxonomies == run.aspect_taxonomies
     return source if alike else _without_aspects(source)
 
 
-def _columns(experiment: Experiment, path: Path, unlabelled: bool) -> dict[str, Any]:
+def _columns(run: TrainedRun, path: Path, unlabelled: bool) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
-    columns = experiment.module.recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": None}
     if unlabelled:
         return columns | {"label_columns": []}
-    depths = experiment.source.columns.get("labels", ())
+    depths = run.columns.get("labels", ())
     if "label_columns" not in columns and len(depths) > 1 and set(depths) <= set(column_names(path)):
         columns["label_columns"] = list(depths)  # the nested columns that training found
     return columns

@@ -84,20 +84,20 @@ def evaluate_run(
     if out is None:
         out = folder.path if taxonomy is None else folder.path / f"on-{Path(taxonomy).stem}"
     with RunFolder(out).locked():
-        experiment, tables = run_tables(path, progress=progress, verify=verify)
-        own, recipe = experiment.source.taxonomy, experiment.module.recipe
+        run, tables = run_tables(path, progress=progress, verify=verify)
+        own, recipe = run.taxonomy, run.recipe
         name, table = recipe.objective, tables["trained"]
-        classifiers = {name: run_classifiers(path, experiment, classifier, table=table)}
+        classifiers = {name: run_classifiers(run, classifier, table=table)}
         baselines: dict[str, EmbeddingTable] = {}
         for other in beside:
             theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
-            if not _same_samples(experiment.source, theirs.source, table, their_tables["trained"]):
+            if not _same_samples(run.source, theirs.source, table, their_tables["trained"]):
                 raise RunError(f"'{other}' cannot stand beside '{path}': its samples or its taxonomy differ")
-            label = theirs.module.recipe.objective
+            label = theirs.recipe.objective
             label = label if label not in {name, *baselines} else f"{label} ({Path(other).name})"
             baselines[label] = their_tables["trained"]
-            classifiers[label] = run_classifiers(other, theirs, table=baselines[label])
-        raw = RAW_NAMES[experiment.module.encoder.modality]
+            classifiers[label] = run_classifiers(theirs, table=baselines[label])
+        raw = RAW_NAMES[run.network.encoder.modality]
         baselines |= {start_name(recipe): tables["untrained"], raw: tables["raw"]}
         judge: AnyTaxonomy = own
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
@@ -125,7 +125,7 @@ def evaluate_run(
             judge,
             RunFolder(out),
             progress,
-            experiment.source,
+            run.source,
             title=title or named,
             history=folder.read_history(),
             recipe=recipe.to_dict(),

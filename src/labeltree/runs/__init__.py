@@ -1,7 +1,8 @@
-"""The files of a run: the run folder and the embeddings table."""
+"""The files of a run: the run folder, the description of its model, and the embeddings table."""
 
 from labeltree.runs.embeddings import EmbeddingTable
 from labeltree.runs.folder import RunFolder
+from labeltree.runs.model_description import ModelDescription
 from labeltree.runs.samples import SampleRecord
 
-__all__ = ["EmbeddingTable", "RunFolder", "SampleRecord"]
+__all__ = ["EmbeddingTable", "ModelDescription", "RunFolder", "SampleRecord"]

@@ -72,6 +72,11 @@ class RunFolder:
         return self.path / "data.json"
 
     @property
+    def description(self) -> Path:
+        """What rebuilds the model, beside its weights (JSON); see `ModelDescription`."""
+        return self.path / "model.json"
+
+    @property
     def samples(self) -> Path:
         """The samples of the run, their contents and splits; see `SampleRecord`."""
         return self.path / "samples.npz"
@@ -152,6 +157,11 @@ class RunFolder:
         return self.path / "classifier.json"
 
     @property
+    def reference(self) -> Path:
+        """Features and embeddings of validation and training samples, without names (safetensors)."""
+        return self.path / "reference.safetensors"
+
+    @property
     def logs(self) -> Path:
         """Folder of further logs of the training, if the recipe asks for them."""
         return self.path / "logs"
@@ -169,7 +179,7 @@ class RunFolder:
         """Return self, or raise a `RunError` that says why this is not the folder of a run."""
         if not self.path.is_dir():
             raise RunError(f"no run at '{self.path}': the folder does not exist")
-        if not self.recipe.is_file():
+        if not self.recipe.is_file() and not self.description.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         return self
 
@@ -189,10 +199,10 @@ class RunFolder:
             WriteError: if the folder cannot be written to.
         """
         with lock_folder(self.path):
-            files = (self.recipe, self.taxonomy, self.training_taxonomy, self.samples, self.last_checkpoint,
-                     self.best_checkpoint, self.encoder, self.history, self.versions, self.metrics,
-                     self.outcomes, self.comparison, self.comparison_text, self.comparison_page, self.report,
-                     self.decisions, self.classifier, self.chosen_classifier,
+            files = (self.recipe, self.taxonomy, self.training_taxonomy, self.description, self.samples,
+                     self.last_checkpoint, self.best_checkpoint, self.encoder, self.history, self.versions,
+                     self.metrics, self.outcomes, self.comparison, self.comparison_text, self.comparison_page,
+                     self.report, self.decisions, self.classifier, self.chosen_classifier, self.reference,
                      self.embeddings("*"))  # fmt: skip
             clear_leftovers(*files, self.embeddings("*").with_suffix(".parquet"))
             yield

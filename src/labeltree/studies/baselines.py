@@ -16,6 +16,7 @@ from labeltree.studies.book import Book
 from labeltree.studies.plan import Study, slug
 from labeltree.studies.run import METRICS, is_measured, measure, scores_of
 from labeltree.training.experiment import open_recipe_source, prepare
+from labeltree.training.network import on_usual_device
 from labeltree.training.resolution import resolve_recipe
 
 __all__ = ["baseline_digests", "measure_baselines"]
@@ -49,15 +50,15 @@ def measure_baselines(study: Study, runs: Path, book: Book) -> list[dict[str, An
         for kind, digest in settings.items():
             folder = RunFolder(runs / f"{slug(names[kind])}-seed{seed}")
             if not is_measured(folder, digest, defaults) or not folder.recipe.is_file():
-                module = None if kind == "raw" else prepare(recipe, source).module
+                network = None if kind == "raw" else on_usual_device(prepare(recipe, source).network)
                 table = (
                     raw_table(source, modality)
-                    if module is None
-                    else embed_source(module, source, adapted=False)
+                    if network is None
+                    else embed_source(network, source, adapted=False)
                 )
                 key = _digest(table)
                 if key not in measured:
-                    measured[key] = measure(study, table, source, module)
+                    measured[key] = measure(study, table, source, network)
                 recipe.save(folder.recipe)
                 folder.write_json(
                     folder.metrics, {**measured[key], "digest": digest, "defaults": defaults}

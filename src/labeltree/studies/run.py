@@ -24,7 +24,7 @@ from labeltree.studies.plan import Method, Study, changed_defaults
 from labeltree.training.checkpoints import best_row
 from labeltree.training.experiment import open_recipe_source
 from labeltree.training.fit import train
-from labeltree.training.module import RepresentationModule
+from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe, TableRecipe
 
 __all__ = [
@@ -182,16 +182,16 @@ def _measure_run(study: Study, folder: RunFolder, task: Task) -> None:
     if is_measured(folder, digest, defaults):
         return
     begun = time.monotonic()
-    experiment = load_run(folder.path)
-    table = embed_source(experiment.module, experiment.source, experiment.labels)
-    metrics = measure(study, table, experiment.source, experiment.module)
+    run = load_run(folder.path)
+    table = embed_source(run.network, run.source, answers=True)
+    metrics = measure(study, table, run.source, run.network)
     seconds = round(time.monotonic() - begun, 1)
     folder.write_json(folder.metrics, {**metrics, "digest": digest, "defaults": defaults, "seconds": seconds})
     print(f"{folder.path.name}: evaluated", flush=True)
 
 
 def measure(
-    study: Study, table: EmbeddingTable, source: Source, module: RepresentationModule | None = None
+    study: Study, table: EmbeddingTable, source: Source, network: Network | None = None
 ) -> dict[str, Any]:
     """Evaluate a table, and under ``transfer`` the study's other data set, as plain values.
 
@@ -199,20 +199,18 @@ def measure(
         study: study with the evaluation settings.
         table: embeddings table of the samples.
         source: the samples.
-        module: module whose encoder is transferred; None if there is no encoder.
+        network: network whose encoder is transferred; None if there is no encoder.
     """
     metrics = evaluate(table, source.taxonomy, settings=study.evaluation_settings).to_dict()
-    if not study.transfer or module is None:
+    if not study.transfer or network is None:
         return metrics
-    other = _other_source(module.recipe, study.transfer, source, module)
-    moved = embed_source(module, other)
+    other = _other_source(network.recipe, study.transfer, source)
+    moved = embed_source(network, other)
     result = evaluate(moved, other.taxonomy, settings=study.evaluation_settings)
     return {**metrics, "transfer": result.to_dict()}
 
 
-def _other_source(
-    recipe: Recipe, transfer: dict[str, Any], source: Source, module: RepresentationModule
-) -> Source:
+def _other_source(recipe: Recipe, transfer: dict[str, Any], source: Source) -> Source:
     """The samples of the other data set, in the encoder's input shape, split by the run's seed."""
     shape: dict[str, Any] = {}
     if encoder_modality(recipe.encoder) == "image":

@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import lightning as L
-import torch
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
 from labeltree.errors import DataError
-from labeltree.models import (
-    AdaptedEncoder,
-    Encoder,
-    TextEncoder,
-    build_encoder,
-    encoder_modality,
-    set_trainable,
-)
+from labeltree.models import encoder_modality
 from labeltree.progress import Progress
-from labeltree.training.batches import SourceDataModule, open_inputs, open_views, validation_samples
+from labeltree.training.batches import SourceDataModule, validation_samples
+from labeltree.training.inputs import open_inputs, open_views
 from labeltree.training.labels import TrainingLabels, training_labels
 from labeltree.training.module import RepresentationModule
+from labeltree.training.network import Network, recipe_encoder
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 from labeltree.training.resolution import resolve_recipe
@@ -43,6 +37,21 @@ class Experiment:
     labels: TrainingLabels
     batches: SourceDataModule
     module: RepresentationModule
+
+    @property
+    def network(self) -> Network:
+        """The network that the module trains, as it is evaluated; it shares the module's weights."""
+        module = self.module
+        shape = self.source.image_shape if module.encoder.modality == "image" else None
+        return Network(
+            module.recipe,
+            self.source.taxonomy,
+            module.evaluated_encoder,
+            module.objective,
+            module.views.plain,
+            shape,
+            self.labels.from_training,
+        )
 
 
 def open_recipe_source(recipe: Recipe, progress: Progress | None = None) -> Source:
@@ -104,19 +113,18 @@ def split_by_recipe(recipe: Recipe, source: Source) -> Source:
     )
 
 
-def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool = True) -> Experiment:
+def prepare(recipe: Recipe, source: Source | None = None) -> Experiment:
     """Build everything that a recipe describes, with the initial weights.
 
     Args:
         recipe: the recipe.
         source: the recipe's samples, if already open.
-        start_weights: whether to read the pretrained weights that the recipe names. If False, neither their
-            file nor network access is needed; use it when other weights are loaded next.
     """
     source = source if source is not None else open_recipe_source(recipe)
     recipe = resolve_recipe(recipe, source)
     L.seed_everything(recipe.seed, verbose=False)
-    encoder = _encoder(recipe, source, start_weights)
+    image_shape = source.image_shape if encoder_modality(recipe.encoder) == "image" else None
+    encoder = recipe_encoder(recipe, image_shape)
     training = source.of_split("train")
     labels = training_labels(recipe, source.taxonomy, training.nodes)
     training = labels.source(training, recipe)
@@ -131,31 +139,9 @@ def prepare(recipe: Recipe, source: Source | None = None, *, start_weights: bool
         source.taxonomy,
         encoder,
         objective,
-        open_views(source, encoder, recipe),
+        open_views(recipe, encoder, image_shape),
         batches.steps_per_epoch,
         validation.num_queries,
         validation.groups,
     )
     return Experiment(source, labels, batches, module)
-
-
-def _encoder(recipe: Recipe, source: Source, start_weights: bool) -> Encoder:
-    shape: dict[str, int] = {}
-    if encoder_modality(recipe.encoder) == "image":
-        channels, height, _ = source.image_shape
-        shape = {"channels": channels, "image_size": height}
-    encoder = build_encoder(
-        recipe.encoder,
-        pretrained=bool(recipe.pretrained) and start_weights,
-        weights=recipe.weights if start_weights else None,
-        **shape,
-    )
-    if isinstance(encoder, TextEncoder):
-        # Without augmented views, nothing is random.
-        dropout = 0.0 if recipe.views == "identity" else recipe.dropout
-        if dropout is not None:
-            encoder.set_dropout(dropout)
-    elif recipe.channels_last:
-        encoder = encoder.to(memory_format=torch.channels_last)
-    set_trainable(encoder, recipe.trainable)
-    return encoder if recipe.adapter is None else AdaptedEncoder(encoder, recipe.adapter)

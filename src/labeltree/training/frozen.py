@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,10 +20,12 @@ from labeltree.data.images.stores import FileStore
 from labeltree.errors import DataError
 from labeltree.models import encode_in_chunks
 from labeltree.progress import Progress, silent
-from labeltree.training.batches import InputStore
-from labeltree.training.experiment import Experiment
-from labeltree.training.module import RepresentationModule
+from labeltree.training.inputs import InputStore
+from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from labeltree.training.experiment import Experiment
 
 __all__ = ["FeatureFile", "encode_rows", "has_fixed_features", "use_precomputed_features"]
 
@@ -145,12 +148,14 @@ def use_precomputed_features(experiment: Experiment, progress: Progress | None =
         return
     split = np.asarray(experiment.source.split)
     used = experiment.source.rows[torch.from_numpy(np.flatnonzero(split != "test"))].unique()  # type: ignore[no-untyped-call]
-    experiment.batches.inputs = _kept(module, experiment.source, experiment.batches.inputs, used, progress)
+    experiment.batches.inputs = _kept(
+        experiment.network, experiment.source, experiment.batches.inputs, used, progress
+    )
     module.reads_features = True
 
 
 def encode_rows(
-    module: RepresentationModule,
+    network: Network,
     source: Source,
     inputs: InputStore,
     rows: Tensor,
@@ -161,34 +166,34 @@ def encode_rows(
     Features of a frozen encoder are kept on disk.
 
     Args:
-        module: the module with the encoder.
+        network: the network with the encoder.
         source: the samples.
         inputs: the encoder's input for each row of the source.
         rows: rows to encode ``(n,)``.
         progress: callback that reports progress.
     """
-    if has_fixed_features(module.recipe):
-        return _kept(module, source, inputs, rows, progress).load(rows)
-    none = torch.empty(0, module.encoder.without_adapter.feature_dim)
-    return torch.cat([none, *_encoded(module, inputs, rows, progress)])
+    if has_fixed_features(network.recipe):
+        return _kept(network, source, inputs, rows, progress).load(rows)
+    none = torch.empty(0, network.encoder.without_adapter.feature_dim)
+    return torch.cat([none, *_encoded(network, inputs, rows, progress)])
 
 
 def _kept(
-    module: RepresentationModule,
+    network: Network,
     source: Source,
     inputs: InputStore,
     rows: Tensor,
     progress: Progress | None,
 ) -> FeatureFile:
     """The feature file of a frozen encoder, with any missing rows added."""
-    samples = source.texts if module.encoder.modality == "text" else source.store
+    samples = source.texts if network.encoder.modality == "text" else source.store
     assert samples is not None
-    path = data_home() / "features" / f"{_key(module, source)}.bin"
-    known = FeatureFile(path, len(samples), module.encoder.without_adapter.feature_dim)
+    path = data_home() / "features" / f"{_key(network, source)}.bin"
+    known = FeatureFile(path, len(samples), network.encoder.without_adapter.feature_dim)
     missing = rows[known.missing(rows)]
     waiting: list[Tensor] = []
     start, saved = 0, time.monotonic()
-    for features in _encoded(module, inputs, missing, progress):
+    for features in _encoded(network, inputs, missing, progress):
         waiting.append(features)
         if time.monotonic() - saved > _SAVE_SECONDS:
             made = torch.cat(waiting)
@@ -200,29 +205,24 @@ def _kept(
 
 
 def _encoded(
-    module: RepresentationModule, inputs: InputStore, rows: Tensor, progress: Progress | None
+    network: Network, inputs: InputStore, rows: Tensor, progress: Progress | None
 ) -> Iterator[Tensor]:
     """Compute features of the rows, batch by batch."""
     report = progress or silent
-    device = _device(module.recipe)
-    encoder = module.to(device).evaluated_encoder.eval().without_adapter
+    device, encoder = network.device, network.encoder.eval().without_adapter
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         with torch.no_grad():
-            samples = module.plain(inputs.load(some).to(device), some.to(device))
-            features = encode_in_chunks(encoder, samples, module.recipe.encode_chunk).float().cpu()
+            samples = network.plain(inputs.load(some).to(device), some.to(device))
+            features = encode_in_chunks(encoder, samples, network.recipe.encode_chunk).float().cpu()
         yield features
         report("computing features", start + len(some), len(rows))
 
 
-def _device(recipe: Recipe) -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() and recipe.accelerator != "cpu" else "cpu")
-
-
-def _key(module: RepresentationModule, source: Source) -> str:
+def _key(network: Network, source: Source) -> str:
     """Key of everything that features depend on: encoder, weights, reading of samples, and the samples."""
-    recipe, encoder = module.recipe, module.encoder.without_adapter
-    read: list[object] = [_VERSION, recipe.encoder, recipe.pretrained, _device(recipe).type]
+    recipe, encoder = network.recipe, network.encoder.without_adapter
+    read: list[object] = [_VERSION, recipe.encoder, recipe.pretrained, network.device.type]
     if encoder.modality == "text":
         read += [recipe.max_length]
     else:

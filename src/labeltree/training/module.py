@@ -21,7 +21,8 @@ from labeltree.metrics.functional import (
 )
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.batches import Batch, ViewPair
+from labeltree.training.batches import Batch
+from labeltree.training.inputs import ViewPair
 from labeltree.training.objective import Objective
 from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -312,6 +312,31 @@ class Recipe:
         plain: dict[str, Any] = dataclasses.asdict(self)
         options: dict[str, Any] = plain.pop("options")
         return plain | options
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
+        """Restore a recipe from the output of `to_dict`.
+
+        Settings that are missing have their defaults. Names that are no settings are options of objectives.
+
+        Raises:
+            ValueError: if a value has the wrong type or is out of range.
+        """
+        groups = {
+            "table": TableRecipe,
+            "head": HeadRecipe,
+            "optimizer": OptimizerRecipe,
+            "queue": QueueRecipe,
+        }
+        known = {field.name for field in dataclasses.fields(cls)} - {"options"}
+        values = {name: value for name, value in content.items() if name in known}
+        options = {name: value for name, value in content.items() if name not in known}
+        try:
+            for name, group in groups.items():
+                values[name] = group(**values.get(name, {}))
+            return cls(**values, options=options)
+        except TypeError as error:
+            raise ValueError(f"these are no settings of a recipe: {error}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the recipe as YAML, atomically."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import nullcontext
 from typing import Any
 
@@ -14,9 +14,10 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from labeltree.data import DataSummary, Source
-from labeltree.errors import DataError, OtherSettingsError, RunError
+from labeltree.errors import OtherSettingsError, RunError
+from labeltree.models import encoder_modality
 from labeltree.progress import Progress
-from labeltree.runs import RunFolder, SampleRecord
+from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
@@ -33,10 +34,10 @@ __all__ = [
     "check_labels",
     "check_samples",
     "check_settings",
+    "description_of",
     "is_first_rank",
     "open_samples",
     "recorded_samples",
-    "samples_without_content",
 ]
 
 _PLACES = ("data", "data_path")  # location of the samples; their identity is checked by name and content
@@ -140,8 +141,11 @@ def begin_run(
     source: Source,
     labels: TrainingLabels,
     summary: DataSummary,
+    built: Recipe,
 ) -> bool:
-    """Write the files of a new run: taxonomies, data summary, sample record and, to complete it, the recipe.
+    """Write the files of a new run: taxonomies, descriptions of data and model, sample record, recipe.
+
+    The recipe comes last and completes the run.
 
     If the run has already begun, only its training taxonomy is checked.
 
@@ -152,6 +156,7 @@ def begin_run(
         source: the samples that the recipe selects from it, with their splits.
         labels: the training labels.
         summary: summary of the data.
+        built: the resolved recipe, that the model was built by.
 
     Returns:
         Whether the run is new.
@@ -161,12 +166,25 @@ def begin_run(
         return False
     folder.path.mkdir(parents=True, exist_ok=True)
     source.taxonomy.save(folder.taxonomy)
-    if recipe.train_taxonomy is not None or recipe.taxonomy_noise:
+    if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
+    description_of(built, source, labels).save(folder.description)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
     recipe.save(folder.recipe)
     return True
+
+
+def description_of(recipe: Recipe, source: Source, labels: TrainingLabels) -> ModelDescription:
+    """The description of the model that a resolved recipe builds for these samples and training labels."""
+    same = labels.taxonomy == source.taxonomy
+    return ModelDescription(
+        settings=recipe.to_dict(),
+        image_shape=source.image_shape if encoder_modality(recipe.encoder) == "image" else None,
+        columns=source.columns,
+        aspect_taxonomies=source.aspect_taxonomies,
+        from_training=None if same else tuple(labels.from_training.tolist()),
+    )
 
 
 def abandon_run(folder: RunFolder) -> None:
@@ -175,6 +193,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.recipe,
         folder.samples,
         folder.data,
+        folder.description,
         folder.training_taxonomy,
         folder.taxonomy,
         folder.versions,
@@ -273,32 +292,6 @@ def recorded_samples(folder: RunFolder, recipe: Recipe, record: SampleRecord, da
     )
 
 
-def samples_without_content(record: SampleRecord, taxonomy: Taxonomy) -> Source:
-    """The samples of a run with labels and splits only, enough to rebuild its module for other samples.
-
-    Their files are not opened and may be missing; the contents cannot be read.
-    """
-    shape = record.image_shape
-    rows = torch.arange(len(record))
-    return Source(
-        name=record.data,
-        taxonomy=taxonomy,
-        nodes=torch.from_numpy(record.nodes),
-        instances=torch.from_numpy(record.instances),
-        store=_NoImages(len(record), shape) if shape is not None else None,
-        rows=rows,
-        groups=None if record.groups is None else torch.from_numpy(record.groups),
-        split=np.asarray(record.split, dtype=str),
-        texts=_NoTexts(len(record)) if "text" in record.modalities else None,
-        aspect_taxonomies=record.aspect_taxonomies,
-        aspects=None if record.aspects is None else torch.from_numpy(record.aspects),
-        ratings=None if record.ratings is None else torch.from_numpy(record.ratings),
-        names=record.names,
-        columns=record.columns,
-        missing_labels=record.missing_labels,
-    )
-
-
 _REMEDY = (
     "put them back as they were, or train on the data as they are now into another --out ('predict', and "
     "'embed' with --data, work without them)"
@@ -380,35 +373,3 @@ def _other_nodes(before: Taxonomy, after: Taxonomy) -> str:
     parts = [("new", [n for n in new if n not in old]), ("gone", [n for n in old if n not in new])]
     said = [f"{what}: {some(names, 3)}" for what, names in parts if names]
     return f" ({'; '.join(said)})" if said else ""
-
-
-class _NoImages:
-    """Placeholder for images that are not opened."""
-
-    def __init__(self, n: int, image_shape: tuple[int, int, int]) -> None:
-        self._n = n
-        self.image_shape = image_shape
-
-    def __len__(self) -> int:
-        return self._n
-
-    def load(self, rows: Tensor) -> Tensor:
-        """Always raise an error."""
-        raise _not_open()
-
-
-class _NoTexts(Sequence[str]):
-    """Placeholder for texts that are not opened."""
-
-    def __init__(self, n: int) -> None:
-        self._n = n
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, row: Any) -> Any:
-        raise _not_open()
-
-
-def _not_open() -> DataError:
-    return DataError("the run was opened without the contents of its samples: open it with own_data=True")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
 
 from labeltree.data import Source
 from labeltree.data.source import Modality
@@ -12,7 +13,7 @@ from labeltree.training.recipe import Recipe
 from labeltree.training.registry import ObjectiveEntry
 from labeltree.training.settings import check_idle
 
-__all__ = ["AUTO_SETTINGS", "check_terms", "chosen_geometry", "resolve_recipe"]
+__all__ = ["AUTO_SETTINGS", "check_terms", "chosen_geometry", "resolve_modality", "resolve_recipe"]
 
 AUTO_SETTINGS = ("encoder", "views", "pretrained")
 
@@ -26,7 +27,12 @@ _OF_IMAGES = ["image_size", "channels", "erasing", "flip", "channels_last"]
 
 
 def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
-    """Resolve the encoder, views and initial weights of a recipe.
+    """Resolve the settings that a recipe leaves open, for these samples; see `resolve_modality`."""
+    return resolve_modality(recipe, source.modalities)
+
+
+def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
+    """Resolve the encoder, views and initial weights of a recipe for samples of these modalities.
 
     Samples with both images and texts are read as images, unless the encoder reads texts. A frozen text
     encoder applies no dropout, so its views are the unchanged texts unless the recipe names other views.
@@ -37,12 +43,12 @@ def resolve_recipe(recipe: Recipe, source: Source) -> Recipe:
     """
     encoder = recipe.encoder
     if encoder == "auto":
-        encoder = _USUAL[source.modalities[0]][0]
+        encoder = _USUAL[modalities[0]][0]
     modality = encoder_modality(encoder)
-    if modality not in source.modalities:
+    if modality not in modalities:
         raise ValueError(
             f"encoder '{encoder}' reads {modality}s, but the samples of '{recipe.data}' are "
-            f"{source.modalities[0]}s; take another, such as '{_USUAL[source.modalities[0]][0]}'"
+            f"{modalities[0]}s; take another, such as '{_USUAL[modalities[0]][0]}'"
         )
     frozen_texts = modality == "text" and recipe.trainable == "head"
     usual = "identity" if frozen_texts else _USUAL[modality][1]

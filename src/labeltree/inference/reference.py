@@ -1,0 +1,145 @@
+"""The reference samples of a run: features and embeddings of validation and training samples, without names.
+
+With them a run can be calibrated again, and new samples compared with what it knows, when its data are gone.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.atomic import atomic_write
+from labeltree.data.stratified import stratified_subsample
+from labeltree.errors import DataError, RunError, WriteError
+from labeltree.inference.embeddings import run_tables
+from labeltree.inference.loading import TrainedRun
+from labeltree.progress import Progress
+from labeltree.runs import EmbeddingTable
+from labeltree.safe_files import Reader, read_tensors
+
+__all__ = ["keep_reference", "load_reference", "validation_table"]
+
+_VERSION = 1
+_MOST = {"train": 10_000, "val": 20_000}  # samples that are kept, drawn evenly over the labels
+_SPLITS = ("train", "val")
+
+
+def validation_table(
+    run: TrainedRun, progress: Progress | None = None, *, verify: bool = False
+) -> EmbeddingTable:
+    """The labelled validation samples of a run, from its folder or, if they are not there, from its data.
+
+    Args:
+        run: the run.
+        progress: called while samples are embedded.
+        verify: read all files of the run's samples again and embed them anew.
+
+    Raises:
+        DataError: if there are none.
+        RunError: if they are not in the folder and the run's data are missing or have changed.
+    """
+    known = None if verify else load_reference(run)
+    if known is None:
+        tables = run_tables(run.folder.path, ["trained"], progress, verify=verify)[1]
+        known = keep_reference(run, tables["trained"])
+    rows = torch.from_numpy(np.asarray(known.split) == "val")
+    if not bool(rows.any()):
+        raise DataError(
+            f"run '{run.folder.path}' has no labelled validation samples to calibrate on; name some that it "
+            f"was not trained on: 'labeltree calibrate {run.folder.path} --data DATA'"
+        )
+    return known.rows(rows)
+
+
+def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
+    """Choose the reference samples from the embeddings table of a run, and write them to its folder.
+
+    A folder that cannot be written to is left as it is.
+
+    Args:
+        run: the run.
+        table: embeddings table of all samples of the run.
+
+    Returns:
+        the labelled validation samples and some labelled training samples, without names.
+    """
+    chosen = []
+    for split, most in _MOST.items():
+        mask = table.nodes >= 0
+        if table.split is not None:
+            mask &= torch.from_numpy(np.asarray(table.split) == split)
+        rows = mask.nonzero()[:, 0] if table.split is not None else mask.nonzero()[:0, 0]
+        chosen.append(stratified_subsample(rows, table.nodes[rows], most, 0).sort().values)
+    rows = torch.cat(chosen)
+    groups = table.groups
+    if groups is not None:  # numbers that say nothing outside of this file
+        codes = groups[rows].unique(return_inverse=True)[1]  # type: ignore[no-untyped-call]
+        groups = torch.where(groups[rows] >= 0, codes, -1)
+    found = EmbeddingTable(
+        embeddings=table.embeddings[rows],
+        nodes=table.nodes[rows],
+        split=np.repeat(np.array(_SPLITS), [len(part) for part in chosen]),
+        features=None if table.features is None else table.features[rows],
+        groups=groups,
+        geometry=table.geometry,
+        curvature=table.curvature,
+    )
+    try:
+        _save(run, found)
+    except WriteError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    return found
+
+
+def _save(run: TrainedRun, table: EmbeddingTable) -> None:
+    from safetensors.torch import save
+
+    parts: dict[str, Tensor] = {
+        "version": torch.tensor(_VERSION),
+        "encoder": _fingerprint(run),
+        "embeddings": table.embeddings,
+        "nodes": table.nodes,
+        "split": torch.from_numpy(np.asarray(table.split) == "val").to(torch.uint8),
+    }
+    parts |= {name: column for name in ("features", "groups") if (column := getattr(table, name)) is not None}
+    with atomic_write(run.folder.reference) as temporary:
+        temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
+
+
+def load_reference(run: TrainedRun) -> EmbeddingTable | None:
+    """The reference samples of the present weights, from the run folder; None if there are none.
+
+    Raises:
+        RunError: if the file is damaged, or was written by a later version.
+    """
+    file = run.folder.reference
+    if not file.is_file():
+        return None
+    reader = Reader("the reference samples of a run", f"delete '{file}', and they are made again", RunError)
+    parts = read_tensors(file, reader)
+    with reader.reading(file, "a part is missing or damaged"):
+        if int(parts["version"]) > _VERSION:
+            raise RunError(f"'{file}' was written by a later version of labeltree; update it")
+        if not torch.equal(parts["encoder"], _fingerprint(run)):
+            return None
+        geometry = run.network.objective.geometry.name
+        table = EmbeddingTable(
+            embeddings=parts["embeddings"],
+            nodes=parts["nodes"],
+            split=np.array(_SPLITS)[parts["split"].numpy()],
+            features=parts.get("features"),
+            groups=parts.get("groups"),
+            geometry=geometry,
+            curvature=run.recipe.curvature,
+        )
+        if len(table) and int(table.nodes.max()) >= run.taxonomy.num_nodes:
+            raise ValueError("nodes")
+        return table
+
+
+def _fingerprint(run: TrainedRun) -> Tensor:
+    return torch.frombuffer(bytearray.fromhex(run.weights_digest), dtype=torch.uint8)

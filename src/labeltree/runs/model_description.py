@@ -1,0 +1,94 @@
+"""The description of a run's model: what rebuilds it, beside its weights, without the data of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import RunError
+from labeltree.safe_files import Reader, fits, read_json
+from labeltree.taxonomy import Taxonomy
+
+__all__ = ["ModelDescription"]
+
+_FORMAT, _VERSION = "labeltree model", 1
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What rebuilds the model of a run, beside its weights and taxonomies.
+
+    Attributes:
+        settings: the resolved recipe, as nested plain values.
+        image_shape: ``(c, h, w)`` of the images that the encoder reads; None for texts.
+        columns: for a table: the columns that were read, by purpose.
+        aspect_taxonomies: one taxonomy per aspect.
+        from_training: for each node of the training taxonomy its node in the data's taxonomy, −1 where there
+            is none; None if the model was trained on the data's own taxonomy.
+    """
+
+    settings: Mapping[str, Any]
+    image_shape: tuple[int, int, int] | None
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    from_training: tuple[int, ...] | None = None
+
+    def save(self, path: Path) -> None:
+        """Write the description as JSON, atomically."""
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "settings": dict(self.settings),
+            "image_shape": self.image_shape,
+            "columns": {kind: list(names) for kind, names in self.columns.items()},
+            "aspect_taxonomies": [taxonomy.to_dict() for taxonomy in self.aspect_taxonomies],
+            "from_training": self.from_training,
+        }
+        with atomic_write(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> ModelDescription:
+        """Read what `save` wrote, now or in an earlier version.
+
+        Raises:
+            RunError: if the file cannot be read, or was written by a later version.
+        """
+        reader = Reader(
+            "the description of a model", "restore it, or train again into another --out", RunError
+        )
+        content = read_json(path, reader)
+        with reader.reading(path, "an entry is missing or damaged"):
+            if content["format"] != _FORMAT:
+                raise ValueError("another format")
+            if int(content["version"]) > _VERSION:
+                raise RunError(
+                    f"'{path}' was written by a later version of labeltree (format {content['version']}); "
+                    "update it"
+                )
+            for name, kind in _KINDS.items():
+                if not fits(content[name], kind):
+                    raise ValueError(name)
+            shape, mapped = content["image_shape"], content["from_training"]
+            if shape is not None and (len(shape) != 3 or min(shape) < 1):
+                raise ValueError("image_shape")
+            return cls(
+                settings=content["settings"],
+                image_shape=None if shape is None else (shape[0], shape[1], shape[2]),
+                columns={kind: tuple(names) for kind, names in content["columns"].items()},
+                aspect_taxonomies=tuple(map(Taxonomy.from_dict, content["aspect_taxonomies"])),
+                from_training=None if mapped is None else tuple(mapped),
+            )
+
+
+_KINDS: dict[str, Any] = {
+    "settings": dict[str, Any],
+    "image_shape": list[int] | None,
+    "columns": dict[str, list[str]],
+    "aspect_taxonomies": list[dict[str, Any]],
+    "from_training": list[int] | None,
+}

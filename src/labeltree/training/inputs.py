@@ -1,0 +1,109 @@
+"""The encoder's inputs: images or tokens of samples, and the views of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
+from labeltree.models import Encoder, TextEncoder
+from labeltree.training.recipe import Recipe
+
+__all__ = ["InputStore", "ViewPair", "Views", "open_inputs", "open_views"]
+
+# Mean and standard deviation, per channel, for pixels in [0, 1]: used unless the encoder has its own.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class InputStore(Protocol):
+    """The encoder's input for each row of a source: images, tokens, or precomputed features."""
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Return the inputs of the rows ``(n,)``."""
+
+
+class Views(Protocol):
+    """Makes a view of every sample of a batch."""
+
+    def __call__(self, samples: Tensor, instances: Tensor, /, epoch: int = 0, view: int = 0) -> Tensor:
+        """Return view number ``view`` of each sample in epoch ``epoch``."""
+
+
+@dataclass(frozen=True)
+class ViewPair:
+    """The augmented views for training, and the plain view for validation and evaluation."""
+
+    training: Views
+    plain: Views
+
+
+class _Tokens:
+    """The tokens of a source's texts, by row; computed at the first request."""
+
+    def __init__(self, source: Source, encoder: TextEncoder, max_length: int | None) -> None:
+        self._source = source
+        self._encoder = encoder
+        self._max_length = max_length
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        rows: Tensor = self._source.rows.unique()  # type: ignore[no-untyped-call]
+        return rows
+
+    @cached_property
+    def _store(self) -> TokenStore:
+        assert self._source.texts is not None
+        texts = [self._source.texts[row] for row in self._rows.tolist()]
+        return TokenStore(*self._encoder.tokenize(texts, self._max_length))
+
+    def load(self, rows: Tensor) -> Tensor:
+        """Tokens ``(n, 2, t)`` of the rows."""
+        return self._store.load(torch.searchsorted(self._rows, rows))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Loader processes get the tokens, not the encoder that made them.
+        return {"_rows": self._rows, "_store": self._store}
+
+
+def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
+    """The encoder's inputs for each row of a source: its images, or its texts as tokens."""
+    encoder = encoder.without_adapter
+    if isinstance(encoder, TextEncoder):
+        return _Tokens(source, encoder, recipe.max_length)
+    assert source.store is not None
+    return source.store
+
+
+def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, int] | None) -> ViewPair:
+    """The training views and the plain view of a resolved recipe.
+
+    Args:
+        recipe: the recipe.
+        encoder: the encoder.
+        image_shape: ``(c, h, w)`` of the images; None for texts.
+    """
+    encoder = encoder.without_adapter
+    if isinstance(encoder, TextEncoder):
+        name: Any = recipe.views
+        return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))
+    assert image_shape is not None
+    channels, height, _ = image_shape
+    mean, std = _normalisation(encoder, channels) if recipe.pretrained else (None, None)
+
+    def views(name: Any, **options: Any) -> ViewGenerator:
+        return ViewGenerator(
+            name, size=height, channels=channels, seed=recipe.seed, mean=mean, std=std, **options
+        )
+
+    return ViewPair(views(recipe.views, flip=recipe.flip, erasing=recipe.erasing), views("identity"))
+
+
+def _normalisation(encoder: Encoder, channels: int) -> tuple[list[float], list[float]]:
+    mean = list(encoder.mean or IMAGENET_MEAN)
+    std = list(encoder.std or IMAGENET_STD)
+    return (mean, std) if channels == 3 else ([sum(mean) / 3], [sum(std) / 3])

@@ -1,0 +1,157 @@
+"""The network that a recipe describes: an encoder and its objective's head and classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from labeltree.data import TokenStore
+from labeltree.models import (
+    AdaptedEncoder,
+    Encoder,
+    TextEncoder,
+    build_encoder,
+    encoder_modality,
+    set_trainable,
+)
+from labeltree.taxonomy import Taxonomy
+from labeltree.training.inputs import Views, open_views
+from labeltree.training.objective import Objective
+from labeltree.training.recipe import Recipe
+
+__all__ = ["Network", "build_network", "on_usual_device", "recipe_encoder"]
+
+
+class Network(nn.Module):
+    """An encoder with what follows it, as it is evaluated and used.
+
+    It needs neither Lightning nor data. Its methods change nothing, so threads can share it.
+
+    Args:
+        recipe: the resolved recipe.
+        taxonomy: taxonomy of the data's labels.
+        encoder: maps images or tokens to features.
+        objective: head and classifiers, beside the losses.
+        plain: the unaugmented view of samples.
+        image_shape: ``(c, h, w)`` of the images; None for texts.
+        from_training: ``(M,)`` node of ``taxonomy`` of each node of the training taxonomy; −1 = none.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        taxonomy: Taxonomy,
+        encoder: Encoder,
+        objective: Objective,
+        plain: Views,
+        image_shape: tuple[int, int, int] | None,
+        from_training: Tensor,
+    ) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.taxonomy = taxonomy
+        self.encoder = encoder
+        self.objective = objective
+        self.image_shape = image_shape
+        self.from_training = from_training
+        self._plain = plain
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
+    def plain(self, samples: Tensor, instances: Tensor | None = None) -> Tensor:
+        """The encoder's input for samples, unaugmented.
+
+        Args:
+            samples: images ``(n, c, h, w)`` uint8, or tokens ``(n, 2, t)`` int32.
+            instances: ids ``(n,)`` of the samples; views that are not random do not depend on them.
+
+        Returns:
+            images ``(n, c, h, w)`` float32, or token ids ``(n, t)`` int64.
+        """
+        if instances is None:
+            instances = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
+        with torch.autocast(samples.device.type, enabled=False):
+            made = self._plain(samples, instances)
+        if made.ndim == 4 and self.recipe.channels_last:
+            return made.contiguous(memory_format=torch.channels_last)
+        return made
+
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        """Tokens ``(n, 2, t)`` int32 of n texts, for `plain`."""
+        encoder = self.encoder.without_adapter
+        assert isinstance(encoder, TextEncoder)
+        store = TokenStore(*encoder.tokenize(list(texts), self.recipe.max_length))
+        return store.load(torch.arange(len(store)))
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of encoder inputs from `plain`."""
+        features: Tensor = self.encoder(inputs).float()
+        return features, self.objective.embed(features).float()
+
+
+def build_network(
+    recipe: Recipe,
+    taxonomy: Taxonomy,
+    *,
+    image_shape: tuple[int, int, int] | None,
+    training_taxonomy: Taxonomy | None = None,
+    from_training: Tensor | None = None,
+    aspects: Sequence[Taxonomy] = (),
+) -> Network:
+    """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
+
+    Args:
+        recipe: the resolved recipe.
+        taxonomy: taxonomy of the data's labels.
+        image_shape: ``(c, h, w)`` of the images; None for texts.
+        training_taxonomy: taxonomy of the training labels; None = ``taxonomy``.
+        from_training: see `Network`; None = the same nodes.
+        aspects: taxonomies of the samples' aspects.
+    """
+    encoder = recipe_encoder(recipe, image_shape, start_weights=False)
+    objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects)
+    plain = open_views(recipe, encoder, image_shape).plain
+    nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
+    return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes).eval()
+
+
+def on_usual_device(network: Network) -> Network:
+    """The network on a GPU, if there is one and the recipe does not say ``accelerator: cpu``."""
+    gpu = torch.cuda.is_available() and network.recipe.accelerator != "cpu"
+    return network.to(torch.device("cuda" if gpu else "cpu"))
+
+
+def recipe_encoder(
+    recipe: Recipe, image_shape: tuple[int, int, int] | None, *, start_weights: bool = True
+) -> Encoder:
+    """Build the encoder of a resolved recipe, with its adapter; what is not trained has no gradients.
+
+    Args:
+        recipe: the resolved recipe.
+        image_shape: ``(c, h, w)`` of the images; ignored for texts.
+        start_weights: whether to read the pretrained weights that the recipe names.
+    """
+    shape: dict[str, int] = {}
+    if encoder_modality(recipe.encoder) == "image":
+        assert image_shape is not None
+        shape = {"channels": image_shape[0], "image_size": image_shape[1]}
+    encoder = build_encoder(
+        recipe.encoder,
+        pretrained=bool(recipe.pretrained) and start_weights,
+        weights=recipe.weights if start_weights else None,
+        **shape,
+    )
+    if isinstance(encoder, TextEncoder):
+        # Without augmented views, nothing is random.
+        dropout = 0.0 if recipe.views == "identity" else recipe.dropout
+        if dropout is not None:
+            encoder.set_dropout(dropout)
+    elif recipe.channels_last:
+        encoder = encoder.to(memory_format=torch.channels_last)
+    set_trainable(encoder, recipe.trainable)
+    return encoder if recipe.adapter is None else AdaptedEncoder(encoder, recipe.adapter)
