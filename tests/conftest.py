@@ -42,6 +42,12 @@ def write_image_folder(folder: Path, per_leaf: int = 12, size: int = 28, seed: i
 
 
 @pytest.fixture(scope="session")
+def make_image_folder() -> Callable[..., Path]:
+    """Write such a folder, for tests that change or delete it."""
+    return write_image_folder
+
+
+@pytest.fixture(scope="session")
 def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty images in five leaves of a ragged tree; not to be changed by a test."""
     return write_image_folder(tmp_path_factory.mktemp("images") / "photos")

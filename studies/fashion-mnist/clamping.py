@@ -51,8 +51,11 @@ def shares(experiment: Experiment, batches: int = 5) -> tuple[list[float], float
 if __name__ == "__main__":
     for path in sys.argv[1:]:
         final = load_run(path)
-        for name, experiment in (("start", prepare(final.module.recipe, final.source)), ("end", final)):
+        start, end = (prepare(final.recipe, final.source) for _ in range(2))
+        end.module.encoder.load_state_dict(final.network.encoder.state_dict())
+        end.module.objective.load_state_dict(final.network.objective.state_dict())
+        for name, experiment in (("start", start), ("end", end)):
             by_depth, rows = shares(experiment)
             text = ", ".join(f"depth {d}: {share:.1%}" for d, share in enumerate(by_depth, 1))
-            print(f"{path} ({name}): clamped {text}; 4 of {2 * final.module.recipe.batch_size} rows hold "
+            print(f"{path} ({name}): clamped {text}; 4 of {2 * final.recipe.batch_size} rows hold "
                   f"{rows:.1%} of the gradient")  # fmt: skip

@@ -15,9 +15,9 @@ from labeltree.inference.loading import load_run
 if __name__ == "__main__":
     for path in sys.argv[1:]:
         run = load_run(path)
-        ball = run.module.objective.geometry
+        ball = run.network.objective.geometry
         assert isinstance(ball, PoincareBall), f"{path} is not a run in the ball"
-        radii = embed_source(run.module, run.source.of_split("test")).embeddings.double().norm(dim=1)
+        radii = embed_source(run.network, run.source.of_split("test")).embeddings.double().norm(dim=1)
         rim = float(torch.tanh(torch.tensor(ball.max_tangent_norm / 1.0, dtype=torch.float64)))
         spread = ", ".join(f"{float(radii.quantile(q)):.4f}" for q in (0.0, 0.05, 0.5, 0.95, 1.0))
         clipped = float((radii > rim - 1e-4).double().mean())

@@ -49,7 +49,7 @@ def test_train_evaluate_embed_a_nested_folder(
     printed = said.out
     assert "%" not in said.err  # no bars where there is no terminal
     assert all(word in printed for word in ("hwc+lam", "raw pixels", "untrained encoder", "report.html"))
-    assert f"next:    labeltree calibrate {trained} (then predict), or labeltree compare" in printed
+    assert f"next:    labeltree predict {trained} SAMPLES, or labeltree compare" in printed
     report = folder.report.read_text("utf-8")
     assert "Versions that trained the model" in report
     assert "Pairs in the wrong order" in report

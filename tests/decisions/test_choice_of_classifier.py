@@ -145,7 +145,7 @@ def first_guesses(weak: Path, capsys: pytest.CaptureFixture[str], *words: object
     capsys.readouterr()
     assert run("predict", weak, "--split", "test", "--format", "json", "--coverage", 0.5, *words) == 0
     said = capsys.readouterr()
-    rows = json.loads(said.out)
+    rows = json.loads(said.out)["answers"]
     return float(np.mean([row["guesses"][0]["class"] == row["label"] for row in rows])), said.err
 
 

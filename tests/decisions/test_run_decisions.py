@@ -13,6 +13,7 @@ from PIL import Image
 from labeltree.cli.main import main
 from labeltree.decisions import Promise
 from labeltree.inference.calibrate import calibrate_run, open_decider
+from labeltree.inference.loading import load_run
 from labeltree.runs import RunFolder
 
 pytestmark = pytest.mark.slow
@@ -60,7 +61,7 @@ def test_the_first_prediction_calibrates_the_run(
 ) -> None:
     files = [photos / "dark/black/00.png", photos / "light/snow/01.png"]
     assert run("predict", probed, *files, "--coverage", 0.8, "--format", "json", "--top", 2) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["answers"]
     assert [row["sample"] for row in rows] == [str(file) for file in files]
     assert all(len(row["guesses"]) == 2 and 0 <= row["probability"] <= 1 + 1e-6 for row in rows)
     folder = RunFolder(probed)
@@ -74,7 +75,7 @@ def test_the_first_prediction_calibrates_the_run(
 
 def test_read_again_it_answers_the_same(probed: Path) -> None:
     fresh, again = calibrate_run(probed), open_decider(probed)
-    source = fresh.experiment.source.of_split("test")
+    source = load_run(probed).source.of_split("test")
     for decider in (fresh, again):
         _, scores = decider.embed(source)
         answers = decider.rule.answer(scores, Promise(0.8))
@@ -88,10 +89,10 @@ def test_read_again_it_answers_the_same(probed: Path) -> None:
 def test_a_classifier_of_its_own_can_be_asked_for(classified: Path) -> None:
     decider = calibrate_run(classified, classifier="own", calibration="none")
     assert decider.record["classifier"] == "own"
-    source = decider.experiment.source.of_split("test")
+    source = load_run(classified).source.of_split("test")
     table, scores = decider.embed(source)
     assert table.features is not None
-    answers = decider.experiment.module.objective.predict(table.features)
+    answers = decider.run.network.objective.predict(table.features)
     assert answers is not None
     assert torch.equal(decider.rule.classes.nodes[scores.argmax(1)], answers)
     prototypes = calibrate_run(classified, classifier="prototypes")
@@ -154,14 +155,14 @@ def test_costs(probed: Path, photos: Path, capsys: pytest.CaptureFixture[str], t
     answers = []
     for words in (("tree", "--coarse-cost", 0), ("tree", "--coarse-cost", 1), ("edges",)):
         assert run("predict", probed, file, "--format", "json", "--cost", *words) == 0
-        answers.append(json.loads(capsys.readouterr().out)[0])
+        answers.append(json.loads(capsys.readouterr().out)["answers"][0])
     assert answers[0]["answer"] == "/"
     assert answers[1]["answer"].count("/") == 1
     assert all(row["expected_cost"] >= 0 for row in answers)
     costs = tmp_path / "costs.csv"
     costs.write_text("answer,black,coal,white,snow\ndark,0,0,9,9\nlight/snow,5,5,1,0\n")
     assert run("predict", probed, file, "--format", "json", "--cost", costs) == 0
-    assert json.loads(capsys.readouterr().out)[0]["answer"] == "dark"
+    assert json.loads(capsys.readouterr().out)["answers"][0]["answer"] == "dark"
 
 
 def test_errors_say_what_to_do(
@@ -198,12 +199,12 @@ def test_a_bad_file_does_not_keep_the_others_from_an_answer(
     files = [note, good[0], tmp_path / "gone.png", photos, good[1]]
     reasons = {0: "not an image", 2: "no such file", 3: "it is a folder; name it by --data"}
     assert run("predict", probed, *good, "--format", "json", "--coverage", 0.8) == 0
-    alone = json.loads(capsys.readouterr().out)
+    alone = json.loads(capsys.readouterr().out)["answers"]
     assert all(row["problem"] is None for row in alone)
 
     assert run("predict", probed, *files, "--format", "json", "--coverage", 0.8) == 1
     said = capsys.readouterr()
-    rows = json.loads(said.out)
+    rows = json.loads(said.out)["answers"]
     assert [row["sample"] for row in rows] == [str(file) for file in files]
     assert [rows[1], rows[4]] == alone
     for place, reason in reasons.items():
@@ -225,7 +226,7 @@ def test_a_bad_file_does_not_keep_the_others_from_an_answer(
     assert [("no answer: " in line) for line in table[1:]] == [True, False, True, True, False]
 
     assert run("predict", probed, note, "--format", "json") == 1  # nothing to answer for at all
-    (row,) = json.loads(capsys.readouterr().out)
+    (row,) = json.loads(capsys.readouterr().out)["answers"]
     assert row["answer"] is None
     assert row.keys() == alone[0].keys()
 

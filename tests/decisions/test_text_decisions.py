@@ -33,10 +33,10 @@ def test_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )  # fmt: skip
     assert code == 0
     assert run("predict", out, "--text", "barks bone", "--text", "acorn leaf", "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out.split("next:")[-1].split("\n", 1)[-1])
+    found = json.loads(capsys.readouterr().out.split("next:")[-1].split("\n", 1)[-1])["answers"]
     assert [row["sample"] for row in found] == ["barks bone", "acorn leaf"]
     assert run("predict", out, "--text", " ", "--text", "acorn leaf", "--format", "json") == 1
-    empty, answered = json.loads(capsys.readouterr().out)
+    empty, answered = json.loads(capsys.readouterr().out)["answers"]
     assert (empty["answer"], empty["problem"]) == (None, "the text is empty")
     assert answered == found[1]
     assert run("predict", out, tmp_path / "x.png") == 2

@@ -97,7 +97,7 @@ def test_one_renamed_image_of_each_class(
     folders = sorted({path.parent for path in images_of(photos)})
     for folder in folders:
         (folder / "000.png").rename(folder / "zz.png")
-    for words in (["evaluate"], ["embed"], ["calibrate"], ["predict", "--split=test"]):
+    for words in (["evaluate"], ["embed"], ["calibrate", "--verify"], ["predict", "--split=test"]):
         assert main([words[0], str(run), *words[1:]]) == 2
         said = capsys.readouterr().err
         assert "5 renamed ('animal/cat/tabby/000.png' is now 'animal/cat/tabby/zz.png', " in said

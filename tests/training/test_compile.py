@@ -82,8 +82,8 @@ def test_the_run_of_a_plain_encoder(
     )
     assert ours["state_dict"].keys() == theirs["state_dict"].keys()
     experiment = load_run(compiled.path)
-    assert experiment.module.encoder._compiled_call_impl is None  # what is used once is not compiled
-    assert embed_source(experiment.module, experiment.source).embeddings.isfinite().all()
+    assert experiment.network.encoder._compiled_call_impl is None  # what is used once is not compiled
+    assert embed_source(experiment.network, experiment.source).embeddings.isfinite().all()
 
 
 @pytest.mark.parametrize("first", ["true", "false"])

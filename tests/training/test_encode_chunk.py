@@ -115,7 +115,7 @@ def test_the_run_of_the_whole_batch(
     assert torch.float64 in {value.dtype for value in whole.values()}
     assert_alike(chunked, whole)
     experiment = load_run(folder.path)
-    assert len(embed_source(experiment.module, experiment.source)) == 60
+    assert len(embed_source(experiment.network, experiment.source)) == 60
     assert Plain.most == 4  # of the evaluation as well
 
 

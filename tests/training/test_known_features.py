@@ -55,7 +55,7 @@ def test_kept_and_completed(
     use_precomputed_features(experiment)
     store = pickle.loads(pickle.dumps(experiment.batches.inputs))  # as loader processes get it
     assert torch.equal(store.load(torch.tensor([3, 1, 4])), first)
-    table = embed_source(experiment.module, experiment.source)
+    table = embed_source(experiment.network, experiment.source)
     assert table.features.shape[1] == 5
 
 

@@ -181,9 +181,9 @@ def test_every_objective_trains_on_a_nested_folder(
     recipe = recipe_of(name, epochs=1, encoder="test-tiny", **settings)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
     experiment = load_run(folder.path)
-    table = embed_source(experiment.module, experiment.source, experiment.labels)
+    table = embed_source(experiment.network, experiment.source, answers=True)
     assert torch.isfinite(table.embeddings).all()
-    answers = experiment.module.objective.predict(table.features[:2]) is not None
+    answers = experiment.network.objective.predict(table.features[:2]) is not None
     assert (table.predictions is not None) == answers
     if answers:
         assert set(table.predictions.tolist()) <= set(range(experiment.source.taxonomy.num_nodes))

@@ -65,10 +65,10 @@ def test_corr_learns_the_places_of_the_classes(tmp_path: Path, recipe_of: Callab
     history = folder.read_history()
     assert history[-1]["train_corr"] < 0.5 * history[0]["train_corr"]
     experiment = load_run(folder.path)
-    table = embed_source(experiment.module, experiment.source.of_split("train"))
+    table = embed_source(experiment.network, experiment.source.of_split("train"))
     places = experiment.source.taxonomy.node_embeddings()[table.nodes]
     assert (table.embeddings * places).sum(1).mean() > 0.8
-    answers = experiment.module.objective.terms["corr"].loss.predict(table.embeddings)
+    answers = experiment.network.objective.terms["corr"].loss.predict(table.embeddings)
     assert (answers == table.nodes).double().mean() > 0.8
 
 
@@ -88,8 +88,8 @@ def test_devise_in_two_stages(tmp_path: Path, glove: Path, recipe_of: Callable[.
     features = build_encoder("small-conv", channels=3, image_size=28).feature_dim
     assert weight.shape == (50, features)  # one linear map onto the words
     experiment = load_run(second.path)
-    assert experiment.module.objective.geometry.name == "euclidean"
-    assert experiment.module.objective.predict(torch.randn(3, features)).shape == (3,)
+    assert experiment.network.objective.geometry.name == "euclidean"
+    assert experiment.network.objective.predict(torch.randn(3, features)).shape == (3,)
     assert RunFolder(first.path).encoder == first.encoder
 
 
@@ -124,5 +124,5 @@ def test_a_named_file_is_found_from_any_folder(
     run([*arguments, "--accelerator", "cpu", "--out", "run", "--quiet"])
     monkeypatch.chdir(image_folder)
     experiment = load_run(tmp_path / "run")
-    assert experiment.module.recipe.options["devise"]["vectors"] == str(tmp_path / "vectors.txt")
-    assert experiment.module.recipe.options["devise"]["negatives"] == "one"
+    assert experiment.recipe.options["devise"]["vectors"] == str(tmp_path / "vectors.txt")
+    assert experiment.recipe.options["devise"]["negatives"] == "one"

@@ -88,7 +88,7 @@ def test_a_coarsened_run_trains_and_is_evaluated_on_the_finest(recipe_of: Recipe
     recipe = recipe_of("supcon", coarsen=1)
     folder = train(recipe, tmp_path / "run", progress_bar=False)
     experiment = load_run(folder.path)
-    table = embed_source(experiment.module, experiment.source)
+    table = embed_source(experiment.network, experiment.source)
     assert torch.equal(table.nodes, open_recipe_source(recipe).nodes)
 
 

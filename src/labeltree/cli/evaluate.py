@@ -132,10 +132,8 @@ def _refused(result: EvaluationResult, asked: Sequence[str]) -> str:
 
 
 def _next(options: argparse.Namespace, written: Path) -> str:
-    """One line that suggests next commands: calibration if the run has none yet, and a comparison."""
-    from labeltree.runs import RunFolder
-
+    """One line that suggests next commands: a prediction, for a run, and a comparison."""
     compare = f"labeltree compare {written} OTHER"
-    if options.run is None or Path(options.run).is_file() or RunFolder(options.run).decisions.is_file():
+    if options.run is None or Path(options.run).is_file():
         return f"next:    {compare}"
-    return f"next:    labeltree calibrate {options.run} (then predict), or {compare}"
+    return f"next:    labeltree predict {options.run} SAMPLES, or {compare}"

@@ -124,6 +124,9 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         )
     try:
         recipe = Recipe.from_dict(description.settings)
+        if folder.word_vectors.is_file():  # where the vectors came from may be gone
+            devise = {**recipe.options.get("devise", {}), "vectors": str(folder.word_vectors)}
+            recipe = replace(recipe, options={**recipe.options, "devise": devise})
     except ValueError as error:
         raise RunError(f"the settings in '{folder.description}' are damaged: {error}; restore it") from error
     return build_network(

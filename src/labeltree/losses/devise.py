@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.atomic import atomic_write
 from labeltree.geometry.precision import answer_dtype
 from labeltree.losses.batch import Loss, check_batch, check_choice, follow_device
 from labeltree.losses.classes import class_members, class_nodes, class_ranges
@@ -207,6 +208,7 @@ class DeViSELoss(Loss):
             raise ValueError(
                 f"dim is {dim}, but the word vectors of '{self.vectors}' have {self.dim} numbers"
             )
+        self._taxonomy = taxonomy
         classes = class_nodes(taxonomy)
         self.register_buffer("classes", classes, persistent=False)
         self.register_buffer("ranges", class_ranges(taxonomy, classes), persistent=False)
@@ -222,6 +224,16 @@ class DeViSELoss(Loss):
             "vectors is missing; name a file of word vectors, such as the one that 'labeltree data get "
             "glove-50d' brings"
         )
+
+    def save_vectors(self, path: str | Path) -> None:
+        """Write the word vectors of the taxonomy's names to ``path`` (``.npz``), which `vectors` can name."""
+        found = _vectors_of(self._taxonomy, self.vectors)
+        with atomic_write(path) as temporary:
+            np.savez_compressed(
+                temporary,
+                words=np.array(list(found), dtype=np.str_),
+                vectors=torch.stack(list(found.values())).numpy(),
+            )
 
     def forward(self, embeddings: Tensor, nodes: Tensor) -> Tensor:
         """The loss of a batch, a scalar; see the class."""
@@ -277,10 +289,14 @@ class DeViSELoss(Loss):
         follow_device(self, self.targets, embeddings.device)
 
 
+def _vectors_of(taxonomy: Taxonomy, path: str) -> dict[str, Tensor]:
+    words = {form for name in taxonomy.names for forms in name_forms(name) for form in forms}
+    return read_word_vectors(path, words)
+
+
 def _targets(taxonomy: Taxonomy, path: str) -> Tensor:
     """The unit target of a label at each node, `(N, d)` float64; 0 if it has none."""
-    words = {form for name in taxonomy.names for forms in name_forms(name) for form in forms}
-    vectors = read_word_vectors(path, words)
+    vectors = _vectors_of(taxonomy, path)
     named = [None, *(name_vector(name, vectors) for name in taxonomy.names[1:])]  # the root's is no class
     parent = taxonomy.parent.tolist()
     leaves, found, borrowed, without = [], [], [], []

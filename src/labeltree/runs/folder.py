@@ -77,6 +77,11 @@ class RunFolder:
         return self.path / "model.json"
 
     @property
+    def word_vectors(self) -> Path:
+        """The word vectors of the classes' names, if the objective reads some."""
+        return self.path / "word_vectors.npz"
+
+    @property
     def samples(self) -> Path:
         """The samples of the run, their contents and splits; see `SampleRecord`."""
         return self.path / "samples.npz"

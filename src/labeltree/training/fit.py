@@ -130,8 +130,8 @@ def train(
             compile_encoders(experiment.module, trainer.strategy.root_device)
         begun = False
         if is_first_rank():
-            built = experiment.module.recipe
-            begun = begin_run(folder, recipe, data, experiment.source, experiment.labels, summary, built)
+            module, labels = experiment.module, experiment.labels
+            begun = begin_run(folder, recipe, data, experiment.source, labels, summary, module)
             if has_diverged(folder) and (said := continue_after_divergence(folder, known, recipe)):
                 warnings.warn(said, stacklevel=2)
         _fit(trainer, experiment, folder, begun)

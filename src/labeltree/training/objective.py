@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from labeltree.geometry import get_geometry
+from labeltree.losses import DeViSELoss
 from labeltree.models import ProjectionHead
 from labeltree.sampling import (
     BalancedBatchSampler,
@@ -356,6 +358,12 @@ class Objective(nn.Module):
             observe = getattr(term.loss, "observe_labels", None)
             if observe is not None:
                 observe(nodes)
+
+    def save_word_vectors(self, path: Path) -> None:
+        """Write the word vectors that a loss reads from a file, so that it can be built without that file."""
+        for term in self._terms:
+            if isinstance(term.loss, DeViSELoss):
+                term.loss.save_vectors(path)
 
     def sampler(
         self, nodes: Tensor, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1

@@ -24,6 +24,7 @@ from labeltree.taxonomy.naming import some
 from labeltree.training.divergence import RECOVERY_SETTINGS, has_diverged
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
+from labeltree.training.module import RepresentationModule
 from labeltree.training.recipe import Recipe
 from labeltree.training.resolution import resolve_recipe
 
@@ -141,7 +142,7 @@ def begin_run(
     source: Source,
     labels: TrainingLabels,
     summary: DataSummary,
-    built: Recipe,
+    module: RepresentationModule,
 ) -> bool:
     """Write the files of a new run: taxonomies, descriptions of data and model, sample record, recipe.
 
@@ -156,7 +157,7 @@ def begin_run(
         source: the samples that the recipe selects from it, with their splits.
         labels: the training labels.
         summary: summary of the data.
-        built: the resolved recipe, that the model was built by.
+        module: the module to train, with the resolved recipe.
 
     Returns:
         Whether the run is new.
@@ -169,7 +170,8 @@ def begin_run(
     if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
-    description_of(built, source, labels).save(folder.description)
+    description_of(module.recipe, source, labels).save(folder.description)
+    module.objective.save_word_vectors(folder.word_vectors)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
     recipe.save(folder.recipe)
     return True
@@ -194,6 +196,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.samples,
         folder.data,
         folder.description,
+        folder.word_vectors,
         folder.training_taxonomy,
         folder.taxonomy,
         folder.versions,
