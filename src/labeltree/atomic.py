@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ except ImportError:  # Windows: no locks, and leftovers stay
 __all__ = ["atomic_write", "clear_leftovers", "new_folder_in", "take_lock", "temporary_beside", "writing"]
 
 _RANDOM = "[a-z0-9_]{8}"  # the random part of tempfile's names
+_umask_lock = threading.Lock()  # the mask can only be read by setting it
 _NEW = ".new-"
 
 
@@ -79,11 +81,20 @@ def new_folder_in(parent: Path) -> Iterator[Path]:
     """Yield an empty folder in ``parent``, created if missing; it is deleted at the end if still there."""
     parent.mkdir(parents=True, exist_ok=True)
     _clear(parent, re.compile(re.escape(_NEW) + _RANDOM))
-    folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
-    handle = os.open(folder, os.O_RDONLY) if fcntl is not None else None
-    try:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
+        handle = None
+        try:
+            if fcntl is not None:
+                handle = os.open(folder, os.O_RDONLY)
+                take_lock(handle)
+        except FileNotFoundError:  # before it was locked, another process or thread may have cleared it
+            continue
+        if folder.exists():
+            break
         if handle is not None:
-            take_lock(handle)
+            os.close(handle)
+    try:
         os.chmod(folder, 0o777 & ~_umask())
         yield folder
     finally:
@@ -185,6 +196,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
+    with _umask_lock:
+        current = os.umask(0)
+        os.umask(current)
     return current

@@ -231,7 +231,7 @@ def test_folders_without_images_or_labels(tmp_path, write_image, make, sentence)
     ("spec", "sentence"),
     [
         ("fashion-minst", "did you mean 'fashion-mnist'"),
-        ("no/such/folder", "neither a folder, nor a table, nor a data set"),
+        ("no/such/folder", "neither a folder, nor a table, nor shards, nor a data set"),
         (__file__, "tables end in .csv"),
     ],
 )

@@ -146,7 +146,7 @@ def test_rows_without_an_image_or_a_text(table):
         ({"words": TEXTS}, {"image_column": []}, "image_column is empty"),
         ({"left": TEXTS}, {"image_column": ["left", "write"]}, "no column 'write'"),
         ({"image": [["a", "b"]] * 4}, {}, "the column 'image' holds list.*, not text or numbers"),
-        ({"image": [b"png"] * 4}, {}, "the column 'image' holds binary, not text or numbers"),
+        ({"words": [b"png"] * 4}, {"text_column": "words"}, "'words' holds binary, not text or numbers"),
     ],
 )
 def test_wrong_columns_of_samples(table, columns, options, sentence):

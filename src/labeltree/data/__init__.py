@@ -22,6 +22,7 @@ from labeltree.data.registry import (
 from labeltree.data.source import ImageStore, Source
 from labeltree.data.splits import hold_out_fold, make_splits
 from labeltree.data.stratified import make_folds, split_by_group
+from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.summary import DataSummary, SplitSummary, summarize
 from labeltree.data.tables import column_names, is_data_table, table_labels
 from labeltree.data.views import TextViews, ViewGenerator
@@ -44,12 +45,14 @@ __all__ = [
     "Published",
     "Source",
     "SplitSummary",
+    "StreamedSample",
     "TextViews",
     "TokenStore",
     "ViewGenerator",
     "channel_statistics",
     "check_layout",
     "column_names",
+    "count_samples",
     "data_home",
     "fetch",
     "folder_labels",
@@ -68,6 +71,7 @@ __all__ = [
     "register_download",
     "register_reader",
     "split_by_group",
+    "stream_samples",
     "summarize",
     "table_labels",
     "with_missing_labels",

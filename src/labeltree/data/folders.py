@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -21,7 +21,7 @@ from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["folder_labels", "folder_taxonomy", "open_folder"]
+__all__ = ["folder_labels", "folder_taxonomy", "open_folder", "walk_images"]
 
 _SPLIT_OF = dict(zip(SPLITS, SPLITS, strict=True)) | SPLIT_NAMES
 
@@ -112,7 +112,11 @@ def _images_and_folders(
         raise DataError(f"there is no folder '{top}'")
     found: list[_Found] = []
     folders: list[tuple[str, ...]] = []
-    _scan(top, (), (os.path.realpath(top),), found, folders)
+    for path, file in walk_images(top):
+        if file is None:
+            folders.append(path)
+        else:
+            found.append(_Found(file, path))
     if not found:
         raise DataError(
             f"the folder '{top}' has no images; known extensions are {' '.join(sorted(EXTENSIONS))}"
@@ -124,32 +128,47 @@ def _images_and_folders(
     return below, sorted({path[1:] for path in folders if len(path) > 1}), split
 
 
-def _scan(
-    folder: Path,
-    path: tuple[str, ...],
-    above: tuple[str, ...],
-    found: list[_Found],
-    folders: list[tuple[str, ...]],
-) -> None:
-    """Collect images and folders, sorted by name."""
+def walk_images(top: str | Path) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    """The images and folders below a folder: the images of each folder by name, then its folders by name.
+
+    Only the names of the folders on the way to the present one are in memory.
+
+    Yields:
+        The printable names of the folders from the top; and the path of an image in the last one, or None for
+        that folder itself.
+
+    Raises:
+        DataError: If a folder cannot be read, or links form a loop.
+    """
+    yield from _walk(str(top), (), (os.path.realpath(top),))
+
+
+def _walk(
+    folder: str, path: tuple[str, ...], above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    images, inner = [], []
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if _is_folder(entry):
+                    inner.append(entry.name)
+                elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+                    images.append(entry.name)
     except OSError as error:
-        raise DataError(f"cannot read the folder '{printable(str(folder))}': {error.strerror}") from error
-    entries = [entry for entry in entries if not entry.name.startswith(".")]
-    inner: list[os.DirEntry[str]] = []
-    for entry in entries:
-        if _is_folder(entry):
-            inner.append(entry)
-        elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
-            found.append(_Found(entry.path, path))
-    for entry in inner:
-        real = os.path.realpath(entry.path)
+        raise DataError(f"cannot read the folder '{printable(folder)}': {error.strerror}") from error
+    for name in sorted(images):
+        yield path, os.path.join(folder, name)
+    del images
+    for name in sorted(inner):
+        place = os.path.join(folder, name)
+        real = os.path.realpath(place)
         if real in above:
-            raise DataError(f"the link '{printable(entry.path)}' leads back to a folder above it; remove it")
-        below = (*path, printable(entry.name))
-        folders.append(below)
-        _scan(Path(entry.path), below, (*above, real), found, folders)
+            raise DataError(f"the link '{printable(place)}' leads back to a folder above it; remove it")
+        below = (*path, printable(name))
+        yield below, None
+        yield from _walk(place, below, (*above, real))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, open_images
 from labeltree.data.registry import register_dataset
 from labeltree.data.source import Source, printable
@@ -48,7 +49,7 @@ class ListedImages:
 def open_listed(
     name: str,
     root: Path,
-    files: Sequence[str],
+    files: Sequence[str] | ImageParts,
     nodes: Tensor,
     taxonomy: Taxonomy,
     *,
@@ -70,7 +71,7 @@ def open_listed(
     Args:
         name: Name of the data set.
         root: Folder of relative paths.
-        files: Files of the n samples, relative or absolute.
+        files: Files of the n samples, relative or absolute; or parts of files.
         nodes: Labels ``(n,)``.
         taxonomy: Taxonomy of the labels.
         split: ``train``, ``val``, ``test`` or empty, for each sample.
@@ -88,14 +89,20 @@ def open_listed(
     Raises:
         DataError: If nothing is listed, or images cannot be read.
     """
-    if not files:
+    if not len(files):
         raise DataError(f"data set '{name}' lists no images")
     n, rows = len(files), torch.arange(len(files))
-    if texts is None and boxes is None:
-        place = {file: row for row, file in enumerate(dict.fromkeys(files))}
-        rows, files = torch.tensor([place[file] for file in files]), list(place)
-    paths = [os.path.join(root, file) for file in files]
-    opened = open_images(paths, list(files), boxes=boxes, **images)
+    paths: list[str] | None = None
+    names: Sequence[str]
+    if isinstance(files, ImageParts):
+        names = files.names
+        opened = open_images(files, names, boxes=boxes, **images)
+    else:
+        if texts is None and boxes is None:
+            place = {file: row for row, file in enumerate(dict.fromkeys(files))}
+            rows, files = torch.tensor([place[file] for file in files]), list(place)
+        names, paths = _below(root, files), [os.path.join(root, file) for file in files]
+        opened = open_images(paths, list(files), boxes=boxes, **images)
     everything = Source(
         name=name,
         taxonomy=taxonomy,
@@ -107,7 +114,7 @@ def open_listed(
         group_names=group_names,
         split=None if split is None else np.asarray(split, dtype=str),
         files=paths,
-        names=_below(root, files),
+        names=names,
         digests=opened.digests,
         aspect_taxonomies=aspect_taxonomies,
         aspects=aspects,

@@ -1,4 +1,4 @@
-"""Open the data given by ``--data``: a named data set, a folder of images, or a table."""
+"""Open the data given by ``--data``: a named data set, a folder of images, a table, or shards."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import torch
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
 from labeltree.data.registry import get_dataset, list_datasets, require_files
+from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
-from labeltree.data.tables import TABLE_SUFFIXES, open_table
+from labeltree.data.tables import TABLE_SUFFIXES, open_shards, open_table
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
@@ -36,21 +37,24 @@ def open_source(
     split_column: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
-    """Open a named data set, a folder of nested folders, or a table.
+    """Open a named data set, a folder of nested folders, a table, or shards.
 
     Args:
-        spec: A name from ``list_datasets()``, or the path of a folder or of a ``.csv``, ``.tsv`` or
-            ``.parquet`` file. Write ``./NAME`` for a folder with the name of a data set.
+        spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv`` or
+            ``.parquet`` file; or shards: ``.tar`` files as WebDataset writes them, or ``.parquet`` files with
+            the bytes of images, as a file, a folder of them, or a pattern ``name-{000..099}.tar``. Write
+            ``./NAME`` for a folder with the name of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
         data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
             their samples have the label above, or none.
-        image_column: Tables: column of the image files, or several columns with one image each.
-        text_column: Tables: column of texts.
-        label_columns: Tables: one column, or one per depth, coarse to fine.
-        aspect_columns: Tables: columns of further labels of the same samples, each with its own taxonomy.
-        group_column: Tables: column of groups; rows with equal values stay in one split.
-        split_column: Tables: column of the split.
+        image_column: Tables: column of the image files, or several columns with one image each. Shards: the
+            extension of the images in tar files, or the column of their bytes.
+        text_column: Tables and shards, like all columns below: column of texts.
+        label_columns: One column, or one per depth, coarse to fine.
+        aspect_columns: Columns of further labels of the same samples, each with its own taxonomy.
+        group_column: Column of groups; rows with equal values stay in one split.
+        split_column: Column of the split.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -73,7 +77,8 @@ def open_source(
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()
-    if chosen and (is_named or path.is_dir()):
+    shards = None if is_named else find_shards(spec, image_column)
+    if chosen and (is_named or (path.is_dir() and shards is None)):
         what = "data set" if is_named else "folder"
         raise DataError(
             f"'{name}' is a {what} and has no columns; leave {next(iter(chosen))} out, or name a table"
@@ -90,6 +95,8 @@ def open_source(
             f"data_path says where a named data set lies, but '{name}' is not one; leave data_path out, or "
             "take a name of 'labeltree data list'"
         )
+    elif shards is not None:
+        source = open_shards(shards, taxonomy=taxonomy, missing_labels=missing, **images, **chosen)
     elif path.is_dir():
         source = open_folder(path, taxonomy=taxonomy, missing_labels=missing, **images)
     elif path.suffix.lower() in TABLE_SUFFIXES:
@@ -99,7 +106,7 @@ def open_source(
     else:
         near = difflib.get_close_matches(name, list_datasets(), 1)
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
-        raise DataError(f"'{name}' is neither a folder, nor a table, nor a data set; {hint}")
+        raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
     return with_missing_labels(source, missing)
 
 

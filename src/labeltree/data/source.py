@@ -26,6 +26,7 @@ __all__ = [
     "ImageStore",
     "Modality",
     "Source",
+    "bytes_digest",
     "combined_digests",
     "file_digest",
     "printable",
@@ -302,6 +303,11 @@ def file_digest(path: str | Path) -> bytes:
             return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]
     except (OSError, ValueError):  # the name may not be a valid path
         return bytes(DIGEST_BYTES)
+
+
+def bytes_digest(content: bytes) -> bytes:
+    """The digest of a file's content, as `file_digest` gives it."""
+    return hashlib.sha256(content).digest()[:DIGEST_BYTES]
 
 
 def _row_digests(array: Array) -> Array:

@@ -6,7 +6,8 @@ import csv
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,13 @@ from labeltree.safe_files import Reader, read_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions
 
-__all__ = ["Cells", "DataTable"]
+__all__ = ["PARQUET", "Cells", "DataTable", "cell_text", "read_header", "text_batches"]
 
 _TABLE = Reader("a table", "write it again, or as .csv")
+PARQUET = (".parquet", ".pq")
+_BLOCK = 4 << 20  # bytes of a text file that are read at once where it is not read as a whole
 _LONGEST_ROW = 64 << 20  # bytes; the reader of text files takes blocks of this size
 
 
@@ -80,23 +84,9 @@ class DataTable:
         Raises:
             DataError: If the file is missing, malformed or not UTF-8, or two columns have the same name.
         """
-        if not path.is_file():
-            raise DataError(f"there is no table '{path}'")
-        try:
-            parquet = path.suffix.lower() in (".parquet", ".pq")
+        with _reading(path):
+            parquet = path.suffix.lower() in PARQUET
             return cls(path, read_parquet(path, _TABLE) if parquet else _read_text(path))
-        except DataError:
-            raise
-        except UnicodeDecodeError as error:
-            where = f"byte {error.start}"
-            raise DataError(f"the table '{path}' is not UTF-8 ({where}); save it as UTF-8") from error
-        except OSError as error:
-            raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
-        except ValueError as error:  # from Arrow, or from the check of the header
-            reason = str(error).strip().splitlines()[0]
-            if "invalid UTF8" in reason:
-                raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
-            raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
 
     def usual(self, names: Sequence[str]) -> str | None:
         """The first of the usual names (in lower case) that is a column of the table; None if none is."""
@@ -139,10 +129,14 @@ class DataTable:
             return Cells([], np.full(len(values), -1, np.int64))
         encoded = values.combine_chunks().dictionary_encode()
         places: dict[str, int] = {}
-        distinct = [_text(value) for value in encoded.dictionary.to_pylist()]
+        distinct = [cell_text(value) for value in encoded.dictionary.to_pylist()]
         place = [-1 if text is None else places.setdefault(text, len(places)) for text in distinct]
         codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
         return Cells(list(places), np.array([*place, -1], np.int64)[codes])
+
+    def row_name(self, row: int) -> str:
+        """The name of a row, counted from 0."""
+        return f"row {row + 1}"
 
     def filled(self, column: str) -> list[str]:
         """The text of every row of a required column.
@@ -165,7 +159,35 @@ def _in_words(reason: str) -> str:
     return reason if reason.startswith("it ") else "it is no table: a cell is not closed, or a row too long"
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Convert any error caused by a missing or malformed table within the block to a DataError."""
+    if not path.is_file():
+        raise DataError(f"there is no table '{path}'")
+    try:
+        yield
+    except DataError:
+        raise
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start}"
+        raise DataError(f"the table '{path}' is not UTF-8 ({where}); save it as UTF-8") from error
+    except OSError as error:
+        raise DataError(f"the table '{path}' cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # from Arrow, or from the check of the header
+        reason = str(error).strip().splitlines()[0]
+        if "invalid UTF8" in reason:
+            raise DataError(f"the table '{path}' is not UTF-8 ({reason}); save it as UTF-8") from error
+        raise DataError(f"the table '{path}' cannot be read: {_in_words(reason)}") from error
+
+
 def _read_text(path: Path) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(path, *_text_options(path, arrow_csv.ReadOptions(block_size=_LONGEST_ROW)))
+
+
+def _text_options(path: Path, reading: ReadOptions) -> tuple[ReadOptions, ParseOptions, ConvertOptions]:
+    """How Arrow reads a text file, by the line that names its columns."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -180,9 +202,8 @@ def _read_text(path: Path) -> pa.Table:
         raise ValueError("it has a column whose name is too long, or is not closed") from error
     if not header:
         raise ValueError("it is empty; the first line names the columns")
-    return arrow_csv.read_csv(
-        path,
-        arrow_csv.ReadOptions(block_size=_LONGEST_ROW),
+    return (
+        reading,
         arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         # Only an empty cell is missing: "NA" and "null" may be names, and 01 is another name than 1.
         arrow_csv.ConvertOptions(
@@ -191,7 +212,42 @@ def _read_text(path: Path) -> pa.Table:
     )
 
 
-def _text(value: Any) -> str | None:
+def read_header(path: Path) -> DataTable:
+    """The columns of a table, without its rows.
+
+    Raises:
+        DataError: As for `DataTable.read`.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import csv as arrow_csv
+
+    with _reading(path):
+        if path.suffix.lower() in PARQUET:
+            with _TABLE.reading(path, "it is damaged, or no Parquet file"), path.open("rb"):
+                return DataTable(path, pq.read_schema(path).empty_table())
+        with arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
+            return DataTable(path, reader.schema.empty_table())
+
+
+def text_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a text file in batches of some megabytes.
+
+    Raises:
+        DataError: As for `DataTable.read`, which may be found after some batches.
+    """
+    from pyarrow import csv as arrow_csv
+
+    with _reading(path), arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
+        yield from reader
+
+
+def _in_blocks() -> ReadOptions:
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+
+
+def cell_text(value: Any) -> str | None:
     """A cell as text; None if it is missing or blank."""
     if isinstance(value, float):
         if math.isnan(value):

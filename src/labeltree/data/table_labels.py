@@ -25,7 +25,7 @@ from labeltree.taxonomy.placeholders import PLACEHOLDERS, REMAINDERS, MissingNam
 __all__ = ["LabelColumns", "TableAspects", "cut_label", "find_label_columns", "label_nodes", "table_aspects"]
 
 Array = np.ndarray[Any, Any]
-_USUAL = ("label", "class", "category", "node")
+_USUAL = ("label", "class", "category", "node", "cls")
 _PER_DEPTH = re.compile(r"(?:depth|label|level)[ _-]?(\d+)", re.IGNORECASE)
 _MEASURED = re.compile(r"[-+]?\d[\d.,:/ eETZ%+-]*")  # numbers, dates, times
 _FLAGS = {"yes", "no", "true", "false", "y", "n", "t", "f"}

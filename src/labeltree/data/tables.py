@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, OnError
 from labeltree.data.listed_images import open_listed
+from labeltree.data.shards.finding import Shards
+from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import Cells, DataTable
+from labeltree.data.table_columns import DataTable
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -28,15 +31,22 @@ __all__ = [
     "TABLE_SUFFIXES",
     "TableSamples",
     "column_names",
+    "image_path",
     "is_data_table",
+    "open_data_table",
+    "open_shards",
     "open_table",
+    "sample_columns",
     "table_labels",
 ]
 
 Array = np.ndarray[Any, Any]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
-_IMAGE_COLUMNS = ("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path")
-_TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract")
+_IMAGE_COLUMNS = (
+    *("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path"),
+    *("img", "jpg", "jpeg", "png", "picture", "photo"),
+)
+_TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
 # Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
@@ -67,7 +77,8 @@ def open_table(
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
             path, file, filename, … With several columns, each image of a row is a sample with the row's
             label; every row must have at least one image.
-        text_column: Column of the texts; usually text, description, sentence, review, document or abstract.
+        text_column: Column of the texts; usually text, description, sentence, review, document,
+            abstract, caption or txt.
         label_columns: One column, or one per depth, coarse to fine; None = depth1, depth2, …, or label (or
             class, category, node) with the columns that nest with it, unless a ``taxonomy`` is given; see
             `find_label_columns`. An empty cell is a missing label; if only finer cells are empty, the label
@@ -88,7 +99,57 @@ def open_table(
         DataError: If the table, a column, an image or a text is missing or malformed.
         TaxonomyError: If a label is not in the taxonomy.
     """
-    table = DataTable.read(Path(path))
+    return open_data_table(
+        DataTable.read(Path(path)),
+        taxonomy=taxonomy,
+        image_column=image_column,
+        text_column=text_column,
+        label_columns=label_columns,
+        aspect_columns=aspect_columns,
+        group_column=group_column,
+        split_column=split_column,
+        missing_labels=missing_labels,
+        **images,
+    )
+
+
+def open_shards(
+    shards: Shards, *, image_column: Sequence[str] | str | None = None, **settings: Any
+) -> Source:
+    """Open shards of images, of texts, or of images with texts.
+
+    The texts of a sample (members ``cls``, ``txt`` and the like of a tar file, the fields of its ``json``,
+    the other columns of a Parquet file) are read as the columns of a table.
+
+    Args:
+        shards: The shards; see `find_shards`.
+        image_column: Tar files: the extension of the images, or several; None = the first image of each
+            sample. Parquet: the column of the images.
+        **settings: As for `open_table`. Without a column of splits, the names of the shards are the splits if
+            all begin with one, or lie in a folder called like one.
+
+    Raises:
+        DataError: If a shard is damaged, a column or an image is missing or malformed.
+        TaxonomyError: If a label is not in the taxonomy.
+    """
+    table = read_shards(shards, image_column, settings.get("on_error", "raise"), settings.get("progress"))
+    return open_data_table(table, image_column=image_column, **settings)
+
+
+def open_data_table(
+    table: DataTable,
+    *,
+    taxonomy: Taxonomy | None = None,
+    image_column: Sequence[str] | str | None = None,
+    text_column: str | None = None,
+    label_columns: Sequence[str] | str | None = None,
+    aspect_columns: Sequence[str] | str | None = None,
+    group_column: str | None = None,
+    split_column: str | None = None,
+    missing_labels: Sequence[str] | str = (),
+    **images: Unpack[ImageSettings],
+) -> Source:
+    """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
     samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"))
@@ -124,9 +185,9 @@ def open_table(
         "missing_labels": missing.found,
         "notes": (*samples.notes, *labels.notes),
     }
-    name = table.path.stem
+    name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
-        names = [f"row {row}" for row in (samples.rows + 1).tolist()]
+        names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
         return Source(name=name, store=None, rows=places, names=names, **columns, **found)
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
@@ -161,7 +222,7 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
         TaxonomyError: If the labels do not form a tree.
     """
     table = DataTable.read(path)
-    images, text = _sample_columns(table, None, None)
+    images, text = sample_columns(table, None, None)
     taken = {*images, *([] if text is None else [text])}
     return label_nodes(table, find_label_columns(table, None, taken).columns, None)
 
@@ -230,7 +291,7 @@ class TableSamples:
     Attributes:
         rows: Row of each sample ``(n,)``, from 0.
         instances: Stable ids ``(n,)``: row · columns of images + column.
-        files: Absolute path of each sample's image; None if there are no images.
+        files: Absolute path of each sample's image, or parts of files; None if there are no images.
         texts: Text of each sample; None if there are no texts.
         alike: Integers ``(n,)``, equal for samples with the same image or, without images, the same text.
         image_columns: Image columns that were read.
@@ -240,7 +301,7 @@ class TableSamples:
 
     rows: Array
     instances: Array
-    files: list[str] | None
+    files: list[str] | ImageParts | None
     texts: list[str] | None
     alike: Array
     image_columns: tuple[str, ...] = ()
@@ -260,25 +321,28 @@ def _table_samples(
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
-    images, text = _sample_columns(table, image_column, text_column)
-    cells = [table.cells(column) for column in images]
+    images, text = sample_columns(table, image_column, text_column)
+    shown = _files(table, images) if images else None
     words = None if text is None else table.cells(text)
     there = np.ones(table.num_rows, bool)
-    for kind, columns in (("image", cells), ("text", [words] if words else [])):
-        if columns:
-            empty = np.all([column.codes < 0 for column in columns], axis=0)
+    for kind, codes in (
+        ("image", shown[1] if shown else None),
+        ("text", words.codes[:, None] if words else None),
+    ):
+        if codes is not None:
+            empty = np.all(codes < 0, axis=1)
             _report_empty(empty, table, kind, images if kind == "image" else [text or ""], on_error)
             there &= ~empty
     if not there.any():
         raise DataError(f"{table} has no row with both an image and a text")
     rows = np.flatnonzero(there)
     instances, files, alike = rows, None, np.zeros(0, np.int64)
-    if images:
-        named, codes = _files(table, images, cells)
+    if shown is not None:
+        named, codes = shown
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
         instances = rows * len(images) + column
-        files = [named[code] for code in alike.tolist()]
+        files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
     elif words is not None:
         alike = words.codes[rows]
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
@@ -337,7 +401,7 @@ def _joined(*keys: Array) -> Array | None:
     return place[code]
 
 
-def _sample_columns(
+def sample_columns(
     table: DataTable, image_column: Sequence[str] | str | None, text_column: str | None
 ) -> tuple[list[str], str | None]:
     """The image columns and the text column: the given ones, or else one with a usual name."""
@@ -372,28 +436,45 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
     _log.warning("%s. They are skipped", what)
 
 
-def _files(table: DataTable, names: list[str], columns: list[Cells]) -> tuple[list[str], Array]:
-    """The distinct image files, and the index of each cell's file ``(rows, columns)``, -1 for none."""
+def _files(table: DataTable, names: list[str]) -> tuple[list[str] | ImageParts, Array]:
+    """The distinct images, and the index of each cell's image ``(rows, columns)``, -1 for none."""
+    if isinstance(table, ShardTable):
+        return table.images(names)
     root = os.path.abspath(table.path.parent)
     places: dict[str, int] = {}
     codes = []
-    for name, cells in zip(names, columns, strict=True):
+    for name in names:
+        cells = table.cells(name)
         place = [
-            places.setdefault(_file(text, root, table, name, cells), len(places)) for text in cells.texts
+            places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
+            for text in cells.texts
         ]
         codes.append(np.array([*place, -1], np.int64)[cells.codes])
     return list(places), np.stack(codes, axis=1)
 
 
-def _file(text: str, root: str, table: DataTable, column: str, cells: Cells) -> str:
+def image_path(
+    text: str, root: str, table: DataTable, column: str, rows_of: Callable[[str], Sequence[int] | Array]
+) -> str:
+    """The absolute path of an image that a table names.
+
+    Args:
+        text: The name.
+        root: Absolute path of the table's folder.
+        table: The table, for errors.
+        column: The column, for errors.
+        rows_of: Function that finds the rows with a text, counted from 1, for errors.
+
+    Raises:
+        DataError: If it is no file name, or a relative one that leads out of the folder.
+    """
     if _NOT_PLAIN.search(text) is None:
         return f"{root.rstrip(os.sep)}{os.sep}{text}"
     file = os.path.normpath(os.path.join(root, text))
     if "\0" in text or (not os.path.isabs(text) and os.path.commonpath((root, file)) != root):
-        row = cells.rows_of(text)[0]
         why = "is no file name" if "\0" in text else "lies outside the table's folder"
         raise DataError(
-            f"{table}, row {row}: the image {text!r} {why} (column '{column}'); "
+            f"{table}, row {rows_of(text)[0]}: the image {text!r} {why} (column '{column}'); "
             "write its absolute path, or move the table"
         )
     return file

@@ -1,12 +1,13 @@
-"""Decode image files to pixels of one size, or say why that is impossible."""
+"""Decode images, from files or bytes, to pixels of one size, or say why that is impossible."""
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -64,19 +65,19 @@ class ImageHead(NamedTuple):
     gray: bool
 
 
-def _open(path: Path) -> PilImage:
+def _open(file: Path | bytes) -> PilImage:
     """An image whose pixels are not read yet, unless it is DICOM."""
     from PIL import Image, UnidentifiedImageError
 
-    _check_file(path)
-    if path.suffix.lower() in DICOM_EXTENSIONS:
-        return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
+    _check_file(file)
+    if isinstance(file, Path) and file.suffix.lower() in DICOM_EXTENSIONS:
+        return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
     try:
-        image = Image.open(path)
+        image = Image.open(BytesIO(file) if isinstance(file, bytes) else file)
     except UnidentifiedImageError:
-        if is_dicom(path):
-            return Image.fromarray(dicom_pixels(path, MAX_PIXELS))
-        if (why := _why_not_tiff(path)) is not None:
+        if is_dicom(file):
+            return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
+        if (why := _why_not_tiff(file)) is not None:
             raise DataError(why) from None
         raise
     try:
@@ -94,10 +95,14 @@ def _check_pixels(image: PilImage) -> None:
         raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
 
 
-def _check_file(path: Path) -> None:
+def _check_file(file: Path | bytes) -> None:
     """Refuse anything but a regular file: opening a named pipe would block for ever."""
+    if isinstance(file, bytes):
+        if not file:
+            raise DataError("the file is empty")
+        return
     try:
-        status = path.stat()
+        status = file.stat()
     except FileNotFoundError:
         raise DataError("there is no such file") from None
     if stat.S_ISDIR(status.st_mode):
@@ -121,13 +126,13 @@ def _reason(error: Exception) -> str:
     return text[0] if text else type(error).__name__
 
 
-def read_head(path: Path) -> ImageHead | None:
-    """Size and kind of an image, without decoding it; None if they cannot be read."""
+def read_head(file: Path | bytes) -> ImageHead | None:
+    """Size and kind of an image (its file, or the content), without decoding it; None if unreadable."""
     try:
-        _check_file(path)
-        if is_dicom(path):
-            return ImageHead(*dicom_head(path))
-        with _open(path) as image:
+        _check_file(file)
+        if is_dicom(file):
+            return ImageHead(*dicom_head(file))
+        with _open(file) as image:
             width, height = image.size
             # Of a PNG without an orientation before its pixels, Pillow would decode them to look behind them.
             turns = image.format != "PNG" or "exif" in image.info
@@ -146,15 +151,20 @@ def is_gray(image: PilImage) -> bool:
     return image.mode in _GRAY or image.mode.startswith("I;")
 
 
-def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = None) -> np.ndarray[Any, Any]:
+def decode(
+    file: Path | bytes, size: int, channels: int, box: Sequence[float] | None = None
+) -> np.ndarray[Any, Any]:
     """Read an image as ``(channels, size, size)``, uint8.
 
     The image is turned as its EXIF orientation says; transparency is laid on white; 16-bit values are
     reduced to 8; the largest centred square is resized with antialiasing. Of several frames or pages the
     first counts. DICOM files are shown as `dicom_pixels` says.
 
+    A JPEG of at least four times the size wanted is decoded to a half, quarter or eighth of its size, still
+    at least twice the size wanted, and then resized.
+
     Args:
-        path: The file.
+        file: The file, or its content.
         size: Side in pixels.
         channels: 1 or 3.
         box: Left, top, width and height of a crop box in pixels: the square around it is read, as far as the
@@ -163,7 +173,7 @@ def decode(path: Path, size: int, channels: int, box: Sequence[float] | None = N
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    with image_errors(), _open(path) as opened:
+    with image_errors(), _open(file) as opened:
         # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
         if box is None:
             opened.draft(None, (2 * size, 2 * size))
@@ -252,20 +262,21 @@ def _gray_bytes(values: np.ndarray[Any, Any], mode: str, white_zero: bool) -> Pi
     return Image.fromarray((255 - scaled if white_zero else scaled).clip(0, 255).round().astype(np.uint8))
 
 
-def _why_not_tiff(path: Path) -> str | None:
+def _why_not_tiff(file: Path | bytes) -> str | None:
     """Why a TIFF file cannot be identified, with what to do; None if it is no TIFF file."""
     from PIL import TiffImagePlugin
 
-    with path.open("rb") as file:
-        head = file.read(8)
+    stream: IO[bytes] = BytesIO(file) if isinstance(file, bytes) else file.open("rb")
+    with stream:
+        head = stream.read(8)
         if head[:4] not in _TIFF_MAGIC:
             return None
         if head[2:3] == b"+" or head[3:4] == b"+":
-            head += file.read(8)
+            head += stream.read(8)
         try:
             tags = TiffImagePlugin.ImageFileDirectory_v2(head)
-            file.seek(tags.next)
-            tags.load(file)
+            stream.seek(tags.next)
+            tags.load(stream)
         except Exception:  # a broken file, as the caller's sentence says
             return None
     numbers = _TIFF_NUMBERS.get(_first(tags.get(_FORMAT, 1)), "numbers")

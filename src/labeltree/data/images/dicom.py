@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +19,26 @@ DICOM_EXTENSIONS = frozenset({".dcm", ".dicom"})
 _MARK_AT, _MARK = 128, b"DICM"
 
 
-def is_dicom(path: Path) -> bool:
-    """Whether a file is DICOM by its extension, or by the mark after its first 128 bytes."""
-    if path.suffix.lower() in DICOM_EXTENSIONS:
+def is_dicom(file: Path | bytes) -> bool:
+    """Whether a file, or its content, is DICOM by the extension, or by the mark after the first 128 bytes."""
+    if isinstance(file, bytes):
+        return file[_MARK_AT : _MARK_AT + len(_MARK)] == _MARK
+    if file.suffix.lower() in DICOM_EXTENSIONS:
         return True
-    with path.open("rb") as file:
-        return file.read(_MARK_AT + len(_MARK))[_MARK_AT:] == _MARK
+    with file.open("rb") as opened:
+        return opened.read(_MARK_AT + len(_MARK))[_MARK_AT:] == _MARK
 
 
-def dicom_head(path: Path) -> tuple[int, int, bool]:
+def dicom_head(file: Path | bytes) -> tuple[int, int, bool]:
     """Width, height, and whether the image is gray; no pixel is read.
 
     Raises:
         DataError: If the file holds no image.
     """
-    return _size_and_kind(_read(path, pixels=False))
+    return _size_and_kind(_read(file, pixels=False))
 
 
-def dicom_pixels(path: Path, largest: int) -> np.ndarray[Any, Any]:
+def dicom_pixels(file: Path | bytes, largest: int) -> np.ndarray[Any, Any]:
     """The first frame, uint8, ``(h, w)`` if gray, else ``(h, w, 3)``.
 
     Gray values go through the modality's table or slope and intercept, then through the first window
@@ -44,17 +47,17 @@ def dicom_pixels(path: Path, largest: int) -> np.ndarray[Any, Any]:
     is inverted. Palettes and YBR become RGB.
 
     Args:
-        path: The file.
+        file: The file, or its content.
         largest: Maximum number of pixels.
 
     Raises:
         DataError: If the package for it is missing, or the file holds no image that can be decoded; with the
             reason.
     """
-    width, height, gray = _size_and_kind(_read(path, pixels=False))
+    width, height, gray = _size_and_kind(_read(file, pixels=False))
     if width * height > largest:
         raise DataError(f"it has {width} x {height} pixels; {largest:,} are the most that are decoded")
-    dataset = _read(path, pixels=True)
+    dataset = _read(file, pixels=True)
     try:
         values = _first_frame(dataset)
     except RuntimeError as error:  # all decoders have failed, each with a line of its own
@@ -69,7 +72,7 @@ def dicom_pixels(path: Path, largest: int) -> np.ndarray[Any, Any]:
     return _bytes(values / (2**bits - 1))
 
 
-def _read(path: Path, *, pixels: bool) -> Dataset:
+def _read(file: Path | bytes, *, pixels: bool) -> Dataset:
     try:
         from pydicom import dcmread
         from pydicom.errors import InvalidDicomError
@@ -78,7 +81,7 @@ def _read(path: Path, *, pixels: bool) -> Dataset:
             "it is a DICOM file, which needs the package pydicom; install labeltree[dicom]"
         ) from error
     try:
-        return dcmread(path, stop_before_pixels=not pixels)
+        return dcmread(BytesIO(file) if isinstance(file, bytes) else file, stop_before_pixels=not pixels)
     except InvalidDicomError as error:
         raise DataError(f"it is not a DICOM file: there is no '{_MARK.decode()}' in its head") from error
 

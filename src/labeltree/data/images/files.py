@@ -1,4 +1,4 @@
-"""Open image files: find the unreadable ones at once, and cache the pixels if there is room."""
+"""Open encoded images: find the unreadable ones at once, and cache the pixels if there is room."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder
-from labeltree.data.images.decode import decode, read_head
-from labeltree.data.images.stores import FileStore, MappedStore, box_of, file_stamps, in_threads
-from labeltree.data.source import DIGEST_BYTES, ImageStore, combined_digests, file_digest, printable
+from labeltree.data.images.decode import ImageHead, decode, read_head
+from labeltree.data.images.encoded import EncodedImages, encoded
+from labeltree.data.images.stores import FileStore, MappedStore, box_of, in_threads
+from labeltree.data.source import DIGEST_BYTES, ImageStore, bytes_digest, combined_digests, printable
 from labeltree.errors import DataError
 from labeltree.progress import Progress, silent
 
@@ -101,15 +102,23 @@ class OpenedImages:
         return np.flatnonzero(good)
 
 
-def image_shape_of(files: Sequence[str]) -> tuple[int, int]:
+def image_shape_of(files: Sequence[str] | EncodedImages) -> tuple[int, int]:
     """Choose a size and a number of channels from the headers of 1,000 evenly spaced files.
 
     Returns:
         The side that all have, if they are square, equal and at most 256 pixels, else 32; and 1 channel if
         all are gray, else 3.
     """
-    chosen = np.unique(np.linspace(0, len(files) - 1, min(len(files), _PROBES)).round().astype(int))
-    heads = [head for head in in_threads(lambda i: read_head(Path(files[i])), chosen.tolist()) if head]
+    images = encoded(files)
+    chosen = np.unique(np.linspace(0, len(images) - 1, min(len(images), _PROBES)).round().astype(int))
+
+    def head_of(row: int) -> ImageHead | None:
+        try:
+            return read_head(images.read(row))
+        except DataError:
+            return None
+
+    heads = [head for head in in_threads(head_of, chosen.tolist()) if head]
     return common_shape({(head.width, head.height) for head in heads}, all(head.gray for head in heads))
 
 
@@ -122,7 +131,7 @@ def common_shape(sizes: Set[tuple[int, int]], all_gray: bool) -> tuple[int, int]
 
 
 def open_images(
-    files: Sequence[str],
+    files: Sequence[str] | EncodedImages,
     names: Sequence[str],
     *,
     boxes: np.ndarray[Any, Any] | None = None,
@@ -141,8 +150,8 @@ def open_images(
     and decoded again if a digest differs.
 
     Args:
-        files: Paths of the files.
-        names: Name of each file in the cache key, usually its path below the folder.
+        files: Paths of the files, or other encoded images.
+        names: Name of each image in the cache key, usually the file's path below the folder.
         boxes: Crop box of each image ``(n, 4)``: left, top, width, height in pixels; a row of NaN is the
             whole image.
         image_size: Side of the images; see `ImageSettings` for this and the other settings.
@@ -154,22 +163,23 @@ def open_images(
     Raises:
         DataError: If images cannot be read; the message names the files and the reasons.
     """
+    images = encoded(files)
     if image_size is None or channels is None:
-        probed = image_shape_of(files)
+        probed = image_shape_of(images)
         image_size, channels = image_size or probed[0], channels or probed[1]
     size = image_size
-    shape = (len(files), channels, size, size)
-    stamps = file_stamps(files)
+    shape = (len(images), channels, size, size)
+    stamps = images.stamps()
     folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
     needed = int(np.prod(shape))
     keep = needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache
     found = _read_findings(folder, shape, keep)
     if found is not None and cache_is_ignored():
-        now = _with_boxes([*in_threads(file_digest, files)], boxes)
+        now = _with_boxes([*in_threads(images.digest, range(len(images)))], boxes)
         found = found if np.array_equal(now, found[1]) else None
     if found is None:
         try:
-            found = _decode_all(files, boxes, folder, shape, keep, progress or silent)
+            found = _decode_all(images, boxes, folder, shape, keep, progress or silent)
         except OSError as error:
             raise DataError(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
@@ -177,9 +187,12 @@ def open_images(
             ) from error
     failures, digests = found
     if on_error != "return":
-        report_failures(files, failures, on_error)
+        places = (
+            [images.where(row) if row in failures else "" for row in range(len(images))] if failures else []
+        )
+        report_failures(places, failures, on_error)
     mapped = folder / "images.bin"
-    store = MappedStore(mapped, shape) if keep else FileStore(files, size, channels, boxes, stamps, digests)
+    store = MappedStore(mapped, shape) if keep else FileStore(images, size, channels, boxes, stamps, digests)
     return OpenedImages(store, failures, digests)
 
 
@@ -227,7 +240,7 @@ def _read_findings(folder: Path, shape: tuple[int, ...], keep: bool) -> _Finding
 
 
 def _decode_all(
-    files: Sequence[str],
+    images: EncodedImages,
     boxes: np.ndarray[Any, Any] | None,
     folder: Path,
     shape: tuple[int, ...],
@@ -238,9 +251,11 @@ def _decode_all(
     _, channels, size, _ = shape
 
     def attempt(row: int) -> tuple[bytes, np.ndarray[Any, Any] | str]:
-        digest = file_digest(files[row])
+        digest = bytes(DIGEST_BYTES)
         try:
-            return digest, decode(Path(files[row]), size, channels, box_of(boxes, row))
+            image = images.read(row)
+            digest = images.digest(row) if isinstance(image, Path) else bytes_digest(image)
+            return digest, decode(image, size, channels, box_of(boxes, row))
         except DataError as error:
             return digest, str(error)
 
@@ -249,14 +264,14 @@ def _decode_all(
     black = np.zeros(shape[1:], np.uint8)
     with new_folder(folder) as fresh:
         with (fresh / "images.bin").open("wb") as out:
-            for row, (digest, result) in enumerate(in_threads(attempt, range(len(files)))):
+            for row, (digest, result) in enumerate(in_threads(attempt, range(len(images)))):
                 bytes_of.append(digest)
                 if isinstance(result, str):
                     failures[row] = result
                 if keep:
                     out.write((black if isinstance(result, str) else result).tobytes())
-                if row % 256 == 0 or row + 1 == len(files):
-                    progress("decoding images", row + 1, len(files))
+                if row % 256 == 0 or row + 1 == len(images):
+                    progress("decoding images", row + 1, len(images))
         digests = _with_boxes(bytes_of, boxes)
         np.save(fresh / "digests.npy", digests)
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")

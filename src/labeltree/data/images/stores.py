@@ -1,4 +1,4 @@
-"""Stores of images: in memory, in a mapped file, or in image files that are decoded on demand."""
+"""Stores of images: in memory, in a mapped file, or encoded ones that are decoded on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from labeltree.data.images.decode import decode
-from labeltree.data.source import ImageStore, printable
+from labeltree.data.images.encoded import EncodedImages, ImageParts, encoded
+from labeltree.data.source import ImageStore
 from labeltree.errors import DataError
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "MappedStore",
     "ReshapedStore",
     "box_of",
-    "file_stamps",
     "in_threads",
     "reshaped",
 ]
@@ -162,34 +162,34 @@ def reshaped(
 
 
 class FileStore:
-    """Image files that are decoded on demand.
+    """Encoded images that are decoded on demand.
 
     Args:
-        files: Paths of the files.
+        images: Paths of the files, or other encoded images.
         size: Side in pixels.
         channels: 1 or 3.
         boxes: Crop boxes ``(n, 4)``; see `open_images`.
-        stamps: Expected `file_stamps` ``(n, 2)``; None = files may change.
+        stamps: Expected stamps ``(n, k)``; see `EncodedImages`. None = images may change.
         digests: Digests ``(n, 16)``; see `open_images`. None = unknown.
     """
 
     def __init__(
         self,
-        files: Sequence[str],
+        images: Sequence[str] | EncodedImages,
         size: int,
         channels: int,
         boxes: np.ndarray[Any, Any] | None = None,
         stamps: np.ndarray[Any, Any] | None = None,
         digests: np.ndarray[Any, Any] | None = None,
     ) -> None:
-        self._files = list(files)
+        self._images = encoded(images)
         self._boxes = boxes
         self._stamps = stamps
         self._digests = digests
         self.image_shape: tuple[int, int, int] = (channels, size, size)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._images)
 
     def key(self) -> bytes:
         """A digest of what the images depend on: names and contents of the files, or, where these are not
@@ -198,10 +198,12 @@ class FileStore:
         if self._digests is not None:
             known = self._digests
         else:
-            known = file_stamps(self._files) if self._stamps is None else self._stamps
+            known = self._images.stamps() if self._stamps is None else self._stamps
         digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
-        for file in self._files:
+        for file in self._images.files:
             digest.update(os.fsencode(file) + b"\0")
+        if isinstance(self._images, ImageParts):
+            digest.update(self._images.parts.tobytes())
         if self._boxes is not None:
             digest.update(np.ascontiguousarray(self._boxes, dtype=np.float64).tobytes())
         return digest.digest()
@@ -210,7 +212,7 @@ class FileStore:
         """Images of the rows.
 
         Raises:
-            DataError: If a file has changed, vanished or become unreadable.
+            DataError: If an image has changed, vanished or become unreadable.
         """
         images = np.empty((len(rows), *self.image_shape), np.uint8)
         # Loader processes are many already; a thread each is enough.
@@ -221,29 +223,18 @@ class FileStore:
 
     def _decode(self, row: int) -> np.ndarray[Any, Any]:
         channels, size, _ = self.image_shape
-        file = self._files[row]
         try:
-            pixels = decode(Path(file), size, channels, box_of(self._boxes, row))
+            pixels = decode(self._images.read(row), size, channels, box_of(self._boxes, row))
         except DataError as error:
-            raise DataError(f"the image '{printable(file)}' cannot be read any more: {error}") from error
-        if self._stamps is not None and not np.array_equal(file_stamps([file])[0], self._stamps[row]):
             raise DataError(
-                f"the image '{printable(file)}' has changed since the data were opened; put it back as it "
-                "was, or start anew"
+                f"the image '{self._images.where(row)}' cannot be read any more: {error}"
+            ) from error
+        if self._stamps is not None and not np.array_equal(self._images.stamp(row), self._stamps[row]):
+            raise DataError(
+                f"the image '{self._images.where(row)}' has changed since the data were opened; put it back "
+                "as it was, or start anew"
             )
         return pixels
-
-
-def file_stamps(files: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Size in bytes and time of the last change in nanoseconds of each file ``(n, 2)``; -1 if missing."""
-    stamps = np.full((len(files), 2), -1, np.int64)
-    for row, file in enumerate(files):
-        try:
-            status = os.stat(file)
-            stamps[row] = status.st_size, status.st_mtime_ns
-        except (OSError, ValueError):  # the name may not be a valid path
-            continue
-    return stamps
 
 
 def box_of(boxes: np.ndarray[Any, Any] | None, row: int) -> Sequence[float] | None:

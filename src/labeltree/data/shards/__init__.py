@@ -1,0 +1,1 @@
+"""Shards: tar files as WebDataset writes them, and Parquet files with the bytes of images."""

@@ -1,0 +1,301 @@
+"""Samples of any number, one after the other: folders, tables and shards in constant memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.data.folders import walk_images
+from labeltree.data.images.decode import decode
+from labeltree.data.images.encoded import read_part
+from labeltree.data.images.files import OnError
+from labeltree.data.shards.finding import Shards, find_shards
+from labeltree.data.shards.parquet import (
+    image_bytes,
+    image_column_of,
+    open_parquet,
+    parquet_batches,
+)
+from labeltree.data.shards.tar import TarSample, read_fields, tar_samples
+from labeltree.data.source import printable
+from labeltree.data.table_columns import PARQUET, cell_text, read_header, text_batches
+from labeltree.data.tables import TABLE_SUFFIXES, image_path, sample_columns
+from labeltree.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["StreamedSample", "count_samples", "stream_samples"]
+
+_ROWS = 1024  # of a table without the bytes of images that are read at once
+_log = logging.getLogger("labeltree.data")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedSample:
+    """An image or a text that is not read yet, unless it lies in a table. Can be sent to another process.
+
+    Attributes:
+        name: The name that `open_source` gives the sample: the path relative to the folder,
+            ``SHARD/KEY.jpg``, ``SHARD/row 7`` or ``row 7``. Printable.
+        content: The path of an image; the path, offset and size of its part of a tar file; its bytes; the
+            text; or, where there is none, a DataError that says why.
+        is_text: Whether it is a text.
+        fields: The values asked for, such as labels, by name; without those that are missing.
+    """
+
+    name: str
+    content: Path | tuple[str, int, int] | bytes | str | DataError
+    is_text: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def pixels(self, size: int, channels: int) -> np.ndarray[Any, Any]:
+        """The image ``(channels, size, size)``, uint8, as `labeltree.data.images.decode.decode` gives it.
+
+        Raises:
+            DataError: With the reason (without the name) if it cannot be read, or is a text.
+        """
+        content = read_part(*self.content) if isinstance(self.content, tuple) else self.content
+        if isinstance(content, DataError):
+            raise content
+        if isinstance(content, str):
+            raise DataError("it is a text, not an image")
+        return decode(content, size, channels)
+
+    def text(self) -> str:
+        """The text.
+
+        Raises:
+            DataError: With the reason (without the name) if there is none, or it is an image.
+        """
+        if isinstance(self.content, DataError):
+            raise self.content
+        if not isinstance(self.content, str):
+            raise DataError("it is an image, not a text")
+        return self.content
+
+
+def stream_samples(
+    spec: str | Path,
+    *,
+    skip: int = 0,
+    image_column: str | None = None,
+    text_column: str | None = None,
+    fields: Sequence[str] = (),
+    on_error: OnError = "raise",
+) -> Iterator[StreamedSample]:
+    """The samples of a folder of images, a table, or shards, in the order of `open_source`, one at a time.
+
+    Memory does not grow with the number of samples: of a folder, the names in the folders on the way to the
+    present file are kept; of a table, a batch of rows. Nothing is decoded.
+
+    Args:
+        spec: A folder of nested folders; a ``.csv``, ``.tsv`` or ``.parquet`` file; or shards, as
+            `find_shards` knows them.
+        skip: Number of samples at the beginning to pass over. They are not decoded, and the shards and row
+            groups of Parquet files that are passed over as a whole are not read.
+        image_column: Tables and Parquet shards: the column of images; tar files: their extension.
+        text_column: The column of texts, if texts are wanted; tar files: their extension (``txt``) or the
+            field of the ``json``. None = as in `open_source`.
+        fields: Further columns, members or fields of the ``json`` whose values the samples carry, such as
+            labels.
+        on_error: With ``skip``, what lies behind the damage in a shard is left out with a warning. A sample
+            without a readable image or text is not left out: reading it raises an error.
+
+    Raises:
+        DataError: If the data are missing or malformed, which may be found after some samples.
+    """
+    path = Path(str(spec)).expanduser()
+    shards = find_shards(spec, image_column)
+    if shards is not None and shards.kind == "tar":
+        found = _of_tars(shards, image_column, text_column, fields, on_error)
+    elif shards is not None:
+        found, skip = _of_parquets(shards, image_column, text_column, fields, on_error, skip), 0
+    elif path.is_dir():
+        if image_column or text_column or fields:
+            named = image_column or text_column or fields[0]
+            raise DataError(f"'{spec}' is a folder of images and has no columns; leave '{named}' out")
+        found = _of_folder(path)
+    elif path.suffix.lower() in TABLE_SUFFIXES:
+        found, skip = _of_table(path, image_column, text_column, fields, skip), 0
+    else:
+        raise DataError(
+            f"'{spec}' is neither a folder, nor a table ({', '.join(TABLE_SUFFIXES)}), nor shards "
+            "('name-{000..099}.tar')"
+        )
+    yield from islice(found, skip, None)
+
+
+def count_samples(spec: str | Path, *, image_column: str | None = None) -> int | None:
+    """The number of samples that `stream_samples` finds where it can be told quickly; else None.
+
+    It can for folders (whose files are listed) and Parquet files, but not for text files and tar files.
+    """
+    path = Path(str(spec)).expanduser()
+    shards = find_shards(spec, image_column)
+    if shards is not None and shards.kind == "tar":
+        return None
+    if shards is None and path.is_dir():
+        return sum(file is not None for _, file in walk_images(os.path.abspath(path)))
+    if shards is None and path.suffix.lower() not in PARQUET:
+        return None
+    total = 0
+    for file in [str(path)] if shards is None else shards.files:
+        with open_parquet(file) as opened:
+            total += opened.metadata.num_rows
+    return total
+
+
+def _of_folder(folder: Path) -> Iterator[StreamedSample]:
+    top = os.path.abspath(folder)
+    for _, file in walk_images(top):
+        if file is not None:
+            yield StreamedSample(printable(os.path.relpath(file, top)), Path(file))
+
+
+def _of_tars(
+    shards: Shards, image: str | None, text: str | None, fields: Sequence[str], on_error: OnError
+) -> Iterator[StreamedSample]:
+    if text is None and image is None:
+        text = _usual_text(shards)
+    for file, shard in zip(shards.files, shards.names, strict=True):
+        with _damage(on_error):
+            for sample in tar_samples(file):
+                yield _of_tar(file, shard, sample, image, text, fields)
+
+
+@contextmanager
+def _damage(on_error: OnError) -> Iterator[None]:
+    """Raise an error about a damaged shard, or warn about it if such are skipped."""
+    try:
+        yield
+    except DataError as error:
+        if on_error == "raise":
+            raise
+        _log.warning("%s. The rest of it is skipped", error)
+
+
+def _usual_text(shards: Shards) -> str | None:
+    """The extension of the texts, if the first sample of tar files has no image, but a text."""
+    for file in shards.files:
+        for sample in tar_samples(file):
+            texts = [extension for extension in ("txt", "text", "caption") if extension in sample.members]
+            return texts[0] if texts and sample.image() is None else None
+    return None
+
+
+def _of_tar(
+    file: str, shard: str, sample: TarSample, image: str | None, text: str | None, fields: Sequence[str]
+) -> StreamedSample:
+    name, is_text = printable(f"{shard}/{sample.key}"), text is not None
+    try:
+        known = read_fields(file, sample) if fields or is_text else {}
+    except DataError as error:
+        return StreamedSample(name, error, is_text)
+    kept = {field: known[field] for field in fields if field in known}
+    if text is not None:
+        return StreamedSample(name, known.get(text) or DataError(f"it has no '{text}'"), True, kept)
+    extension = sample.image(image)
+    if extension is None:
+        missing = DataError("it has no image" + ("" if image is None else f" '{image}'"))
+        return StreamedSample(name, missing, False, kept)
+    return StreamedSample(f"{name}.{extension}", (file, *sample.members[extension]), False, kept)
+
+
+def _of_parquets(
+    shards: Shards,
+    image: str | None,
+    text: str | None,
+    fields: Sequence[str],
+    on_error: OnError,
+    skip: int,
+) -> Iterator[StreamedSample]:
+    for file, shard in zip(shards.files, shards.names, strict=True):
+        with _damage(on_error):
+            with open_parquet(file) as opened:
+                rows = opened.metadata.num_rows
+            if skip < rows:
+                yield from _of_parquet(file, shard, image, text, fields, skip)
+            skip = max(skip - rows, 0)
+
+
+def _of_parquet(
+    file: str, shard: str, image: str | None, text: str | None, fields: Sequence[str], skip: int
+) -> Iterator[StreamedSample]:
+    table = read_header(Path(file))
+    column = image_column_of(file, image) if text is None else None
+    if column is None:
+        text = sample_columns(table, None, text)[1]
+    if column is None and text is None:
+        raise DataError(f"{table} has no column of image bytes; name one of texts as text_column")
+    others = [table.find(name) for name in fields]
+    for start, batch in parquet_batches(file, [*others, column or text or ""], skip, _ROWS if text else None):
+        kept = _fields(batch, others)
+        if column is not None:
+            contents: list[Any] = [
+                content or DataError("it has no image") for content in image_bytes(batch.column(column))
+            ]
+        else:
+            contents = [words or DataError("it has no text") for words in _texts(batch, text or "")]
+        for row, content in enumerate(contents):
+            yield StreamedSample(f"{shard}/row {start + row + 1}", content, column is None, kept(row))
+
+
+def _of_table(
+    path: Path, image: str | None, text: str | None, fields: Sequence[str], skip: int
+) -> Iterator[StreamedSample]:
+    table = read_header(path)
+    images, words = sample_columns(table, image, text)
+    column = words if image is None and words is not None else images[0]
+    others = [table.find(name) for name in fields]
+    root, top = os.path.abspath(path.parent), os.path.join(os.path.abspath(path.parent), "")
+    for start, batch in _batches(path, [*dict.fromkeys([*others, column])], skip):
+        kept, is_text = _fields(batch, others), column == words
+        for row, cell in enumerate(_texts(batch, column), start):
+            name, content = f"row {row + 1}", cell or DataError(f"its '{column}' is empty")
+            if cell is not None and not is_text:
+                try:
+                    file = image_path(cell, root, table, column, partial(_only, row + 1))
+                    yield StreamedSample(
+                        printable(file.removeprefix(top)), Path(file), False, kept(row - start)
+                    )
+                    continue
+                except DataError as error:
+                    content = error
+            yield StreamedSample(name, content, is_text, kept(row - start))
+
+
+def _only(row: int, _: str) -> list[int]:
+    return [row]
+
+
+def _batches(path: Path, columns: Sequence[str], skip: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a table from the row ``skip`` on, in batches, each with the number of its first row."""
+    if path.suffix.lower() in PARQUET:
+        yield from parquet_batches(str(path), columns, skip, _ROWS)
+        return
+    first = 0
+    for batch in text_batches(path):
+        for begin in range(max(skip - first, 0), len(batch), _ROWS):
+            yield first + begin, batch.slice(begin, _ROWS)
+        first += len(batch)
+
+
+def _texts(batch: pa.RecordBatch, column: str) -> list[str | None]:
+    place = [name.strip() for name in batch.schema.names].index(column)
+    return [cell_text(value) for value in batch.column(place).to_pylist()]
+
+
+def _fields(batch: pa.RecordBatch, columns: Sequence[str]) -> Callable[[int], dict[str, str]]:
+    """Function from a row of the batch to its values in some columns, without those that are missing."""
+    values = {column: _texts(batch, column) for column in columns}
+    return lambda row: {column: text for column in columns if (text := values[column][row]) is not None}
