@@ -6,15 +6,19 @@ import labeltree.models.small
 import labeltree.models.small_text
 import labeltree.models.text_loading  # noqa: F401
 from labeltree.models.build import (
+    FAMILIES,
     build_encoder,
     check_encoder,
     encoder_modality,
+    encoder_with_absolute_path,
     list_encoders,
+    usual_image_shape,
     usually_pretrained,
 )
 from labeltree.models.chunks import encode_in_chunks, normalises_by_batch
 from labeltree.models.encoder import AdaptedEncoder, Encoder, set_trainable
 from labeltree.models.head import ProjectionHead
+from labeltree.models.lora import add_lora, merged_state, need_lora
 from labeltree.models.momentum import MomentumEncoder
 from labeltree.models.queue import KeyQueue
 from labeltree.models.registry import register_encoder
@@ -22,6 +26,7 @@ from labeltree.models.text import TextEncoder, TokenizedTexts
 from labeltree.models.weights import load_weights, misfits, save_weights
 
 __all__ = [
+    "FAMILIES",
     "AdaptedEncoder",
     "Encoder",
     "KeyQueue",
@@ -29,16 +34,21 @@ __all__ = [
     "ProjectionHead",
     "TextEncoder",
     "TokenizedTexts",
+    "add_lora",
     "build_encoder",
     "check_encoder",
     "encode_in_chunks",
     "encoder_modality",
+    "encoder_with_absolute_path",
     "list_encoders",
     "load_weights",
+    "merged_state",
     "misfits",
+    "need_lora",
     "normalises_by_batch",
     "register_encoder",
     "save_weights",
     "set_trainable",
+    "usual_image_shape",
     "usually_pretrained",
 ]

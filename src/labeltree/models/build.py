@@ -2,15 +2,121 @@
 
 import difflib
 import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
+from labeltree.models.open_clip_images import (
+    OPEN_CLIP,
+    check_open_clip,
+    load_open_clip,
+    open_clip_image_size,
+    rebuild_open_clip,
+)
 from labeltree.models.registry import registered_encoders
-from labeltree.models.text_loading import PREFIX, load_text_encoder, need_text_library
+from labeltree.models.text_loading import (
+    PREFIX,
+    load_text_encoder,
+    need_text_library,
+    rebuild_text_encoder,
+)
+from labeltree.models.transformers_images import (
+    TRANSFORMERS,
+    Pooling,
+    check_transformers_folder,
+    load_transformers_images,
+    rebuild_transformers_images,
+    transformers_image_size,
+)
 from labeltree.models.weights import load_weights
-from labeltree.models.wrapped import LIBRARIES, library_names, wrap_timm, wrap_torchvision
+from labeltree.models.wrapped import (
+    LIBRARIES,
+    check_timm_folder,
+    library_names,
+    load_timm_folder,
+    rebuild_timm_folder,
+    timm_folder,
+    timm_image_shape,
+    wrap_timm,
+    wrap_torchvision,
+)
 
-__all__ = ["build_encoder", "check_encoder", "encoder_modality", "list_encoders", "usually_pretrained"]
+__all__ = [
+    "FAMILIES",
+    "build_encoder",
+    "check_encoder",
+    "encoder_modality",
+    "encoder_with_absolute_path",
+    "list_encoders",
+    "usual_image_shape",
+    "usually_pretrained",
+]
+
+FAMILIES = {
+    "timm:NAME": "any image encoder of timm",
+    "timm:./FOLDER": "a checkpoint of timm on this disk",
+    "torchvision:NAME": "any image encoder of torchvision",
+    "transformers:FOLDER": "a vision model of transformers on this disk: ViT, DINOv2, DINOv3, CLIP, SigLIP …",
+    "open_clip:FOLDER": "the image tower of a checkpoint of open_clip on this disk, such as BioCLIP",
+    "open_clip:NAME@FILE": "the same: an architecture of open_clip, and its weights in a file",
+    "text:NAME": "a text encoder of sentence-transformers or transformers, or the folder of one",
+}
+"""How encoders of other libraries are named, and what they are."""
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Encoders whose names begin alike, and that start from the weights that the name points to."""
+
+    modality: Modality
+    load: Callable[[str, int, int, bool, Pooling], Encoder]
+    rebuild: Callable[[str, Path, int, int], Encoder]
+    check: Callable[[str, bool], object]
+    image_shape: Callable[[str], tuple[int, int, int] | None]
+
+
+def _square(side: int) -> tuple[int, int, int]:
+    return 3, side, side
+
+
+_TEXTS = _Family(
+    "text",
+    lambda name, _channels, _size, pretrained, _pooling: load_text_encoder(
+        name, name.removeprefix(PREFIX), pretrained
+    ),
+    lambda name, folder, _channels, _size: rebuild_text_encoder(name, folder),
+    lambda name, _pretrained: need_text_library(name),
+    lambda _name: None,
+)
+_TRANSFORMERS = _Family(
+    "image",
+    load_transformers_images,
+    rebuild_transformers_images,
+    lambda name, pretrained: check_transformers_folder(name, pretrained=pretrained),
+    lambda name: _square(transformers_image_size(name)),
+)
+_OPEN_CLIP = _Family(
+    "image",
+    lambda name, channels, size, pretrained, _pooling: load_open_clip(name, channels, size, pretrained),
+    rebuild_open_clip,
+    lambda name, pretrained: check_open_clip(name, pretrained=pretrained),
+    lambda name: _square(open_clip_image_size(name)),
+)
+_TIMM_FOLDERS = _Family(
+    "image",
+    lambda name, channels, size, pretrained, _pooling: load_timm_folder(name, channels, size, pretrained),
+    rebuild_timm_folder,
+    lambda name, pretrained: check_timm_folder(name, pretrained=pretrained),
+    timm_image_shape,
+)
+_FAMILIES = {PREFIX: _TEXTS, TRANSFORMERS: _TRANSFORMERS, OPEN_CLIP: _OPEN_CLIP}
+
+
+def _family(name: str) -> _Family | None:
+    if timm_folder(name) is not None:
+        return _TIMM_FOLDERS
+    return next((family for prefix, family in _FAMILIES.items() if name.startswith(prefix)), None)
 
 
 def list_encoders(pattern: str = "*") -> list[str]:
@@ -26,10 +132,10 @@ def list_encoders(pattern: str = "*") -> list[str]:
 
 def encoder_modality(name: str) -> Modality:
     """The modality of the encoder called `name`, "image" or "text", without building it."""
-    entry = registered_encoders().get(name)
+    entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         return entry.modality
-    return "text" if name.startswith(PREFIX) else "image"
+    return "image" if family is None else family.modality
 
 
 def usually_pretrained(name: str) -> bool:
@@ -37,11 +143,36 @@ def usually_pretrained(name: str) -> bool:
 
     Example:
         >>> from labeltree.models import usually_pretrained
-        >>> usually_pretrained("minilm"), usually_pretrained("small-conv")
-        (True, False)
+        >>> usually_pretrained("minilm"), usually_pretrained("small-conv"), usually_pretrained("timm:./vit")
+        (True, False, True)
     """
     entry = registered_encoders().get(name)
-    return name.startswith(PREFIX) if entry is None else entry.usually_pretrained
+    return _family(name) is not None if entry is None else entry.usually_pretrained
+
+
+def usual_image_shape(name: str) -> tuple[int, int, int] | None:
+    """Shape (c, h, w) of the images that a checkpoint in a folder was made for; None for other encoders.
+
+    Raises:
+        ImportError: the library that the name belongs to is not installed.
+        DataError: the folder or a file is missing or damaged.
+    """
+    family = None if name in registered_encoders() else _family(name)
+    return None if family is None else family.image_shape(name)
+
+
+def encoder_with_absolute_path(name: str) -> str:
+    """The name of an encoder with its folder or file as an absolute path, if there is one."""
+    if _family(name) is None:
+        return name
+    prefix, _, rest = name.partition(":")
+    place = timm_folder(name) or rest
+    front, at, file = place.rpartition("@")
+    if Path(place).expanduser().exists():
+        return f"{prefix}:{Path(place).expanduser().resolve()}"
+    if f"{prefix}:" == OPEN_CLIP and at and Path(file).expanduser().is_file():
+        return f"{prefix}:{front}@{Path(file).expanduser().resolve()}"
+    return name
 
 
 def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | Path | None = None) -> None:
@@ -52,15 +183,17 @@ def check_encoder(name: str, *, pretrained: bool | None = None, weights: str | P
     Raises:
         ValueError: the file of weights does not exist.
         ImportError: a library is not installed.
-        DataError: packaged weights have not been downloaded.
+        DataError: packaged weights have not been downloaded, or a folder lacks a file.
     """
     if weights is not None and not Path(weights).is_file():
         raise ValueError(f"weights: there is no file {weights}")
-    entry = registered_encoders().get(name)
-    if entry is not None and entry.check is not None:
-        entry.check(_starts_pretrained(name, pretrained, weights))
-    elif name.startswith(PREFIX):
-        need_text_library(name)
+    entry, family = registered_encoders().get(name), _family(name)
+    starts = _starts_pretrained(name, pretrained, weights)
+    if entry is not None:
+        if entry.check is not None:
+            entry.check(starts)
+    elif family is not None:
+        family.check(name, starts)
 
 
 def _starts_pretrained(name: str, pretrained: bool | None, weights: str | Path | None) -> bool:
@@ -74,22 +207,31 @@ def build_encoder(
     image_size: int = 32,
     pretrained: bool | None = None,
     weights: str | Path | None = None,
+    pooling: Pooling = "auto",
+    config: str | Path | None = None,
 ) -> Encoder:
     """Build the encoder called `name`.
 
     Args:
-        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", a bare name of timm, or
-            "text:NAME", a model of sentence-transformers or transformers, or the folder of one.
+        name: a registered name (`list_encoders()`), "timm:NAME", "torchvision:NAME", a bare name of timm,
+            "text:NAME", a model of sentence-transformers or transformers, or the folder of one; or a
+            checkpoint on this disk: "transformers:FOLDER", "open_clip:FOLDER", "open_clip:NAME@FILE" or
+            "timm:./FOLDER".
         channels: channels of the images; text encoders ignore it.
         image_size: height and width of the images in pixels; text encoders ignore it.
-        pretrained: start from published weights: the library's, or those that `labeltree data get NAME`
-            downloads. None = the default of the encoder (`usually_pretrained`).
+        pretrained: start from published weights: the library's, those in the folder, or those that
+            `labeltree data get NAME` downloads. None = the default of the encoder (`usually_pretrained`).
         weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
+        pooling: of "transformers:FOLDER": "pooler", "cls" or "mean"; "auto": as its authors do, see
+            `TransformersImages`.
+        config: build it, with random weights, from this folder, which `Encoder.save_config` wrote, and not
+            from the place that the name points to. If there is no such folder, it is ignored.
 
     Raises:
         ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.
         ImportError: the library that the name belongs to is not installed.
-        DataError: published weights could not be downloaded, or have not been downloaded yet.
+        DataError: published weights could not be downloaded, or have not been downloaded yet; a file of a
+            folder is missing or damaged.
 
     Example:
         >>> from labeltree.models import build_encoder
@@ -99,25 +241,41 @@ def build_encoder(
     """
     if channels < 1 or image_size < 1:
         raise ValueError(f"channels is {channels} and image_size is {image_size}; expected at least 1")
-    pretrained = _starts_pretrained(name, pretrained, weights)
-    entry = registered_encoders().get(name)
+    if pooling != "auto" and not name.startswith(TRANSFORMERS):
+        raise ValueError(f"pooling is {pooling!r}, but encoder {name!r} has its own; leave it at 'auto'")
+    kept = _rebuilt(name, channels, image_size, config)
+    encoder = (
+        _built(name, channels, image_size, _starts_pretrained(name, pretrained, weights), pooling)
+        if kept is None
+        else kept
+    )
+    if weights is not None:
+        load_weights(encoder, weights)
+    return encoder
+
+
+def _rebuilt(name: str, channels: int, image_size: int, config: str | Path | None) -> Encoder | None:
+    """The encoder from a folder that `save_config` wrote; None if there is none."""
+    if config is None or not Path(config).is_dir():
+        return None
+    entry, family = registered_encoders().get(name), _family(name)
+    if entry is not None:
+        from_config = entry.from_config
+        return None if from_config is None else from_config(Path(config), channels, image_size)
+    return None if family is None else family.rebuild(name, Path(config), channels, image_size)
+
+
+def _built(name: str, channels: int, image_size: int, pretrained: bool, pooling: Pooling) -> Encoder:
+    entry, family = registered_encoders().get(name), _family(name)
     if entry is not None:
         factory = entry.pretrained if pretrained else entry.factory
         if factory is None:
             raise ValueError(
                 f"encoder {name!r} has no pretrained weights; use weights=FILE, or a name of timm"
             )
-        encoder = factory(channels, image_size)
-    else:
-        encoder = _from_library(name, channels, image_size, pretrained)
-    if weights is not None:
-        load_weights(encoder, weights)
-    return encoder
-
-
-def _from_library(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
-    if name.startswith(PREFIX):
-        return load_text_encoder(name, name.removeprefix(PREFIX), pretrained)
+        return factory(channels, image_size)
+    if family is not None:
+        return family.load(name, channels, image_size, pretrained, pooling)
     library, _, rest = name.rpartition(":")
     if library == "torchvision" and rest in library_names("torchvision"):
         return wrap_torchvision(rest, channels, image_size, pretrained)
@@ -130,6 +288,9 @@ def _from_library(name: str, channels: int, image_size: int, pretrained: bool) -
 
 
 def _nearest(name: str) -> str:
+    library, _, rest = name.partition(":")
+    if library in LIBRARIES and Path(rest).is_dir():
+        return f"a folder is written with its path: '{library}:./{rest}'"
     own = list(registered_encoders())
     names = own + [f"{library}:{n}" for library in LIBRARIES for n in library_names(library)]
     wanted = name if ":" in name else f"timm:{name}"
@@ -138,6 +299,4 @@ def _nearest(name: str) -> str:
     )
     if near:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?"
-    return (
-        f"expected one of {', '.join(map(repr, sorted(own)))}, 'timm:NAME', 'torchvision:NAME' or 'text:NAME'"
-    )
+    return f"expected one of {', '.join(map(repr, [*sorted(own), *FAMILIES]))}"

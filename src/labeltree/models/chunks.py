@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["encode_in_chunks", "normalises_by_batch"]
+from labeltree.models.encoder import BATCH_NORMS
 
-_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+__all__ = ["encode_in_chunks", "normalises_by_batch"]
 
 
 def encode_in_chunks(encoder: nn.Module, samples: Tensor, chunk: int | None = None) -> Tensor:
@@ -54,7 +54,7 @@ def encode_in_chunks(encoder: nn.Module, samples: Tensor, chunk: int | None = No
 
 def normalises_by_batch(encoder: nn.Module) -> bool:
     """Whether a part of the encoder that is in training mode normalises by the statistics of its batch."""
-    return any(isinstance(module, _BATCH_NORMS) and module.training for module in encoder.modules())
+    return any(isinstance(module, BATCH_NORMS) and module.training for module in encoder.modules())
 
 
 class _TwiceAlike:

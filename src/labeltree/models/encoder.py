@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal, Self
 
 from torch import Tensor, nn
 
-__all__ = ["AdaptedEncoder", "Encoder", "Modality", "set_trainable"]
+__all__ = ["BATCH_NORMS", "LORA", "AdaptedEncoder", "Encoder", "Modality", "set_trainable"]
 
 Modality = Literal["image", "text"]
+LORA = "lora"
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 class Encoder(nn.Module):
@@ -56,17 +59,32 @@ class Encoder(nn.Module):
 
     @property
     def trainable(self) -> str:
-        """The policy in force: "all", "last:K" or "head"."""
+        """The policy in force: "all", "last:K", "head", or "lora" (see `add_lora`)."""
         return self._policy
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (b, feature_dim) of images (b, c, h, w)."""
         raise NotImplementedError
 
+    def save_config(self, folder: Path) -> None:
+        """Write what `build_encoder(name, config=folder)` needs to build this encoder anew, but no weights.
+
+        Encoders that are built by their name alone write nothing.
+
+        Args:
+            folder: an existing, empty folder.
+        """
+
     def train(self, mode: bool = True) -> Self:
         """Set training mode on the parts that are trained, evaluation mode on the frozen ones."""
         if self._policy == "all":
             return super().train(mode)
+        if self._policy == LORA:  # every layer takes part in training, but batch statistics stay
+            super().train(mode)
+            for module in self.modules():
+                if isinstance(module, BATCH_NORMS):
+                    module.eval()
+            return self
         super().train(False)
         for stage in self._trained_stages():
             stage.train(mode)
@@ -87,7 +105,7 @@ def set_trainable(encoder: Encoder, policy: str) -> None:
             layers on top of it).
 
     Raises:
-        ValueError: the policy is unknown, or K exceeds the number of stages.
+        ValueError: the policy is unknown, or K exceeds the number of stages. ("lora" is set by `add_lora`.)
     """
     stages = encoder.stages
     count = _last_stages(policy, len(stages))
@@ -140,6 +158,10 @@ class AdaptedEncoder(Encoder):
     def without_adapter(self) -> Encoder:
         """The encoder below the adapter."""
         return self.base
+
+    def save_config(self, folder: Path) -> None:
+        """What the base writes; see `Encoder.save_config`."""
+        self.base.save_config(folder)
 
     def adapt(self, features: Tensor) -> Tensor:
         """Features (b, width) from features of the base."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from labeltree.models.encoder import Encoder, Modality
 from labeltree.plugins import load_plugins
@@ -23,6 +24,7 @@ class EncoderEntry:
         usually_pretrained: whether it starts from pretrained weights by default.
         modality: its input, "image" or "text".
         check: raises an error if it cannot be built, pretrained or not, by quick checks only.
+        from_config: builds the encoder, with random weights, from the folder that its `save_config` wrote.
     """
 
     name: str
@@ -32,6 +34,7 @@ class EncoderEntry:
     usually_pretrained: bool = False
     modality: Modality = "image"
     check: Callable[[bool], object] | None = None
+    from_config: Callable[[Path, int, int], Encoder] | None = None
 
 
 _ENTRIES: dict[str, EncoderEntry] = {}
@@ -45,6 +48,7 @@ def register_encoder(
     usually_pretrained: bool = False,
     modality: Modality = "image",
     check: Callable[[bool], object] | None = None,
+    from_config: Callable[[Path, int, int], Encoder] | None = None,
 ) -> Callable[[EncoderFactory], EncoderFactory]:
     """Decorator: make `factory(channels, image_size) -> Encoder` known to `build_encoder` as `name`.
 
@@ -58,6 +62,8 @@ def register_encoder(
         modality: input of the encoder, "image" or "text".
         check: called with whether the encoder will be pretrained, before any data are read; raises an error
             if the encoder cannot be built, for example if weights have not been downloaded.
+        from_config: ``from_config(folder, channels, image_size)`` builds the encoder, with random weights,
+            from what its `save_config` wrote; for encoders that need files besides their weights.
 
     Raises:
         ValueError: the name is taken or holds a ":", or there are no weights to start from.
@@ -77,7 +83,9 @@ def register_encoder(
         raise ValueError(f"encoder {name!r} is usually_pretrained, but no function pretrained is given")
 
     def add(factory: EncoderFactory) -> EncoderFactory:
-        _ENTRIES[name] = EncoderEntry(name, summary, factory, pretrained, usually_pretrained, modality, check)
+        _ENTRIES[name] = EncoderEntry(
+            name, summary, factory, pretrained, usually_pretrained, modality, check, from_config
+        )
         return factory
 
     return add

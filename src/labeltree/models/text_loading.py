@@ -5,10 +5,7 @@ The libraries are imported when an encoder needs them.
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import logging
-from collections.abc import Iterator
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +14,18 @@ from torch import nn
 from labeltree.cache import need_weights
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
+from labeltree.models.encoder_config import READER, read_config
+from labeltree.models.local_folders import first_line, need_library, quiet_transformers
 from labeltree.models.registry import register_encoder
 from labeltree.models.text_transformer import TransformerEncoder
 
-__all__ = ["PREFIX", "load_text_encoder", "minilm", "need_text_library"]
+__all__ = ["PREFIX", "load_text_encoder", "minilm", "need_text_library", "rebuild_text_encoder"]
 
 PREFIX = "text:"
 _MINILM = "minilm"  # its weights come as a package
 _DEFAULT_LENGTH = 512
 _PATIENCE_S = 10
-_LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
+_CONFIG = "config.json"
 
 
 def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEncoder:
@@ -73,13 +72,51 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
     return encoder.train()
 
 
+def rebuild_text_encoder(name: str, folder: Path) -> TransformerEncoder:
+    """The encoder whose `save_config` wrote `folder`, with random weights.
+
+    Raises:
+        ImportError: sentence-transformers is not installed.
+        DataError: a file is missing or damaged, or names a class of neither library.
+    """
+    need_text_library(name)
+    from transformers import AutoConfig, AutoTokenizer
+
+    kinds: dict[str, Any] = {"model": str, "max_length": int, "prompt": str, "after": list[str]}
+    kept = read_config(folder, kinds)
+    with READER.reading(folder / _CONFIG, "it is no configuration of transformers"), quiet_transformers():
+        offline: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        config = AutoConfig.from_pretrained(folder, **offline)
+        transformer = _library_class(f"transformers.{kept['model']}")(config)
+        if getattr(transformer, "pooler", None) is not None:
+            transformer.pooler = None
+    with READER.reading(folder / "tokenizer.json", "it is no tokenizer"), quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(folder, **offline)
+    with READER.reading(folder / "after_0", "it is no module of sentence-transformers"), quiet_transformers():
+        after = [
+            _library_class(kind).load(str(folder / f"after_{number}"), local_files_only=True)
+            for number, kind in enumerate(kept["after"])
+        ]
+    encoder = TransformerEncoder(
+        name, transformer.float(), after, tokenizer, kept["max_length"], kept["prompt"]
+    )
+    return encoder.train()
+
+
+def _library_class(name: str) -> Any:
+    """A module of transformers or sentence-transformers by its full name, and nothing else."""
+    module, _, kind = name.rpartition(".")
+    if module.partition(".")[0] not in ("transformers", "sentence_transformers"):
+        raise ValueError(f"{name} belongs to neither library")
+    found = getattr(importlib.import_module(module), kind, None)
+    if not isinstance(found, type) or not issubclass(found, nn.Module):
+        raise ValueError(f"{name} is no module")
+    return found
+
+
 def need_text_library(name: str) -> None:
     """Raise an ImportError unless sentence-transformers is installed; it is not loaded."""
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise ImportError(
-            f"encoder {name!r} needs the library sentence-transformers; install it with: pip install "
-            "'labeltree[text]'"
-        )
+    need_library(f"encoder {name!r}", "sentence_transformers", "sentence-transformers", "text")
 
 
 def _load(name: str, model: str) -> Any:
@@ -95,7 +132,7 @@ def _load(name: str, model: str) -> Any:
             "run code when read: convert them (save_pretrained of transformers writes safetensors)"
         )
     try:
-        with _quiet():
+        with quiet_transformers():
             return SentenceTransformer(
                 str(folder) if is_folder else model,
                 device="cpu",
@@ -104,9 +141,8 @@ def _load(name: str, model: str) -> Any:
                 model_kwargs={"use_safetensors": True},
             )
     except Exception as error:
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise DataError(
-            f"encoder {name!r} cannot be loaded: {said.rstrip('.')}; expected the folder of a model, or the "
+            f"encoder {name!r} cannot be loaded: {first_line(error)}; expected the folder of a model, or the "
             "name of one that was fetched before or can be fetched now, with its weights in safetensors"
         ) from error
 
@@ -125,27 +161,6 @@ def _hub_answers(model: str) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the output of the libraries while they load."""
-    import transformers
-
-    bars: Any = transformers.utils.logging
-    loggers = [logging.getLogger(library) for library in _LIBRARIES]
-    before = [logger.level for logger in loggers]
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-        if shown:
-            bars.enable_progress_bar()
-
-
 def _pretrained_minilm(channels: int, image_size: int) -> Encoder:
     return load_text_encoder(_MINILM, str(need_weights(_MINILM)), pretrained=True)
 
@@ -162,6 +177,7 @@ def _check_minilm() -> None:
     usually_pretrained=True,
     modality="text",
     check=lambda pretrained: _check_minilm(),
+    from_config=lambda folder, channels, image_size: rebuild_text_encoder(_MINILM, folder),
 )
 def minilm(channels: int, image_size: int) -> Encoder:
     """The architecture of all-MiniLM-L6-v2 (Wang et al. 2020, MiniLM) with random weights.

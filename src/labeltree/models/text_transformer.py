@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from labeltree.models.encoder_config import write_config
+from labeltree.models.local_folders import quiet_transformers
+from labeltree.models.stages import layer_stages
 from labeltree.models.text import TextEncoder, TokenizedTexts, check_dropout, check_texts, trimmed
 
 __all__ = ["TransformerEncoder"]
@@ -51,7 +55,7 @@ class TransformerEncoder(TextEncoder):
     @property
     def stages(self) -> list[nn.Module]:
         """The embeddings, then every layer of the transformer; pooling belongs to the last."""
-        return _stages(self.transformer, list(self.after))
+        return layer_stages(self.transformer, list(self.after))
 
     def tokenize(self, texts: Sequence[str], max_length: int | None = None) -> TokenizedTexts:
         """The transformer's own tokens; see `TextEncoder.tokenize`."""
@@ -95,6 +99,27 @@ class TransformerEncoder(TextEncoder):
         features: Tensor = pooled["sentence_embedding"]
         return features
 
+    def save_config(self, folder: Path) -> None:
+        """Write the configurations of the transformer and of what comes after it, and ``tokenizer.json``."""
+        with quiet_transformers():
+            config: Any = self.transformer.config
+            config.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        modules: Any = list(self.after)
+        for number, module in enumerate(modules):
+            part = folder / f"after_{number}"
+            part.mkdir()
+            module.save(str(part))
+        write_config(
+            folder,
+            {
+                "model": type(self.transformer).__name__,
+                "max_length": self.max_length,
+                "prompt": self.prompt,
+                "after": [f"{type(m).__module__}.{type(m).__qualname__}" for m in modules],
+            },
+        )
+
     def set_dropout(self, p: float) -> None:
         """Set the probability of all dropout to `p`, including attention."""
         check_dropout(p)
@@ -122,30 +147,3 @@ class TransformerEncoder(TextEncoder):
             length = self(torch.zeros(1, 1, dtype=torch.int64)).shape[1]
         self.train(training)
         return int(length)
-
-
-def _stages(transformer: nn.Module, after: Sequence[nn.Module]) -> list[nn.Module]:
-    """The part before the layers, then every layer; the parts after them belong to the last layer.
-
-    The layers are the longest list of modules in `transformer`. Its other parts are in the order of its
-    children. Its output goes through the modules `after`.
-    """
-    lists = [(len(m), name) for name, m in transformer.named_modules() if isinstance(m, nn.ModuleList)]
-    if not lists:
-        return [nn.ModuleList([transformer, *after])]
-    path = max(lists, key=lambda found: found[0])[1].split(".")
-    first: list[nn.Module] = []
-    last: list[nn.Module] = []
-    here = transformer
-    for step in path:
-        children = list(here.named_children())
-        position = [name for name, _ in children].index(step)
-        behind = children[position + 1 :]
-        first += [child for _, child in children[:position]]
-        # MPNet lists a table of positions after its layers, but every layer uses it.
-        first += [child for name, child in behind if "position" in name or "bias" in name]
-        last = [child for name, child in behind if not ("position" in name or "bias" in name)] + last
-        here = children[position][1]
-    layers = list(here.children())
-    layers[-1] = nn.ModuleList([layers[-1], *last, *after])
-    return [nn.ModuleList(first), *layers] if first else layers

@@ -1,8 +1,11 @@
 """Encoders of timm and torchvision; the libraries are imported when an encoder needs them."""
 
+import contextlib
 import fnmatch
 import importlib.util
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,23 +13,43 @@ from torch import Tensor, nn
 
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
+from labeltree.models.encoder_config import READER
+from labeltree.models.local_folders import first_line, need_files, need_library
+from labeltree.models.stages import block_stages
+from labeltree.safe_files import read_json
 
-__all__ = ["LIBRARIES", "WrappedEncoder", "library_names", "wrap_timm", "wrap_torchvision"]
+__all__ = [
+    "LIBRARIES",
+    "WrappedEncoder",
+    "check_timm_folder",
+    "fitting",
+    "library_names",
+    "load_timm_folder",
+    "measured_width",
+    "rebuild_timm_folder",
+    "timm_folder",
+    "timm_image_shape",
+    "wrap_timm",
+    "wrap_torchvision",
+]
 
 LIBRARIES = ("timm", "torchvision")
+_TIMM = "timm:"
+_LOCAL = "local-dir:"  # timm's own mark of a folder
+_CONFIG = "config.json"
 
 
 class WrappedEncoder(Encoder):
     """A network of another library that maps images to features; its stages are found in its children."""
 
     def __init__(self, name: str, net: nn.Module, channels: int, image_size: int) -> None:
-        super().__init__(name, _feature_dim(name, net, channels, image_size))
+        super().__init__(name, measured_width(name, net, channels, image_size))
         self.net = net
 
     @property
     def stages(self) -> list[nn.Module]:
         """The network's stages or blocks in order, each with the single layers before it."""
-        return _find_stages(self.net)
+        return block_stages(self.net)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (b, feature_dim) of images (b, c, h, w)."""
@@ -34,27 +57,104 @@ class WrappedEncoder(Encoder):
         return features
 
 
+class _TimmFolder(WrappedEncoder):
+    """A network of timm from a folder, whose configuration it keeps."""
+
+    config: dict[str, Any]
+
+    def save_config(self, folder: Path) -> None:
+        """Write timm's own configuration."""
+        (folder / _CONFIG).write_text(json.dumps(self.config, indent=2) + "\n", "utf-8")
+
+
+def timm_folder(name: str) -> str | None:
+    """The folder in an encoder's name such as "timm:./model" or "timm:local-dir:model"; None: it names none.
+
+    A folder has a path separator in it, to be told from the names of timm.
+    """
+    if not name.startswith(_TIMM):
+        return None
+    rest = name.removeprefix(_TIMM)
+    local = rest.removeprefix(_LOCAL)
+    return local if local != rest or "/" in rest or "\\" in rest else None
+
+
+def check_timm_folder(name: str, *, pretrained: bool = True) -> Path:
+    """The folder that the encoder's name contains, after quick checks.
+
+    Raises:
+        ImportError: timm is not installed.
+        DataError: the folder lacks a file.
+    """
+    need_library(f"encoder {name!r}", "timm", "timm", "timm")
+    return need_files(name, timm_folder(name) or "", _CONFIG, weights=pretrained)
+
+
+def timm_image_shape(name: str) -> tuple[int, int, int]:
+    """Shape (c, h, w) of the images that the network in a folder was made for."""
+    folder = check_timm_folder(name, pretrained=False)
+    config = read_json(folder / _CONFIG, READER)
+    shape = config.get("pretrained_cfg", config).get("input_size") or (3, 224, 224)
+    channels, height, width = map(int, shape)
+    return channels, height, width
+
+
+def load_timm_folder(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
+    """The network of timm in a folder, as `timm.models.save_for_hf` or the Hugging Face hub writes it.
+
+    Raises:
+        ImportError: timm is not installed.
+        DataError: the folder or a file is missing or damaged.
+    """
+    folder = check_timm_folder(name, pretrained=pretrained)
+    return _from_timm_folder(name, folder, channels, image_size, pretrained)
+
+
+def rebuild_timm_folder(name: str, folder: Path, channels: int, image_size: int) -> Encoder:
+    """The encoder whose `save_config` wrote `folder`, with random weights."""
+    return _from_timm_folder(name, folder, channels, image_size, False)
+
+
+def _from_timm_folder(name: str, folder: Path, channels: int, image_size: int, pretrained: bool) -> Encoder:
+    config = read_json(folder / _CONFIG, READER)
+    if not isinstance(config.get("architecture"), str):
+        raise READER.failure(folder / _CONFIG, "it names no architecture of timm")
+    try:
+        net = _timm_net(f"{_LOCAL}{folder}", channels, image_size, pretrained)
+    except Exception as error:
+        raise DataError(f"encoder {name!r} cannot be loaded: {first_line(error)}") from error
+    encoder = _TimmFolder(name, net, channels, image_size)
+    encoder.config = config
+    _set_normalisation(encoder, channels)
+    return encoder
+
+
 def wrap_timm(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
     """timm's encoder `name` without its classifier."""
+    full_name = f"{_TIMM}{name}"
+    net = _create(full_name, lambda: _timm_net(name, channels, image_size, pretrained), pretrained)
+    encoder = WrappedEncoder(full_name, net, channels, image_size)
+    _set_normalisation(encoder, channels)
+    return encoder
+
+
+def _timm_net(name: str, channels: int, image_size: int, pretrained: bool) -> nn.Module:
     timm = import_timm(name)
     options: dict[str, Any] = {"pretrained": pretrained, "in_chans": channels, "num_classes": 0}
 
-    def create() -> nn.Module:
-        try:
-            net: nn.Module = timm.create_model(name, img_size=image_size, **options)
-        except TypeError as error:  # a convolutional network has no fixed image size
-            if "img_size" not in str(error):
-                raise
-            net = timm.create_model(name, **options)
-        return net
+    try:
+        net: nn.Module = timm.create_model(name, img_size=image_size, **options)
+    except TypeError as error:  # a convolutional network has no fixed image size
+        if "img_size" not in str(error):
+            raise
+        net = timm.create_model(name, **options)
+    return net
 
-    encoder = WrappedEncoder(
-        f"timm:{name}", _create(f"timm:{name}", create, pretrained), channels, image_size
-    )
+
+def _set_normalisation(encoder: WrappedEncoder, channels: int) -> None:
     published = getattr(encoder.net, "pretrained_cfg", {})
     if channels == 3 and published.get("mean") and published.get("std"):
         encoder.mean, encoder.std = tuple(published["mean"]), tuple(published["std"])
-    return encoder
 
 
 def wrap_torchvision(name: str, channels: int, image_size: int, pretrained: bool) -> Encoder:
@@ -106,16 +206,28 @@ def library_names(library: str, pattern: str = "*") -> list[str]:
     return sorted(fnmatch.filter(models.list_models(models), pattern))
 
 
-def _feature_dim(name: str, net: nn.Module, channels: int, image_size: int) -> int:
-    training = net.training
-    net.eval()
+@contextlib.contextmanager
+def fitting(name: str, channels: int, image_size: int) -> Iterator[None]:
+    """Convert errors of a network that sees its first images within the block to a ValueError."""
     try:
         with torch.no_grad():
-            features = net(torch.zeros(1, channels, image_size, image_size))
-    except (RuntimeError, AssertionError) as error:
+            yield
+    except (RuntimeError, AssertionError, ValueError) as error:
         raise ValueError(
             f"encoder {name!r} does not take {image_size}×{image_size} images of {channels} channels: {error}"
         ) from error
+
+
+def measured_width(name: str, net: nn.Module, channels: int, image_size: int) -> int:
+    """The number of features that a network gives for an image.
+
+    Raises:
+        ValueError: it does not take images of this shape, or does not give one vector per image.
+    """
+    training = net.training
+    net.eval()
+    with fitting(name, channels, image_size):
+        features = net(torch.zeros(1, channels, image_size, image_size))
     net.train(training)
     if not isinstance(features, Tensor) or features.dim() != 2:
         raise ValueError(f"encoder {name!r} does not give one feature vector per image")
@@ -157,50 +269,3 @@ def _set_channels(net: nn.Module, channels: int) -> None:
                         new.bias.copy_(layer.bias)
                 setattr(parent, key, new)
                 return
-
-
-def _find_stages(net: nn.Module) -> list[nn.Module]:
-    """The parts of `net` that hold blocks, in order.
-
-    A single list of blocks or stages is expanded. Layers before the first part form the stem; later layers
-    belong to the part after them, the last layers to the last part.
-    """
-    parts = _children(net)
-    while len(lists := [part for part in parts if _is_list(part) and _holds_blocks(part)]) == 1:
-        position = parts.index(lists[0])
-        parts[position : position + 1] = _children(lists[0])
-    stages: list[list[nn.Module]] = []
-    pending: list[nn.Module] = []
-    for part in parts:
-        if not _holds_blocks(part):
-            pending.append(part)
-        elif pending and not stages:
-            stages += [pending, [part]]
-            pending = []
-        else:
-            stages.append([*pending, part])
-            pending = []
-    if not stages:  # a plain network: every layer with the parameter-free modules after it
-        stages, pending = [], parts
-        for part in pending:
-            if stages and not _children(part):
-                stages[-1].append(part)
-            else:
-                stages.append([part])
-    else:
-        stages[-1] += pending
-    return [stage[0] if len(stage) == 1 else nn.ModuleList(stage) for stage in stages]
-
-
-def _children(module: nn.Module) -> list[nn.Module]:
-    """The direct children that have parameters."""
-    return [child for child in module.children() if next(child.parameters(), None) is not None]
-
-
-def _is_list(module: nn.Module) -> bool:
-    return isinstance(module, nn.Sequential | nn.ModuleList) and len(_children(module)) > 1
-
-
-def _holds_blocks(module: nn.Module) -> bool:
-    """Whether the children of `module` contain layers, unlike the children of a convolution with its norm."""
-    return any(_children(child) for child in _children(module))

@@ -1,0 +1,90 @@
+"""Checkpoints in a folder on disk: checks before a library reads them, and quiet while it does."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from labeltree.errors import DataError
+
+__all__ = ["first_line", "need_files", "need_library", "quiet_transformers"]
+
+_LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
+
+
+def need_library(what: str, module: str, package: str, extra: str) -> None:
+    """Raise an ImportError unless a library is installed; it is not loaded.
+
+    Args:
+        what: what needs it, as the message begins: "encoder 'minilm'".
+        module: the library as it is imported.
+        package: the library as it is installed.
+        extra: the extra of labeltree that has it.
+    """
+    try:
+        missing = importlib.util.find_spec(module) is None
+    except ValueError:  # a module in sys.modules without a specification, or None there
+        missing = True
+    if missing:
+        raise ImportError(
+            f"{what} needs the library {package}; install it with: pip install 'labeltree[{extra}]'"
+        )
+
+
+def need_files(name: str, place: str, config: str, *, weights: bool) -> Path:
+    """The folder of a checkpoint, if it has a configuration and weights in safetensors.
+
+    Args:
+        name: name of the encoder, for the message.
+        place: path of the folder.
+        config: name of the file with the configuration.
+        weights: whether the weights are needed, too.
+
+    Raises:
+        DataError: the folder or a file is missing, or the weights are a pickle.
+    """
+    folder = Path(place).expanduser()
+    if not folder.is_dir():
+        raise DataError(
+            f"encoder {name!r}: there is no folder '{folder}'; name the folder of a checkpoint on this disk "
+            "(for one of the Hugging Face hub: 'hf download NAME --local-dir FOLDER')"
+        )
+    if not (folder / config).is_file():
+        raise DataError(f"encoder {name!r}: there is no {config} in '{folder}', so it is no such checkpoint")
+    if weights and not list(folder.glob("*.safetensors")):
+        raise DataError(
+            f"encoder {name!r}: there is no file of safetensors in '{folder}'; weights in another form could "
+            "run code when read: convert them (save_pretrained of transformers writes safetensors)"
+        )
+    return folder
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind."""
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return said.rstrip(".")
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Suppress the output of transformers and the libraries around it while they load."""
+    import transformers
+
+    bars: Any = transformers.utils.logging
+    loggers = [logging.getLogger(library) for library in _LIBRARIES]
+    before = [logger.level for logger in loggers]
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+        if shown:
+            bars.enable_progress_bar()
