@@ -35,9 +35,11 @@ def run(arguments: list[str]) -> None:
             print(f"{entry.name:<{width}} {entry.summary} ({entry.source})")
         return
     if "--list-encoders" in arguments:
-        from labeltree.models import list_encoders
+        from labeltree.models import encoder_summaries
 
-        print("\n".join(list_encoders()))
+        described = encoder_summaries()
+        width = max(map(len, described))
+        print("\n".join(f"{name:<{width}} {summary}" for name, summary in described.items()))
         return
     if "--list-recipes" in arguments:
         print("\n".join(list_recipes()))

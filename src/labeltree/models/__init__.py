@@ -6,10 +6,10 @@ import labeltree.models.small
 import labeltree.models.small_text
 import labeltree.models.text_loading  # noqa: F401
 from labeltree.models.build import (
-    FAMILIES,
     build_encoder,
     check_encoder,
     encoder_modality,
+    encoder_summaries,
     encoder_with_absolute_path,
     list_encoders,
     usual_image_shape,
@@ -26,7 +26,6 @@ from labeltree.models.text import TextEncoder, TokenizedTexts
 from labeltree.models.weights import load_weights, misfits, save_weights
 
 __all__ = [
-    "FAMILIES",
     "AdaptedEncoder",
     "Encoder",
     "KeyQueue",
@@ -39,6 +38,7 @@ __all__ = [
     "check_encoder",
     "encode_in_chunks",
     "encoder_modality",
+    "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",
     "load_weights",

@@ -43,17 +43,17 @@ from labeltree.models.wrapped import (
 )
 
 __all__ = [
-    "FAMILIES",
     "build_encoder",
     "check_encoder",
     "encoder_modality",
+    "encoder_summaries",
     "encoder_with_absolute_path",
     "list_encoders",
     "usual_image_shape",
     "usually_pretrained",
 ]
 
-FAMILIES = {
+_NAMES = {
     "timm:NAME": "any image encoder of timm",
     "timm:./FOLDER": "a checkpoint of timm on this disk",
     "torchvision:NAME": "any image encoder of torchvision",
@@ -62,7 +62,6 @@ FAMILIES = {
     "open_clip:NAME@FILE": "the same: an architecture of open_clip, and its weights in a file",
     "text:NAME": "a text encoder of sentence-transformers or transformers, or the folder of one",
 }
-"""How encoders of other libraries are named, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,12 @@ def list_encoders(pattern: str = "*") -> list[str]:
     if rest and library in LIBRARIES:
         return [f"{library}:{name}" for name in library_names(library, rest)]
     return sorted(fnmatch.filter(registered_encoders(), pattern))
+
+
+def encoder_summaries() -> dict[str, str]:
+    """A line about every encoder: those of `list_encoders`, then how those of other libraries are named."""
+    own = registered_encoders()
+    return {name: own[name].summary for name in sorted(own)} | _NAMES
 
 
 def encoder_modality(name: str) -> Modality:
@@ -299,4 +304,4 @@ def _nearest(name: str) -> str:
     )
     if near:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?"
-    return f"expected one of {', '.join(map(repr, [*sorted(own), *FAMILIES]))}"
+    return f"expected one of {', '.join(map(repr, [*sorted(own), *_NAMES]))}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -41,8 +40,9 @@ def add_lora(
         rank: rank of the update.
         alpha: factor of the update, times 1 / rank.
         dropout: dropout probability of the input of the update.
-        targets: the layers, by the end of their names ("q_proj", "attn.qkv"); None = all linear layers,
-            those within `torch.nn.MultiheadAttention` excepted, which reads its weights by itself.
+        targets: the layers, by the end of their names ("q_proj", "attn.qkv"); None = all linear layers but
+            those of `torch.nn.MultiheadAttention` (open_clip's), which reads their weights and does not call
+            them.
 
     Raises:
         ImportError: peft is not installed.
@@ -85,7 +85,7 @@ def _targets(encoder: Encoder, targets: Sequence[str] | None) -> list[str]:
     """The full names of the layers to adapt."""
     known = dict(encoder.named_modules())
     if targets is None:
-        found = [name for name, _ in _linear_layers(encoder)]
+        found = _linear_layers(encoder)
         if not found:
             raise ValueError(
                 f"trainable is 'lora', but encoder {encoder.name!r} has no linear layers; name its "
@@ -94,28 +94,39 @@ def _targets(encoder: Encoder, targets: Sequence[str] | None) -> list[str]:
         return found
     for target in targets:
         if not any(_ends(name, target) for name in known):
-            some = [name for name, _ in _linear_layers(encoder)][:4]
+            some = _linear_layers(encoder)[:4]
             raise ValueError(
                 f"lora.targets has {target!r}, but no layer of encoder {encoder.name!r} ends in it"
                 + (f"; its linear layers are {', '.join(some)} …" if some else "")
             )
     found = [name for name in known if any(_ends(name, target) for target in targets)]
-    within = tuple(f"{name}." for name, m in known.items() if isinstance(m, nn.MultiheadAttention))
     for name in found:
-        if isinstance(known[name], nn.MultiheadAttention) or name.startswith(within):
+        if _reads_weights(known[name]) or name.startswith(_not_called(known)):
             raise ValueError(
-                f"lora.targets: '{name}' of encoder {encoder.name!r} is of torch.nn.MultiheadAttention, "
-                "which cannot be adapted; name other linear layers, or leave lora.targets out"
+                f"lora.targets: '{name}' of encoder {encoder.name!r} is of torch.nn.MultiheadAttention or "
+                "the like, which cannot be adapted; name other linear layers, or leave lora.targets out"
             )
     return found
 
 
-def _linear_layers(encoder: Encoder) -> Iterator[tuple[str, nn.Module]]:
-    modules: Any = list(encoder.named_modules())
-    within = tuple(f"{name}." for name, module in modules if isinstance(module, nn.MultiheadAttention))
-    for name, module in modules:
-        if isinstance(module, nn.Linear) and not name.startswith(within):
-            yield name, module
+def _linear_layers(encoder: Encoder) -> list[str]:
+    known = dict(encoder.named_modules())
+    not_called = _not_called(known)
+    return [
+        name
+        for name, module in known.items()
+        if isinstance(module, nn.Linear) and not name.startswith(not_called)
+    ]
+
+
+def _not_called(known: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """The beginnings of the names of layers whose weights are read by the module that they belong to."""
+    return tuple(f"{name}." for name, module in known.items() if _reads_weights(module))
+
+
+def _reads_weights(module: nn.Module) -> bool:
+    # The pooling of CLIP's ResNets is the other one.
+    return isinstance(module, nn.MultiheadAttention) or type(module).__name__ == "AttentionPool2d"
 
 
 def _ends(name: str, target: str) -> bool:

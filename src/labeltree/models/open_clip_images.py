@@ -126,7 +126,7 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
         folder, _, file = _parts(name)
         path = _weights_file(name, folder) if folder is not None else file
         assert path is not None
-        _load_tower(name, model, path)
+        _load_tower(name, model, path, image_size)
     return _encoder(name, model, config, channels, image_size)
 
 
@@ -220,7 +220,7 @@ def _weights_file(name: str, folder: Path) -> Path:
     )
 
 
-def _load_tower(name: str, model: Any, path: Path) -> None:
+def _load_tower(name: str, model: Any, path: Path, image_size: int) -> None:
     from open_clip.convert import convert_state_dict
     from open_clip.model import resize_pos_embed
 
@@ -232,7 +232,8 @@ def _load_tower(name: str, model: Any, path: Path) -> None:
     tower = {key.removeprefix("visual."): v for key, v in state.items() if key.startswith("visual.")}
     if problems := misfits(model.visual.state_dict(), tower):
         raise DataError(
-            f"encoder {name!r}: '{path}' does not have the weights of its image tower: {problems}"
+            f"encoder {name!r}: '{path}' does not have the weights of its image tower for images of "
+            f"{image_size} px: {problems}"
         )
     model.visual.load_state_dict(tower)
 

@@ -8,7 +8,7 @@ import lightning as L
 
 from labeltree.data import Source, hold_out_fold, ignore_cache, make_splits, open_source
 from labeltree.errors import DataError
-from labeltree.models import encoder_modality
+from labeltree.models import encoder_modality, usual_image_shape
 from labeltree.progress import Progress
 from labeltree.training.batches import SourceDataModule, validation_samples
 from labeltree.training.inputs import open_inputs, open_views
@@ -72,10 +72,11 @@ def open_recipe_data(
         recipe: the recipe.
         progress: callback that reports progress.
         image_shape: image shape ``(c, h, w)``, used where the recipe leaves it open: the data may have
-            changed since the run fixed a shape.
+            changed since the run fixed a shape. None = that of the encoder's checkpoint, if it is one in a
+            folder.
         verify: read all files again and ignore the cache.
     """
-    c, h, w = image_shape or (None, None, None)
+    c, h, w = image_shape or usual_image_shape(recipe.encoder) or (None, None, None)
     with ignore_cache(verify):
         source = open_source(
             recipe.data,

@@ -227,6 +227,8 @@ def _key(network: Network, source: Source) -> str:
         read += [recipe.max_length]
     else:
         read += [source.image_shape, encoder.mean, encoder.std, recipe.channels_last]
+    if recipe.pooling != "auto":
+        read += [recipe.pooling]
     digest = hashlib.sha256(repr(read).encode())
     for name, value in sorted(encoder.state_dict().items()):
         digest.update(name.encode())

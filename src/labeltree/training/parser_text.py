@@ -178,7 +178,7 @@ def _short(action: Action) -> str:
     return first_sentence(str(action.help or "")) + told
 
 
-_GROUPS = ("table", "head", "optimizer", "queue")
+_GROUPS = ("table", "head", "lora", "optimizer", "queue")
 
 
 def first_sentence(text: str) -> str:

@@ -15,9 +15,17 @@ from jsonargparse import ArgumentParser, Namespace
 import labeltree
 from labeltree.data import list_datasets
 from labeltree.errors import RecipeError
+from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
-from labeltree.training.recipe import HeadRecipe, OptimizerRecipe, QueueRecipe, Recipe, TableRecipe
+from labeltree.training.recipe import (
+    HeadRecipe,
+    LoraRecipe,
+    OptimizerRecipe,
+    QueueRecipe,
+    Recipe,
+    TableRecipe,
+)
 from labeltree.training.registry import GIVEN, objective_terms
 
 __all__ = [
@@ -93,6 +101,7 @@ _RECIPE = Reader(
 
 _GROUPS: dict[str, type[Any]] = {
     "head": HeadRecipe,
+    "lora": LoraRecipe,
     "optimizer": OptimizerRecipe,
     "table": TableRecipe,
     "queue": QueueRecipe,
@@ -249,7 +258,6 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     def is_file(value: object) -> bool:  # a word such as "all" is a choice even if a file has that name
         return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
 
-    kind, _, model = recipe.encoder.partition(":")
     options = {
         name: {key: whole(value) if is_file(value) else value for key, value in chosen.items()}
         for name, chosen in recipe.options.items()
@@ -259,7 +267,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         options=options,
         data=whole(recipe.data) or recipe.data,
         data_path=whole(recipe.data_path),
-        encoder=f"text:{whole(model)}" if kind == "text" else recipe.encoder,
+        encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),
         weights=whole(recipe.weights),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from labeltree.atomic import atomic_write
 from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
-__all__ = ["HeadRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
+__all__ = ["HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,23 @@ class QueueRecipe:
 
     size: int = 4096
     momentum: float = 0.99
+
+
+@dataclass(frozen=True)
+class LoraRecipe:
+    """Low-rank updates of the encoder's linear layers, with ``trainable: lora`` (Hu et al. 2022).
+
+    Attributes:
+        rank: rank of the update of a layer.
+        alpha: the update is multiplied by alpha / rank.
+        dropout: dropout probability of the input of the update.
+        targets: the layers, by the end of their names (``[q_proj, v_proj]``); None = all linear layers.
+    """
+
+    rank: int = 8
+    alpha: int = 16
+    dropout: float = 0.0
+    targets: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,17 +178,22 @@ class Recipe:
         unseen_depth: depth of the classes that are drawn; None = the finest labels.
         geometry: where embeddings live; ``auto`` is what the objective asks for, mostly the sphere.
         curvature: curvature of the Poincaré ball, below 0.
-        encoder: one of --list-encoders, any timm or torchvision name, or ``text:NAME`` for one of
-            sentence-transformers or transformers; ``auto`` = small-conv for images, minilm for texts.
-        pretrained: start from the encoder's published weights; None = only ``minilm`` and ``text:NAME`` do.
+        encoder: one of --list-encoders, which also tells how those of other libraries and checkpoints in a
+            folder are named; ``auto`` = small-conv for images, minilm for texts.
+        pretrained: start from the encoder's published weights; None = only ``minilm``, ``text:NAME`` and
+            checkpoints in a folder do.
         weights: start from this file of encoder weights.
+        pooling: of ``transformers:FOLDER``, how token vectors become a feature: ``pooler``, ``cls`` or
+            ``mean``; ``auto`` = as its authors do.
         trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
-            and the head) or ``head`` (no stage); with ``head`` and plain ``views``, features are computed
-            once.
+            and the head), ``head`` (no stage) or ``lora`` (low-rank updates of its linear layers, and the
+            head); with ``head`` and plain ``views``, features are computed once.
+        lora: the updates with trainable ``lora``.
         adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
             features; None = no such layer.
-        image_size: side of the square images in pixels; None = as the data set has them, else 32.
-        channels: 1 or 3; None = as the data set has them.
+        image_size: side of the square images in pixels; None = as a checkpoint in a folder expects them, or
+            as the data set has them, else 32.
+        channels: 1 or 3; None = as a checkpoint in a folder expects them, or as the data set has them.
         max_length: number of tokens of a text that are read; None = as many as the encoder can read.
         views: augmentation. Of images: ``simclr``, ``randaugment``, ``crop``; of texts: ``dropout`` (the text
             itself, seen through the encoder's dropout) or ``word-deletion``; ``identity``: none;
@@ -249,7 +271,9 @@ class Recipe:
     encoder: str = "auto"
     pretrained: bool | None = None
     weights: str | None = None
+    pooling: Literal["auto", "pooler", "cls", "mean"] = "auto"
     trainable: str = "all"
+    lora: LoraRecipe = field(default_factory=LoraRecipe)
     adapter: int | None = None
     image_size: int | None = None
     channels: Literal[1, 3] | None = None
@@ -374,6 +398,7 @@ _MOST = {
     "head.hidden": 2**16,
     "head.layers": 100,
     "queue.size": 2**24,
+    "lora.rank": 2**12,
     "devices": 4096,
     "workers": 4096,
     "optimizer.lr": 1e6,
@@ -393,7 +418,7 @@ def _hides_some(unseen: int | float | list[str] | str) -> bool:
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setting can be None, is in range
     "epochs devices encode_chunk patience coarsen unseen_depth adapter test_limit num_views": _least(1),
     "image_size head.dim head.hidden head.layers queue.size": _least(1),
-    "optimizer.cycle_epochs optimizer.cycle_factor": _least(1),
+    "optimizer.cycle_epochs optimizer.cycle_factor lora.rank lora.alpha": _least(1),
     "batch_size limit train_limit": _least(2),
     "max_length": _least(3),
     "workers checkpoint_minutes": _least(0),
@@ -401,7 +426,10 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setti
     "curvature": (lambda value: value < 0, "below 0"),
     "head.gain optimizer.lr optimizer.decay optimizer.clip_norm": (lambda value: value > 0, "above 0"),
     "val test": (lambda value: 0 < value < 1, "between 0 and 1"),
-    "ema inner_share deletion dropout optimizer.momentum": (lambda value: 0 <= value < 1, "in [0, 1)"),
+    "ema inner_share deletion dropout optimizer.momentum lora.dropout": (
+        lambda value: 0 <= value < 1,
+        "in [0, 1)",
+    ),
     "erasing label_noise": (lambda value: 0 <= value <= 1, "a probability, 0 to 1"),
     "taxonomy_noise": (lambda value: 0 <= value <= 1, "a share, 0 to 1"),
     "queue.momentum": (lambda value: 0 <= value <= 1, "between 0 and 1"),
@@ -450,6 +478,9 @@ def _check_ranges(recipe: Recipe) -> None:
             raise ValueError(f"{name} is {value_of(recipe, name)}; it must be {expected}")
 
 
+_LORA = ["lora.rank", "lora.alpha", "lora.dropout", "lora.targets"]
+
+
 def _check_together(recipe: Recipe) -> None:
     """Check settings that depend on each other, as far as possible without the data and the objective."""
     if recipe.coarsen is not None and recipe.train_taxonomy is not None:
@@ -468,6 +499,7 @@ def _check_together(recipe: Recipe) -> None:
         (["unseen_depth"], not drawn, "unless unseen_classes is a number or a share"),
         (["inner"], recipe.inner_share == 0, "while inner_share is 0"),
         (["deletion"], not deletes, f"while views is '{recipe.views}', not 'word-deletion'"),
+        (_LORA, recipe.trainable != "lora", f"while trainable is '{recipe.trainable}', not 'lora'"),
         (["erasing", "flip", "dropout"], recipe.views == "identity", "while views is 'identity'"),
     ):
         check_idle(recipe, names, idle, because)

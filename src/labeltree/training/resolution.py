@@ -58,6 +58,12 @@ def resolve_modality(recipe: Recipe, modalities: Sequence[Modality]) -> Recipe:
             f"views is '{views}', but encoder '{encoder}' reads {modality}s, whose views are "
             f"{', '.join(_VIEWS[modality])}"
         )
+    check_idle(
+        recipe,
+        ["pooling"],
+        not encoder.startswith("transformers:"),
+        f"for encoder '{encoder}'; it is a setting of transformers:FOLDER",
+    )
     idle = _OF_TEXTS if modality == "image" else _OF_IMAGES
     check_idle(recipe, idle, True, f"for encoder '{encoder}', which reads {modality}s")
     if frozen_texts and (views == "dropout" or recipe.dropout is not None):
