@@ -22,6 +22,7 @@ IMPORTED_AS = {
     "huggingface-hub": "huggingface_hub",
     "markdown-it-py": "markdown_it",
     "sentence-transformers": "sentence_transformers",
+    "open-clip-torch": "open_clip",
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.
 WITH_TORCH = {"triton"}

@@ -136,6 +136,7 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         training_taxonomy=training,
         from_training=nodes,
         aspects=description.aspect_taxonomies,
+        encoder_config=folder.encoder_config,
     )
 
 

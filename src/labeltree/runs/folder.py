@@ -8,14 +8,14 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from labeltree.atomic import atomic_write, clear_leftovers
+from labeltree.atomic import atomic_write, clear_leftovers, new_folder_in, writing
 from labeltree.errors import FolderInUseError, RunError, WriteError
 from labeltree.lock import LOCK, lock_folder, writer_of
 from labeltree.runs.samples import SampleRecord
@@ -100,6 +100,11 @@ class RunFolder:
     def encoder(self) -> Path:
         """The weights of the chosen encoder and heads (safetensors)."""
         return self.path / "encoder.safetensors"
+
+    @property
+    def encoder_config(self) -> Path:
+        """Folder of what rebuilds the encoder without the place it came from, unless its name suffices."""
+        return self.path / "encoder_config"
 
     @property
     def history(self) -> Path:
@@ -187,6 +192,14 @@ class RunFolder:
         if not self.recipe.is_file() and not self.description.is_file():
             raise RunError(f"'{self.path}' is not a run folder: it has no {self.recipe.name}")
         return self
+
+    def keep_encoder_config(self, write: Callable[[Path], object]) -> None:
+        """Make the folder `encoder_config` of the files that ``write(folder)`` writes, if any."""
+        shutil.rmtree(self.encoder_config, ignore_errors=True)
+        with writing(self.encoder_config), new_folder_in(self.path) as fresh:
+            write(fresh)
+            if any(fresh.iterdir()):
+                fresh.rename(self.encoder_config)
 
     def drop_checkpoints(self) -> None:
         """Delete the training states of a finished run: its weights stay, but training cannot continue."""

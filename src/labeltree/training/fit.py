@@ -19,7 +19,7 @@ from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from labeltree.atomic import atomic_write
 from labeltree.data import DataSummary, summarize
 from labeltree.errors import RunError
-from labeltree.models import check_encoder, misfits, normalises_by_batch
+from labeltree.models import check_encoder, merged_state, misfits, need_lora, normalises_by_batch
 from labeltree.processes import Terminated, end_with_parent
 from labeltree.progress import progress_line
 from labeltree.runs import RunFolder
@@ -112,6 +112,8 @@ def train(
         _check_logger(recipe)
         if recipe.encoder != "auto":
             check_encoder(recipe.encoder, pretrained=recipe.pretrained, weights=recipe.weights)
+        if recipe.trainable == "lora":
+            need_lora()
         with progress_line(progress_bar) as progress:
             data, source = open_samples(folder, known, recipe, progress, verify=verify)
         if folder.encoder.is_file():
@@ -293,7 +295,7 @@ def _keep_best(folder: RunFolder, module: RepresentationModule) -> None:
     """Write the weights of the best epoch as safetensors."""
     state = _load_state(folder, module, folder.best_checkpoint)
     module.load_state_dict(state["state_dict"])
-    weights = {f"encoder.{k}": v for k, v in module.evaluated_encoder.state_dict().items()}
+    weights = {f"encoder.{k}": v for k, v in merged_state(module.evaluated_encoder).items()}
     weights |= {f"objective.{k}": v for k, v in module.objective.state_dict().items()}
     folder.save_weights(weights, {"epoch": str(state["epoch"]), "objective": module.recipe.objective})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from labeltree.models import (
     AdaptedEncoder,
     Encoder,
     TextEncoder,
+    add_lora,
     build_encoder,
     encoder_modality,
     set_trainable,
@@ -102,6 +105,7 @@ def build_network(
     training_taxonomy: Taxonomy | None = None,
     from_training: Tensor | None = None,
     aspects: Sequence[Taxonomy] = (),
+    encoder_config: Path | None = None,
 ) -> Network:
     """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
 
@@ -112,8 +116,9 @@ def build_network(
         training_taxonomy: taxonomy of the training labels; None = ``taxonomy``.
         from_training: see `Network`; None = the same nodes.
         aspects: taxonomies of the samples' aspects.
+        encoder_config: what the run kept to build its encoder from, see `build_encoder`.
     """
-    encoder = recipe_encoder(recipe, image_shape, start_weights=False)
+    encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config)
     objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects)
     plain = open_views(recipe, encoder, image_shape).plain
     nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
@@ -127,14 +132,20 @@ def on_usual_device(network: Network) -> Network:
 
 
 def recipe_encoder(
-    recipe: Recipe, image_shape: tuple[int, int, int] | None, *, start_weights: bool = True
+    recipe: Recipe,
+    image_shape: tuple[int, int, int] | None,
+    *,
+    start_weights: bool = True,
+    config: Path | None = None,
 ) -> Encoder:
     """Build the encoder of a resolved recipe, with its adapter; what is not trained has no gradients.
 
     Args:
         recipe: the resolved recipe.
         image_shape: ``(c, h, w)`` of the images; ignored for texts.
-        start_weights: whether to read the pretrained weights that the recipe names.
+        start_weights: whether to read the pretrained weights that the recipe names. Without them the encoder
+            is that of a finished run, in which the updates of LoRA are part of the weights.
+        config: see `build_encoder`.
     """
     shape: dict[str, int] = {}
     if encoder_modality(recipe.encoder) == "image":
@@ -144,6 +155,8 @@ def recipe_encoder(
         recipe.encoder,
         pretrained=bool(recipe.pretrained) and start_weights,
         weights=recipe.weights if start_weights else None,
+        pooling=recipe.pooling,
+        config=config,
         **shape,
     )
     if isinstance(encoder, TextEncoder):
@@ -153,5 +166,10 @@ def recipe_encoder(
             encoder.set_dropout(dropout)
     elif recipe.channels_last:
         encoder = encoder.to(memory_format=torch.channels_last)
-    set_trainable(encoder, recipe.trainable)
+    if recipe.trainable != "lora":
+        set_trainable(encoder, recipe.trainable)
+    elif start_weights:
+        add_lora(encoder, **dataclasses.asdict(recipe.lora))
+    else:
+        set_trainable(encoder, "head")
     return encoder if recipe.adapter is None else AdaptedEncoder(encoder, recipe.adapter)

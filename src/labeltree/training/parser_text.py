@@ -66,6 +66,7 @@ def _unknown(message: str) -> str | None:
 def _hint(unknown: str, known: Sequence[str]) -> str:
     name = unknown.replace("-", "_")
     inner = [setting for setting in known if setting.endswith(f".{name}")]
+    inner.sort(key=lambda setting: setting.split(".")[0] in _GROUPS)  # the objective's own first
     near = inner[:1] or difflib.get_close_matches(name, known, 1, cutoff=0.4)
     return f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
 

@@ -76,7 +76,7 @@ class QueueRecipe:
 
 @dataclass(frozen=True)
 class LoraRecipe:
-    """Low-rank updates of the encoder's linear layers, with ``trainable: lora`` (Hu et al. 2022).
+    """Low-rank updates of the linear layers of an encoder (LoRA: Hu et al. 2022).
 
     Attributes:
         rank: rank of the update of a layer.
@@ -188,7 +188,7 @@ class Recipe:
         trainable: the weights that are trained: ``all``, ``last:K`` (the last K stages of the encoder,
             and the head), ``head`` (no stage) or ``lora`` (low-rank updates of its linear layers, and the
             head); with ``head`` and plain ``views``, features are computed once.
-        lora: the updates with trainable ``lora``.
+        lora: the low-rank updates of the encoder, if these are trained.
         adapter: width of a trained layer (linear, ReLU) on top of the encoder, whose outputs are then the
             features; None = no such layer.
         image_size: side of the square images in pixels; None = as a checkpoint in a folder expects them, or
@@ -349,6 +349,7 @@ class Recipe:
         groups = {
             "table": TableRecipe,
             "head": HeadRecipe,
+            "lora": LoraRecipe,
             "optimizer": OptimizerRecipe,
             "queue": QueueRecipe,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shutil
 from collections.abc import Collection
 from contextlib import nullcontext
 from typing import Any
@@ -172,6 +173,7 @@ def begin_run(
     folder.write_json(folder.data, summary.to_dict())
     description_of(module.recipe, source, labels).save(folder.description)
     module.objective.save_word_vectors(folder.word_vectors)
+    folder.keep_encoder_config(module.encoder.save_config)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
     recipe.save(folder.recipe)
     return True
@@ -202,6 +204,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.versions,
     ):
         file.unlink(missing_ok=True)
+    shutil.rmtree(folder.encoder_config, ignore_errors=True)
 
 
 def check_labels(folder: RunFolder, recipe: Recipe, labels: TrainingLabels) -> None:

@@ -1,0 +1,214 @@
+"""Runs of encoders from folders: trained, carried away without the folder, resumed, and with LoRA."""
+
+import csv
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transformers
+from tiny_transformer import write_tiny_transformer
+
+import labeltree as lt
+from labeltree.errors import LabeltreeError
+from labeltree.runs import RunFolder
+from labeltree.training.fit import train
+from labeltree.training.reading import RecipeParser, with_absolute_paths
+from labeltree.training.recipe import Recipe
+
+pytestmark = pytest.mark.slow
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "transformers": write_transformers,
+    "open_clip": write_open_clip,
+    "timm": write_timm,
+}
+NOTES = {"dog": ("animal", "bark dogs dog"), "cat": ("animal", "a small small"), "oak": ("plant", "e5 : a .")}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    rows = [
+        [" ".join(np.random.default_rng(n).permutation(words.split())), branch, leaf]
+        for n in range(12)
+        for leaf, (branch, words) in NOTES.items()
+    ]
+    with (tmp_path / "notes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["text", "depth1", "depth2"], *rows])
+    return tmp_path / "notes.csv"
+
+
+@pytest.fixture
+def recipe_of(tmp_path: Path) -> Callable[..., Recipe]:
+    """A recipe of a second or two with the checkpoint in ``tmp_path / "model"``."""
+
+    def make(data: Path, library: str, objective: str = "supcon", **settings: Any) -> Recipe:
+        chosen = {
+            "data": str(data),
+            "objective": objective,
+            "encoder": f"{library}:{tmp_path / 'model'}",
+            "epochs": 1,
+            "batch_size": 12,
+            "val": 0.2,
+            "accelerator": "cpu",
+            **settings,
+        }
+        return with_absolute_paths(RecipeParser(objective).recipe(settings=chosen))
+
+    return make
+
+
+def embedded(run: RunFolder, *, images: Path | None = None) -> torch.Tensor:
+    model = lt.load(run.path)
+    if images is None:
+        return model.embed(texts=["a dog", "small dogs bark"]).embeddings
+    return model.embed(sorted(images.rglob("*.png"))[:6]).embeddings
+
+
+@pytest.mark.parametrize("trainable", ["head", "last:1", "lora"])
+@pytest.mark.parametrize("library", list(WRITERS))
+def test_a_run_is_carried_away_without_the_folder(
+    library: str,
+    trainable: str,
+    recipe_of: Callable[..., Recipe],
+    image_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    WRITERS[library](tmp_path / "model")
+    run = train(recipe_of(image_folder, library, trainable=trainable), tmp_path / "run", progress_bar=False)
+    before = embedded(run, images=image_folder)
+    shutil.rmtree(tmp_path / "model")
+    carried = RunFolder(shutil.move(run.path, tmp_path / "elsewhere"))
+    monkeypatch.setitem(sys.modules, "peft", None)
+    assert torch.equal(embedded(carried, images=image_folder), before)
+    assert not [key for key in carried.load_weights() if "lora_" in key]
+
+
+@pytest.mark.parametrize("trainable", ["last:1", "lora"])
+def test_a_run_on_texts(
+    trainable: str,
+    recipe_of: Callable[..., Recipe],
+    texts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_tiny_transformer(tmp_path / "model")
+    run = train(recipe_of(texts, "text", trainable=trainable), tmp_path / "run", progress_bar=False)
+    before = embedded(run)
+    assert (run.encoder_config / "tokenizer.json").is_file()
+    shutil.rmtree(tmp_path / "model")
+    carried = RunFolder(shutil.move(run.path, tmp_path / "elsewhere"))
+    monkeypatch.setitem(sys.modules, "peft", None)
+    assert torch.equal(embedded(carried), before)
+    shutil.rmtree(carried.encoder_config)  # as in a run of an earlier version
+    with pytest.raises(
+        LabeltreeError, match=r"encoder 'text:.*model' cannot be loaded: .*expected the folder"
+    ):
+        embedded(carried)
+
+
+def test_encoders_that_their_names_suffice_for_keep_nothing(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    run = train(recipe_of(image_folder, "timm", encoder="small-conv"), tmp_path / "run", progress_bar=False)
+    assert not run.encoder_config.exists()
+
+
+def test_images_are_read_as_the_checkpoint_expects(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, write_image: Callable[..., Path]
+) -> None:
+    for n in range(24):
+        write_image(tmp_path / "grey" / "ab"[n % 2] / f"{n}.png", n, size=(40, 40), mode="L")
+    write_transformers(tmp_path / "model")
+    recipe = recipe_of(tmp_path / "grey", "transformers", "ce", trainable="head", pooling="mean")
+    run = train(recipe, tmp_path / "run", progress_bar=False)
+    model = lt.load(run.path)
+    assert model.network.image_shape == (3, SIZE, SIZE)
+    assert json.loads((run.encoder_config / "encoder.json").read_text())["pooling"] == "mean"
+    other = train(
+        recipe_of(tmp_path / "grey", "transformers", "ce", trainable="head", image_size=42),
+        tmp_path / "other",
+        progress_bar=False,
+    )
+    assert lt.load(other.path).network.image_shape == (3, 42, 42)
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings"),
+    [
+        ("supcon", {"ema": 0.5, "ema_evaluate": True, "adapter": 8}),
+        ("maskcon", {"coarsen": 1, "queue": {"size": 24}}),
+        ("hwc+lam", {"encode_chunk": 5, "lora": {"rank": 2, "dropout": 0.1}, "precision": "bf16"}),
+    ],
+)
+def test_a_stopped_lora_run_ends_with_the_same_weights(
+    objective: str,
+    settings: dict[str, Any],
+    recipe_of: Callable[..., Recipe],
+    image_folder: Path,
+    tmp_path: Path,
+) -> None:
+    from lightning.pytorch.callbacks import Callback
+
+    class Stop(Callback):
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            if trainer.global_step == 5:
+                raise RuntimeError("the power went out")
+
+    start = write_transformers(tmp_path / "model").state_dict()
+    recipe = recipe_of(image_folder, "transformers", objective, trainable="lora", epochs=2, **settings)
+    whole = train(recipe, tmp_path / "whole", progress_bar=False)
+    with pytest.raises(RuntimeError, match="power"):
+        train(recipe, tmp_path / "parts", callbacks=[Stop()], progress_bar=False, every_n_steps=2)
+    parts = train(recipe, tmp_path / "parts", progress_bar=False)
+    mine, theirs = whole.load_weights(), parts.load_weights()
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(value, theirs[key]) for key, value in mine.items())
+    prefix = "encoder.base.net." if "adapter" in settings else "encoder.net."
+    moved = {key for key, value in start.items() if not torch.equal(mine[prefix + key], value)}
+    linear = {key for key in start if key.startswith(("layers", "pooler"))}
+    assert moved == {key for key in linear if key.endswith("weight") and start[key].ndim == 2}
+
+
+def test_settings_of_lora_without_lora_are_refused(
+    recipe_of: Callable[..., Recipe], image_folder: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"lora\.rank is 4, which has no effect while trainable is 'all'"):
+        recipe_of(image_folder, "timm", lora={"rank": 4})
+    with pytest.raises(ValueError, match=r"lora\.rank is 0; it must be 1 or more"):
+        recipe_of(image_folder, "timm", trainable="lora", lora={"rank": 0})
+
+
+def test_a_pooling_without_transformers_is_refused(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    write_timm(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"pooling is cls, which has no effect for encoder 'timm:"):
+        train(recipe_of(image_folder, "timm", pooling="cls"), tmp_path / "run", progress_bar=False)
+    assert not (tmp_path / "run" / "recipe.yaml").exists()
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    from lightning.pytorch.callbacks import Callback
+
+    class Stop(Callback):
+        def on_train_batch_start(self, *_: Any) -> None:
+            raise RuntimeError("the power went out")
+
+    write_timm(tmp_path / "model")
+    with pytest.raises(RuntimeError, match="power"):
+        train(recipe_of(image_folder, "timm"), tmp_path / "run", callbacks=[Stop()], progress_bar=False)
+    assert not RunFolder(tmp_path / "run").encoder_config.exists()
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("nothing may be asked"))
