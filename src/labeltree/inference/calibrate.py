@@ -80,13 +80,13 @@ class Decider:
         Args:
             asked: description of the required coverage or cost.
         """
-        return {
-            "model": self.digest,
-            "labeltree": version("labeltree"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "asked": asked,
-            "taxonomy": taxonomy_digest(self.run.taxonomy),
-        }
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return {**self._origin, "date": now, "asked": asked}
+
+    @cached_property
+    def _origin(self) -> dict[str, str]:
+        taxonomy = taxonomy_digest(self.run.taxonomy)
+        return {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings and the class scores (n, C) of samples."""

@@ -51,7 +51,8 @@ def embed_source(
             since a fresh adapter is not part of the encoder that training starts from.
         progress: called with the number of samples that the encoder has read.
     """
-    network = network.eval()
+    if network.training:
+        network.eval()
     objective = network.objective
     inputs = open_inputs(source, network.encoder, network.recipe)
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]

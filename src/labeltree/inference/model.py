@@ -64,9 +64,9 @@ class Model:
         self.folder = (run if isinstance(run, RunFolder) else RunFolder(run)).require()
         self.run: TrainedRun = load_run(self.folder.path, own_data=False, device=device)
         self._classifier = classifier
-        self._device = device
         self._opening = threading.Lock()
         self._opened: Decider | None = None
+        self._warning: str | None = None
 
     @property
     def decider(self) -> Decider:
@@ -156,8 +156,9 @@ class Model:
         named = self._named(samples, texts, data)
         request = Request(data=None if data is None else str(data), labelled=labelled, named=named)
         decider = self.decider
-        warning = other_report(self.folder.path, decider.chosen)
-        return answer_with(decider, request, Promise(coverage), top=top, warning=warning)
+        if self._warning is None:
+            self._warning = other_report(self.folder.path, decider.chosen) or ""
+        return answer_with(decider, request, Promise(coverage), top=top, warning=self._warning or None)
 
     def embed_batch(self, samples: Sequence[Any]) -> tuple[Tensor, Tensor]:
         """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of samples that are in memory.

@@ -8,10 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from labeltree.data import Source, column_names, get_dataset, list_datasets, open_source
+from labeltree.data import (
+    ArrayStore,
+    ImageStore,
+    Source,
+    column_names,
+    get_dataset,
+    list_datasets,
+    open_source,
+)
+from labeltree.data.images.decode import decode
 from labeltree.data.images.files import open_images as open_image_files
+from labeltree.data.images.stores import in_threads
 from labeltree.data.source import printable
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
@@ -23,6 +34,9 @@ _OTHER_LABELS = (
     "'labeltree embed' takes them without labels (--unlabelled) or with a taxonomy of their own "
     "(--own-labels), 'labeltree predict' without --labelled"
 )
+
+
+_IN_MEMORY = 1 << 29  # bytes of pixels that are kept; more images than that are decoded twice
 
 
 @dataclass(frozen=True)
@@ -49,17 +63,21 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
     """
     _check_modality(run, "image", "files")
     assert run.network.image_shape is not None
-    channels, height, _ = run.network.image_shape
+    channels, size, _ = run.network.image_shape
     paths = [str(file) for file in files]
-    found = open_image_files(
-        paths, paths, image_size=height, channels=channels, on_error="return", cache=False
-    )
+    names = [printable(path) for path in paths]
+    if len(paths) * channels * size * size <= _IN_MEMORY:
+        store, reasons = _decoded(paths, size, channels)
+    else:
+        found = open_image_files(
+            paths, paths, image_size=size, channels=channels, on_error="return", cache=False
+        )
+        store, reasons = found.store, dict(sorted(found.failures.items()))
     reasons = {
         row: "it is a folder; name it by --data" if Path(paths[row]).is_dir() else reason
-        for row, reason in sorted(found.failures.items())
+        for row, reason in reasons.items()
     }
-    names = [printable(path) for path in paths]
-    rows = torch.from_numpy(found.readable())
+    rows = torch.tensor([row for row in range(len(paths)) if row not in reasons], dtype=torch.int64)
     if not len(rows):
         return NamedSamples(names, None, reasons)
     source = Source(
@@ -67,11 +85,30 @@ def open_images(run: TrainedRun, files: Sequence[str]) -> NamedSamples:
         taxonomy=run.taxonomy,
         nodes=torch.full((len(rows),), -1),
         instances=rows,
-        store=found.store,
+        store=store,
         rows=rows,
         files=paths,
     )
     return NamedSamples(names, source, reasons)
+
+
+def _decoded(paths: Sequence[str], size: int, channels: int) -> tuple[ImageStore, dict[int, str]]:
+    """The pixels of image files in memory, black where one cannot be read, and the reasons for these."""
+    pixels = np.zeros((len(paths), channels, size, size), np.uint8)
+    reasons: dict[int, str] = {}
+
+    def attempt(path: str) -> np.ndarray[Any, Any] | str:
+        try:
+            return decode(Path(path), size, channels)
+        except DataError as error:
+            return str(error)
+
+    for row, found in enumerate((in_threads if len(paths) > 1 else map)(attempt, paths)):
+        if isinstance(found, str):
+            reasons[row] = found
+        else:
+            pixels[row] = found
+    return ArrayStore(pixels), reasons
 
 
 def open_texts(run: TrainedRun, texts: Sequence[str]) -> NamedSamples:
