@@ -35,6 +35,7 @@ SCRIPTS = (
     "text",
     "tables",
     "passage",
+    "cold_start",
 )
 
 

@@ -1,4 +1,4 @@
-"""The goals P1 to P14, beside what was measured and the command that repeats it.
+"""The goals P1 to P15, beside what was measured and the command that repeats it.
 
     python benchmarks/goals.py [--short] [--write]
 
@@ -76,6 +76,8 @@ GOALS = (
     Goal("P13 relation", "relation of a batch of 8192 in 100,000 nodes", "≤", 5, "ms", "taxonomy"),
     Goal("P14", "loss in a step of the small encoder, n = 512", "≤", 5, "%", "training_step"),
     Goal("P14 GPU", "loss in a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "training_step"),
+    Goal("P15 cold", "`labeltree predict RUN IMAGE`, a cold process", "≤", 2.5, "CPU s", "cold_start"),
+    Goal("P15 warm", "a prediction by an open model, small encoder", "≤", 5, "CPU ms", "cold_start"),
 )
 
 
