@@ -160,7 +160,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "embed to": ("embed {run} --out {tmp}/table.parquet", "--out FILE names another"),
     "embed npz": ("embed {run} --out {tmp}/table.npz", "--out FILE names another"),
     "calibrate": ("calibrate {run}", "a copy of the run"),
-    "predict": ("predict {run} --split test", "a copy of the run"),
+    "predict": ("predict {run} --classifier prototypes --split test --coverage 0.5", "a copy of the run"),
     "compare": ("compare {run} {other} --out {tmp}/out --resamples 5 --permutations 5", "--out FOLDER"),
     "compare page": (
         "compare {run} {other} --report {tmp}/page.html --out {tmp}/out --resamples 5 --permutations 5",

@@ -124,13 +124,14 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         )
     try:
         recipe = Recipe.from_dict(description.settings)
-        if folder.word_vectors.is_file():  # where the vectors came from may be gone
-            devise = {**recipe.options.get("devise", {}), "vectors": str(folder.word_vectors)}
-            recipe = replace(recipe, options={**recipe.options, "devise": devise})
     except ValueError as error:
         raise RunError(f"the settings in '{folder.description}' are damaged: {error}; restore it") from error
-    return build_network(
-        recipe,
+    built = recipe
+    if folder.word_vectors.is_file():  # where the vectors came from may be gone
+        devise = {**recipe.options.get("devise", {}), "vectors": str(folder.word_vectors)}
+        built = replace(recipe, options={**recipe.options, "devise": devise})
+    network = build_network(
+        built,
         taxonomy,
         image_shape=description.image_shape,
         training_taxonomy=training,
@@ -138,6 +139,8 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         aspects=description.aspect_taxonomies,
         encoder_config=folder.encoder_config,
     )
+    network.recipe = recipe
+    return network
 
 
 def _described(folder: RunFolder) -> tuple[ModelDescription, Taxonomy | None]:
