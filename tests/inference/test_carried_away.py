@@ -16,7 +16,9 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import DataError, RunError
+from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
+from labeltree.inference.reference import load_reference
 from labeltree.runs import RunFolder
 
 pytestmark = pytest.mark.slow
@@ -288,3 +290,22 @@ def test_models_say_what_they_are(carried: tuple[Path, Path, dict[str, torch.Ten
     assert len(model.digest) == 64
     assert model.recipe.encoder == "small-conv"
     assert model.network.device.type == "cpu"
+
+
+def test_of_many_samples_some_are_embedded_to_learn_from(
+    tmp_path: Path, make_image_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = make_image_folder(tmp_path / "photos")
+    for name, value in (("_ALL", 20), ("MOST_LEARNED", 10), ("MOST_CALIBRATED", 8)):
+        monkeypatch.setattr(f"labeltree.inference.embeddings.{name}", value)
+    run = RunFolder(train(photos, tmp_path / "run"))
+    assert not run.embeddings().exists()
+    reference = load_reference(load_run(run.path, own_data=False))
+    assert reference is not None
+    counts = {split: int((reference.split == split).sum()) for split in ("train", "val")}
+    assert counts == {"train": 10, "val": 8}
+    assert len(torch.unique(reference.nodes)) == 5, "every class is there"
+    assert reference.paths is None
+    assert reference.group_names is None
+    shutil.rmtree(photos)
+    assert len(lt.load(run).answer_batch([Image.new("RGB", (28, 28))], coverage=0.5)) == 1

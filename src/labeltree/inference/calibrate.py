@@ -34,7 +34,7 @@ from labeltree.decisions.classifiers import (
 from labeltree.decisions.rule import rule_from_dict, rule_to_dict, taxonomy_digest
 from labeltree.errors import RunError
 from labeltree.inference.classifiers import run_classifiers
-from labeltree.inference.embeddings import embed_source
+from labeltree.inference.embeddings import OwnSamples, embed_source
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.inference.reference import validation_table
 from labeltree.progress import Progress
@@ -184,14 +184,15 @@ def calibrate_run(
     folder = RunFolder(path).require()
     with folder.locked():
         run = load_run(path, own_data=False)
-        if source is None:
-            held = validation_table(run, progress, verify=verify)
-        else:
+        own_samples = OwnSamples(path, progress, verify=verify)
+        if source is not None:
             held = embed_source(run.network, source, progress=progress)
+        else:
+            held = validation_table(run, own_samples, anew=verify)
         try:
-            classifiers = run_classifiers(run, classifier)
+            classifiers = run_classifiers(run, classifier, own_samples=own_samples)
         except RunError:  # what is damaged is made again
-            classifiers = run_classifiers(run, classifier, anew=True)
+            classifiers = run_classifiers(run, classifier, own_samples=own_samples, anew=True)
         scorer = classifiers.scores()
         classes = ClassNodes(scorer.classes, run.taxonomy)
         scores = scorer(held)

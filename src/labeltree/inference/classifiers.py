@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from labeltree.decisions.classifiers import (
     fit_classifiers,
 )
 from labeltree.errors import DataError, RunError
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.embeddings import MOST_LEARNED, OwnSamples
 from labeltree.inference.loading import TrainedRun, file_digest
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json, read_tensors
@@ -34,7 +35,6 @@ from labeltree.training.network import Network
 __all__ = ["OwnScores", "other_report", "own_scores", "run_classifiers"]
 
 _VERSION = 1
-_MOST_SAMPLES = 50_000  # most samples that the probe learns from, as `EvaluationSettings.max_probe_samples`
 _ROWS = 4096
 
 
@@ -82,7 +82,7 @@ def run_classifiers(
     run: TrainedRun,
     asked: ClassifierChoice | None = None,
     *,
-    table: EmbeddingTable | None = None,
+    own_samples: Callable[[], EmbeddingTable] | None = None,
     anew: bool = False,
 ) -> Classifiers:
     """Load the classifiers of a run and the choice of the one that answers; learn and store them if absent.
@@ -94,7 +94,7 @@ def run_classifiers(
     Args:
         run: the run.
         asked: the requested classifier, or ``auto``; None: the one chosen before, or set in the recipe.
-        table: embeddings table of all samples of the run, if already loaded.
+        own_samples: gives the embeddings of the run's own samples; None: they are opened if needed.
         anew: learn the classifiers again.
 
     Raises:
@@ -109,7 +109,7 @@ def run_classifiers(
         return known
     with folder.locked():
         if known is None:
-            table = run_tables(folder.path, ["trained"])[1]["trained"] if table is None else table
+            table = (own_samples or OwnSamples(folder.path))()
             found = _learn(run, table, asked or run.recipe.classifier, own)
         else:
             offered = [name for name in CLASSIFIER_WORDS if name in known.chosen.offered]
@@ -160,7 +160,7 @@ def _learn(
         for name in ("train", "val")
     }
     held = rows["val"] if split is not None else rows["val"][:0]
-    learned = stratified_subsample(rows["train"], nodes[rows["train"]], _MOST_SAMPLES, 0)
+    learned = stratified_subsample(rows["train"], nodes[rows["train"]], MOST_LEARNED, 0)
     return fit_classifiers(table, taxonomy, learned=learned, held=held, asked=asked, own=own)
 
 

@@ -14,21 +14,35 @@ from torch import Tensor
 
 from labeltree.data import Source
 from labeltree.data.source import Modality
+from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import WriteError
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.progress import Progress
-from labeltree.runs import EmbeddingTable, RunFolder
+from labeltree.runs import EmbeddingTable
 from labeltree.training.frozen import encode_rows
 from labeltree.training.inputs import open_inputs
 from labeltree.training.network import Network, on_usual_device
 from labeltree.training.recipe import Recipe
 
-__all__ = ["RAW_NAMES", "TableName", "embed_source", "raw_table", "run_tables", "start_name"]
+__all__ = [
+    "MOST_CALIBRATED",
+    "MOST_LEARNED",
+    "RAW_NAMES",
+    "OwnSamples",
+    "TableName",
+    "embed_source",
+    "raw_table",
+    "run_tables",
+    "start_name",
+]
 
 TableName = Literal["trained", "untrained", "raw"]
 RAW_NAMES: dict[Modality, str] = {"image": "raw pixels", "text": "raw words"}
 
 _WORDS_DIM = 256
+_ALL = 200_000  # samples of a run that are embedded together
+MOST_LEARNED = 50_000  # training samples of the probe, as `EvaluationSettings.max_probe_samples`
+MOST_CALIBRATED = 20_000  # validation samples
 
 
 def embed_source(
@@ -94,26 +108,72 @@ def run_tables(
     and ``raw`` that of the samples themselves, without an encoder. ``progress`` is called as the computation
     proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
     """
-    folder = RunFolder(path)
     run = load_run(path, progress, verify=verify)
-    tables: dict[str, EmbeddingTable] = {}
-    for name in names:
-        file = folder.embeddings(name)
-        # A table older than the weights belongs to an earlier state of the run.
-        if verify or not file.is_file() or file.stat().st_mtime < folder.encoder.stat().st_mtime:
-            made = _make_table(name, run, progress)
-            try:
-                made.save(file)
-            except WriteError as error:  # a read-only run can still be measured
-                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
-                    raise
-                tables[name] = replace(made, groups=run.source.groups)
-                continue
-        # tables of older versions have no groups; the samples are the same, so take the groups of the data
-        table = EmbeddingTable.load(file, run.taxonomy)
-        source = run.source
-        tables[name] = replace(table, groups=source.groups, group_names=source.group_names)
-    return run, tables
+    return run, {name: _kept_table(name, run, progress, verify=verify) for name in names}
+
+
+class OwnSamples:
+    """Embeddings of a run's own samples, to learn classifiers and calibrate; made at the first call.
+
+    Of a run on more than 200,000 samples, only as many are embedded as these take: 50,000 training samples
+    and 20,000 validation samples, drawn evenly over the labels, unless the table of all is in the folder.
+
+    Args:
+        path: the run folder.
+        progress: called while samples are embedded.
+        verify: read all files of the samples again, and embed them anew.
+    """
+
+    def __init__(self, path: str | Path, progress: Progress | None = None, *, verify: bool = False) -> None:
+        self._path = path
+        self._progress = progress
+        self._verify = verify
+        self._table: EmbeddingTable | None = None
+
+    def __call__(self) -> EmbeddingTable:
+        """The embeddings table."""
+        if self._table is None:
+            run = load_run(self._path, self._progress, verify=self._verify)
+            if len(run.source) <= _ALL or (_is_kept("trained", run) and not self._verify):
+                self._table = _kept_table("trained", run, self._progress, verify=self._verify)
+            else:
+                some = run.source.subset(_some(run.source))
+                self._table = embed_source(run.network, some, answers=True, progress=self._progress)
+        return self._table
+
+
+def _some(source: Source) -> Tensor:
+    """Rows of training and validation samples with labels, drawn evenly over the labels."""
+    chosen = []
+    for split, most in (("train", MOST_LEARNED), ("val", MOST_CALIBRATED)):
+        rows = torch.from_numpy(np.flatnonzero(np.asarray(source.split) == split))
+        rows = rows[source.nodes[rows] >= 0]
+        chosen.append(stratified_subsample(rows, source.nodes[rows], most, 0))
+    return torch.cat(chosen).sort().values
+
+
+def _is_kept(name: TableName, run: TrainedRun) -> bool:
+    """Whether a table is in the folder and belongs to the present weights."""
+    file = run.folder.embeddings(name)
+    return file.is_file() and file.stat().st_mtime >= run.folder.encoder.stat().st_mtime
+
+
+def _kept_table(
+    name: TableName, run: TrainedRun, progress: Progress | None, *, verify: bool
+) -> EmbeddingTable:
+    """A table of a run with its own samples, from the folder or made and kept there."""
+    source, file = run.source, run.folder.embeddings(name)
+    if verify or not _is_kept(name, run):
+        made = _make_table(name, run, progress)
+        try:
+            made.save(file)
+        except WriteError as error:  # a read-only run can still be measured
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            return replace(made, groups=source.groups)
+    # tables of older versions have no groups; the samples are the same, so take the groups of the data
+    table = EmbeddingTable.load(file, run.taxonomy)
+    return replace(table, groups=source.groups, group_names=source.group_names)
 
 
 def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> EmbeddingTable:

@@ -17,9 +17,9 @@ _log = logging.getLogger("labeltree.inference")
 def finish_run(folder: RunFolder, *, progress_bar: bool = True) -> None:
     """Learn the classifiers of a trained run and calibrate its answers, unless that has been done.
 
-    All samples of the run are embedded for this; `labeltree evaluate` reads them from the folder then. If
-    there is nothing to learn or to calibrate, such as no labelled validation sample, a warning says so, and
-    the run can still embed.
+    The samples of the run are embedded for this, see `OwnSamples`; `labeltree evaluate` reads them from the
+    folder then. If there is nothing to learn or to calibrate, such as no labelled validation sample, a
+    warning says so, and the run can still embed.
 
     Args:
         folder: the folder of a run whose training has ended.

@@ -14,37 +14,33 @@ from torch import Tensor
 from labeltree.atomic import atomic_write
 from labeltree.data.stratified import stratified_subsample
 from labeltree.errors import DataError, RunError, WriteError
-from labeltree.inference.embeddings import run_tables
+from labeltree.inference.embeddings import MOST_CALIBRATED, OwnSamples
 from labeltree.inference.loading import TrainedRun
-from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
 from labeltree.safe_files import Reader, read_tensors
 
 __all__ = ["keep_reference", "load_reference", "validation_table"]
 
 _VERSION = 1
-_MOST = {"train": 10_000, "val": 20_000}  # samples that are kept, drawn evenly over the labels
+_MOST = {"train": 10_000, "val": MOST_CALIBRATED}  # samples that are kept, drawn evenly over the labels
 _SPLITS = ("train", "val")
 
 
-def validation_table(
-    run: TrainedRun, progress: Progress | None = None, *, verify: bool = False
-) -> EmbeddingTable:
-    """The labelled validation samples of a run, from its folder or, if they are not there, from its data.
+def validation_table(run: TrainedRun, own_samples: OwnSamples, *, anew: bool = False) -> EmbeddingTable:
+    """The labelled validation samples of a run, at most 20,000, from its folder or, if need be, its data.
 
     Args:
         run: the run.
-        progress: called while samples are embedded.
-        verify: read all files of the run's samples again and embed them anew.
+        own_samples: gives the embeddings of the run's own samples, if they are needed.
+        anew: do not use the reference samples in the folder, but replace them.
 
     Raises:
         DataError: if there are none.
         RunError: if they are not in the folder and the run's data are missing or have changed.
     """
-    known = None if verify else load_reference(run)
+    known = None if anew else load_reference(run)
     if known is None:
-        tables = run_tables(run.folder.path, ["trained"], progress, verify=verify)[1]
-        known = keep_reference(run, tables["trained"])
+        known = keep_reference(run, own_samples())
     rows = torch.from_numpy(np.asarray(known.split) == "val")
     if not bool(rows.any()):
         raise DataError(

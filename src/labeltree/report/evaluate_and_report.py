@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,7 +88,9 @@ def evaluate_run(
         run, tables = run_tables(path, progress=progress, verify=verify)
         own, recipe = run.taxonomy, run.recipe
         name, table = recipe.objective, tables["trained"]
-        classifiers = {name: run_classifiers(run, classifier, table=table)}
+        classifiers = {
+            name: run_classifiers(run, classifier, own_samples=partial(tables.__getitem__, "trained"))
+        }
         baselines: dict[str, EmbeddingTable] = {}
         for other in beside:
             theirs, their_tables = run_tables(other, ["trained"], progress, verify=verify)
@@ -96,7 +99,9 @@ def evaluate_run(
             label = theirs.recipe.objective
             label = label if label not in {name, *baselines} else f"{label} ({Path(other).name})"
             baselines[label] = their_tables["trained"]
-            classifiers[label] = run_classifiers(theirs, table=baselines[label])
+            classifiers[label] = run_classifiers(
+                theirs, own_samples=partial(their_tables.__getitem__, "trained")
+            )
         raw = RAW_NAMES[run.network.encoder.modality]
         baselines |= {start_name(recipe): tables["untrained"], raw: tables["raw"]}
         judge: AnyTaxonomy = own
