@@ -309,3 +309,18 @@ def test_of_many_samples_some_are_embedded_to_learn_from(
     assert reference.group_names is None
     shutil.rmtree(photos)
     assert len(lt.load(run).answer_batch([Image.new("RGB", (28, 28))], coverage=0.5)) == 1
+
+
+def test_predictions_leave_nothing_in_the_cache(
+    tmp_path: Path,
+    make_image_folder: Callable[..., Path],
+    cache_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    photos = make_image_folder(tmp_path / "photos")
+    run = train(photos, tmp_path / "run", "ce", trainable="head", views="identity", flip=True)
+    before = {file for file in cache_folder.rglob("*") if file.is_file()}
+    files = [str(file) for file in sorted(photos.rglob("*.png"))[:3]]
+    assert main(["predict", str(run), *files]) == 0
+    assert lt.load(run).embed(files).features is not None
+    assert {file for file in cache_folder.rglob("*") if file.is_file()} == before

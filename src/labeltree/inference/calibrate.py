@@ -90,7 +90,7 @@ class Decider:
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
         """The embeddings and the class scores (n, C) of samples."""
-        table = embed_source(self.run.network, source)
+        table = embed_source(self.run.network, source, keep=False)
         return table, self.scores(table)
 
 

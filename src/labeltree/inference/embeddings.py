@@ -52,6 +52,7 @@ def embed_source(
     *,
     answers: bool = False,
     adapted: bool = True,
+    keep: bool = True,
     progress: Progress | None = None,
 ) -> EmbeddingTable:
     """Features and embeddings of all samples of a source, unaugmented, in order.
@@ -63,6 +64,7 @@ def embed_source(
         answers: if the network has a classifier, include its own answers, as nodes of the data's taxonomy.
         adapted: if the run has an adapter, return its features; False: the features of the encoder below,
             since a fresh adapter is not part of the encoder that training starts from.
+        keep: keep features of a frozen encoder in the cache, for further runs on the same samples.
         progress: called with the number of samples that the encoder has read.
     """
     if network.training:
@@ -70,7 +72,7 @@ def embed_source(
     objective = network.objective
     inputs = open_inputs(source, network.encoder, network.recipe)
     rows, places = source.rows.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    known = encode_rows(network, source, inputs, rows, progress)[places]
+    known = encode_rows(network, source, inputs, rows, progress, keep=keep)[places]
     device = network.device
     features, embeddings, answered, aspects = [], [], [], []
     with torch.inference_mode():

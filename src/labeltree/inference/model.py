@@ -121,11 +121,11 @@ class Model:
         """
         named = self._named(samples, texts, data)
         if named is None:
-            return embed_source(self.network, open_other(self.run, str(data), unlabelled=True))
+            return embed_source(self.network, open_other(self.run, str(data), unlabelled=True), keep=False)
         for place, reason in sorted(named.skipped.items()):
             raise DataError(f"'{named.names[place]}' cannot be embedded: {reason}; leave it out")
         assert named.source is not None
-        return embed_source(self.network, named.source)
+        return embed_source(self.network, named.source, keep=False)
 
     def predict(
         self,

@@ -160,10 +160,10 @@ def encode_rows(
     inputs: InputStore,
     rows: Tensor,
     progress: Progress | None = None,
+    *,
+    keep: bool = True,
 ) -> Tensor:
     """Features ``(n, f)`` of the rows of a source, unaugmented, without an adapter.
-
-    Features of a frozen encoder are kept on disk.
 
     Args:
         network: the network with the encoder.
@@ -171,8 +171,9 @@ def encode_rows(
         inputs: the encoder's input for each row of the source.
         rows: rows to encode ``(n,)``.
         progress: callback that reports progress.
+        keep: keep features of a frozen encoder on disk, for further runs with the same encoder.
     """
-    if has_fixed_features(network.recipe):
+    if keep and has_fixed_features(network.recipe):
         return _kept(network, source, inputs, rows, progress).load(rows)
     none = torch.empty(0, network.encoder.without_adapter.feature_dim)
     return torch.cat([none, *_encoded(network, inputs, rows, progress)])
