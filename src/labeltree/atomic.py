@@ -22,7 +22,15 @@ try:
 except ImportError:  # Windows: no locks, and leftovers stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_write", "clear_leftovers", "new_folder_in", "take_lock", "temporary_beside", "writing"]
+__all__ = [
+    "atomic_write",
+    "clear_leftovers",
+    "new_folder_in",
+    "take_lock",
+    "temporary_beside",
+    "wait_for_lock",
+    "writing",
+]
 
 _RANDOM = "[a-z0-9_]{8}"  # the random part of tempfile's names
 _umask_lock = threading.Lock()  # the mask can only be read by setting it
@@ -125,6 +133,13 @@ def take_lock(handle: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def wait_for_lock(handle: int) -> None:
+    """Lock an open file as `take_lock` does, but wait for another process; nothing where unsupported."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 @contextmanager

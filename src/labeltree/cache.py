@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from labeltree.atomic import new_folder_in
+from labeltree.atomic import new_folder_in, wait_for_lock
 from labeltree.errors import DataError
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ignore_cache",
     "need_weights",
     "new_folder",
+    "one_at_a_time",
     "weights_folder",
 ]
 
@@ -82,6 +83,24 @@ def has_room(needed: int) -> bool:
     while not place.exists():
         place = place.parent
     return needed <= shutil.disk_usage(place).free // 2
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Within the block, no other process makes the same folder of the cache; on some network mounts it may.
+
+    Whoever has waited should first look whether the folder has been made.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    place = folder.parent / f".{folder.name}.lock"
+    handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        wait_for_lock(handle)
+        yield
+    finally:
+        with suppress(OSError):
+            place.unlink()  # who waits for it looks into the cache, so it need not be the same file
+        os.close(handle)
 
 
 @contextmanager

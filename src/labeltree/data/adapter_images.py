@@ -125,6 +125,7 @@ def open_dataset_images(
     channels: int | None = None,
     on_error: OnError = "raise",
     cache: bool | None = None,
+    check: bool = True,
     progress: Progress | None = None,
 ) -> tuple[ImageStore, np.ndarray[Any, Any]]:
     """A store of all images, and the rows of those that can be read.
@@ -137,6 +138,7 @@ def open_dataset_images(
         channels: 1 or 3.
         on_error: ``raise`` or ``skip``.
         cache: Keep the pixels in memory; None = if they take less than 4 GiB.
+        check: Ignored: all images are read.
         progress: Callback that reports progress.
 
     Raises:

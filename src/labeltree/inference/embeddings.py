@@ -247,9 +247,14 @@ def _words(source: Source) -> torch.Tensor:
 def _table_of(source: Source, embeddings: Tensor, **columns: object) -> EmbeddingTable:
     """The table of embeddings ``(n, d)``, with the labels and other columns of the source's n samples."""
     paths = source.paths(torch.arange(len(source)))
+    nodes = source.nodes
+    if unreadable := getattr(
+        source.store, "unreadable", None
+    ):  # they have no pixels, and count as unlabelled
+        nodes = torch.where(torch.isin(source.rows, torch.tensor(sorted(unreadable))), -1, nodes)
     return EmbeddingTable(
         embeddings=embeddings,
-        nodes=source.nodes,
+        nodes=nodes,
         split=None if source.split is None else np.asarray(source.split, dtype=str),
         instances=source.instances,
         groups=source.groups,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -20,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from labeltree.data import Source
 from labeltree.data.counter_rng import sample_keys
-from labeltree.errors import LabeltreeError
+from labeltree.errors import DataError, LabeltreeError
 from labeltree.metrics.search.left_out import LeaveGroupOut, have_partner, leaves_group_out
 from labeltree.processes import end_with_parent
 from labeltree.sampling import BatchSampler
@@ -41,6 +42,7 @@ Batch = dict[str, Any]
 Array = np.ndarray[Any, Any]
 _Key = tuple[int, Array, "Array | None"]
 _FAILED = "failed"
+_AGAIN = 16  # bits of a turn that count how often a sampler repeats a sample
 
 
 class _Samples(Dataset[Batch]):
@@ -48,12 +50,17 @@ class _Samples(Dataset[Batch]):
 
     A turn says how often the sample has come before in the epoch; None if no sample comes twice.
 
+    The place of an image that turns out to be unreadable, where that was not checked before, is taken by the
+    next readable sample of the batch: in training with its label, and with views of its own; in validation
+    without a label. That depends on the batch and the images alone, so a resumed run does the same.
+
     In a loader process, an error that concerns the user (an image has become unreadable, say) is returned in
     place of the batch, and raised by the trainer's process: the loader would wrap it in an error of its own,
     with the traceback as its message.
     """
 
-    def __init__(self, source: Source, inputs: InputStore) -> None:
+    def __init__(self, source: Source, inputs: InputStore, *, training: bool = True) -> None:
+        self._training = training
         self._rows = source.rows
         self._inputs = inputs
         columns = {name: getattr(source, name) for name in ("nodes", "instances", "aspects", "ratings")}
@@ -72,11 +79,49 @@ class _Samples(Dataset[Batch]):
 
     def _read(self, epoch: int, positions: Array, turns: Array | None) -> Batch:
         index = torch.from_numpy(np.ascontiguousarray(positions))
-        batch: Batch = {name: column[index] for name, column in self._columns.items()}
-        batch |= {"samples": self._inputs.load(self._rows[index]), "epoch": epoch}
+        rows = self._rows[index]
+        samples = self._inputs.load(rows)
+        unreadable = getattr(self._inputs, "unreadable", None)
+        lost = [place for place, row in enumerate(rows.tolist()) if row in unreadable] if unreadable else []
+        batch: Batch = {"epoch": epoch}
+        if lost:
+            taken, again = _replacements(len(rows), lost)
+            index, samples = index[taken], samples[taken]
+            turns = (np.zeros(len(rows), np.int64) if turns is None else turns[taken]) + (again << _AGAIN)
+        batch |= {name: column[index] for name, column in self._columns.items()}
+        if lost and not self._training:
+            batch["nodes"][lost] = -1
+        batch["samples"] = samples
         if turns is not None:
             batch["turns"] = torch.from_numpy(turns)
         return batch
+
+
+def _replacements(size: int, lost: Sequence[int]) -> tuple[Array, Array]:
+    """The place in a batch that each sample is taken from, and how often that place was taken before.
+
+    Args:
+        size: Number of samples.
+        lost: Places of those that are replaced by the next one that is not.
+
+    Raises:
+        DataError: If there is none.
+
+    Example:
+        >>> [column.tolist() for column in _replacements(5, [1, 2, 4])]
+        [[0, 3, 3, 3, 0], [0, 1, 2, 0, 1]]
+    """
+    missing = set(lost)
+    if len(missing) == size:
+        raise DataError(
+            f"none of the {size} images of a batch can be read; look for the cause, and start again"
+        )
+    taken, again, times = np.arange(size), np.zeros(size, np.int64), Counter[int]()
+    for place in sorted(missing):
+        other = next(at % size for at in range(place + 1, place + size) if at % size not in missing)
+        times[other] += 1
+        taken[place], again[place] = other, times[other]
+    return taken, again
 
 
 class _Training(Sampler[_Key]):
@@ -153,7 +198,7 @@ class SourceDataModule(L.LightningDataModule):
 
     def _sampler(self, rank: int) -> BatchSampler:
         """The batches of one device; the devices share the samples of every step."""
-        world = self.recipe.devices
+        world = self.recipe.world_size
         size = self.recipe.batch_size // world
         return self._objective.sampler(
             self.training.nodes, size, seed=self.recipe.seed, rank=rank, world_size=world
@@ -174,7 +219,7 @@ class SourceDataModule(L.LightningDataModule):
         """The validation samples in order."""
         size = 2 * self.recipe.batch_size
         chunks = np.split(np.arange(len(self.validation)), range(size, len(self.validation), size))
-        return self._loader(self.validation, [(0, chunk, None) for chunk in chunks])
+        return self._loader(self.validation, [(0, chunk, None) for chunk in chunks], training=False)
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Raise an error that a loader process has returned in place of a batch."""
@@ -182,9 +227,9 @@ class SourceDataModule(L.LightningDataModule):
             raise batch[_FAILED]
         return batch
 
-    def _loader(self, source: Source, sampler: Any) -> DataLoader[Batch]:
+    def _loader(self, source: Source, sampler: Any, *, training: bool = True) -> DataLoader[Batch]:
         return DataLoader(
-            _Samples(source, self.inputs),
+            _Samples(source, self.inputs, training=training),
             batch_size=None,
             sampler=sampler,
             num_workers=self.recipe.workers,

@@ -86,6 +86,8 @@ def open_recipe_data(
             channels=recipe.channels or c,
             missing_labels=recipe.missing_labels,
             on_error=recipe.on_error,
+            cache={"auto": None, "always": True, "never": False}[recipe.pixel_cache],
+            check=recipe.pixel_cache != "never",
             progress=progress,
             **recipe.table.columns,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lightning as L
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
@@ -99,6 +100,7 @@ def train(
     folder = RunFolder(path)
     finished = folder.encoder.is_file()
     _check_monitor(recipe)
+    _check_processes(recipe)
     if not is_first_rank():
         _end_with_first_rank()
     elif finished:
@@ -196,12 +198,13 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
         trainer = L.Trainer(
             accelerator=recipe.accelerator,
             devices=recipe.devices,
-            strategy="ddp" if recipe.devices > 1 else "auto",
+            num_nodes=recipe.num_nodes,
+            strategy="ddp" if recipe.world_size > 1 else "auto",
             precision=_PRECISIONS[recipe.precision],
             max_epochs=recipe.epochs,
             gradient_clip_val=recipe.optimizer.clip_norm,
             callbacks=hooks,
-            plugins=[AtomicCheckpointIO()],
+            plugins=[AtomicCheckpointIO(), *_cluster()],
             logger=_open_logger(recipe, folder) or False,
             log_every_n_steps=10,
             enable_model_summary=False,
@@ -217,6 +220,21 @@ def _trainer(recipe: Recipe, folder: RunFolder, hooks: list[Callback], progress_
     if trainer.precision != _PRECISIONS[recipe.precision]:  # Lightning may fall back to another precision
         raise ValueError(f"precision is '{recipe.precision}', which a CPU does not have; take 'bf16' or '32'")
     return trainer
+
+
+def _cluster() -> list[SLURMEnvironment]:
+    """SLURM without Lightning's own requeueing, whose states would take precedence over the run's."""
+    return [SLURMEnvironment(auto_requeue=False)] if SLURMEnvironment.detect() else []
+
+
+def _check_processes(recipe: Recipe) -> None:
+    """Check that a launcher has started this process if there are several machines: else it would wait."""
+    if recipe.num_nodes > 1 and not {"RANK", "SLURM_PROCID"} & os.environ.keys():
+        raise ValueError(
+            f"num_nodes is {recipe.num_nodes}, but this process was started by neither torchrun nor srun; on "
+            f"every machine run 'torchrun --nnodes {recipe.num_nodes} --nproc_per_node {recipe.devices} "
+            "--rdzv_backend c10d --rdzv_endpoint HOST:PORT -m labeltree train …' with the host of one of them"
+        )
 
 
 def _check_logger(recipe: Recipe) -> None:
@@ -272,7 +290,7 @@ def _log_warnings(summary: DataSummary) -> None:
 
 
 def _warn_of_chunks(module: RepresentationModule) -> None:
-    size = module.recipe.batch_size * module.objective.num_views // module.recipe.devices
+    size = module.recipe.batch_size * module.objective.num_views // module.recipe.world_size
     chunk = module.recipe.encode_chunk
     if chunk is None or chunk >= size or module.reads_features or not is_first_rank():
         return

@@ -102,6 +102,7 @@ COMMON = (
     "patience",
     "accelerator",
     "devices",
+    "num_nodes",
     "precision",
     "workers",
 )

@@ -138,6 +138,7 @@ _CARRYING_OUT = {
     "checkpoint_minutes",
     "accelerator",
     "devices",
+    "num_nodes",
     "compile",
     "logger",
     "logger_folder",
@@ -205,7 +206,7 @@ class Recipe:
         num_views: augmented views of each sample that the encoder learns from; None = two where the objective
             compares views, else one.
         sampler: ``auto`` is what the objective asks for.
-        batch_size: samples per step, over all devices together.
+        batch_size: samples per step, over all devices of all machines together.
         encode_chunk: number of views that the encoder sees at once, if a batch does not fit into memory.
             Activations are computed again, chunk by chunk, in the backward pass; None = all.
         epochs: passes over the training samples.
@@ -236,10 +237,15 @@ class Recipe:
             of its own.
         patience: stop after this many epochs without a better ``monitor``; None = never.
         on_error: ``skip`` unreadable images and empty texts, or ``raise`` an error.
+        pixel_cache: ``always`` decode all images when training begins, and keep their pixels in the cache
+            folder; or ``never``: decode each image whenever it is needed, in the ``workers``, with nothing
+            decoded in advance; ``auto`` keeps the pixels if there is room. The pixels are the same.
         precision: ``32``, ``bf16`` or ``16``: the encoder and the heads compute in float32, or in bfloat16 or
             float16 (a GPU's, with scaled gradients) where that is safe; losses in float32 always.
         accelerator: ``auto``, ``cpu`` or ``gpu``.
-        devices: number of devices; each takes its share of every batch.
+        devices: number of devices of each machine; each takes its share of every batch.
+        num_nodes: number of machines; one process for each device is started by ``torchrun`` or SLURM's
+            ``srun``.
         workers: loader processes; 0 = load in the training process, best for small images.
         logger: a logger of Lightning that writes to disk, beside ``history.csv``: ``tensorboard``, ``mlflow``
             or ``none``.
@@ -307,9 +313,11 @@ class Recipe:
     leave_group_out: Literal["auto", "always", "never"] = "auto"
     patience: int | None = None
     on_error: Literal["raise", "skip"] = "skip"
+    pixel_cache: Literal["auto", "always", "never"] = "auto"
     precision: Literal["32", "bf16", "16"] = "32"
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = 1
+    num_nodes: int = 1
     workers: int = 0
     logger: Literal["none", "tensorboard", "mlflow"] = "none"
     logger_folder: str | None = None
@@ -322,6 +330,11 @@ class Recipe:
         check_kinds(self)
         _check_ranges(self)
         _check_together(self)
+
+    @property
+    def world_size(self) -> int:
+        """The number of devices of all machines together."""
+        return self.devices * self.num_nodes
 
     @property
     def learning_rates(self) -> tuple[float, float]:
@@ -401,6 +414,7 @@ _MOST = {
     "queue.size": 2**24,
     "lora.rank": 2**12,
     "devices": 4096,
+    "num_nodes": 4096,
     "workers": 4096,
     "optimizer.lr": 1e6,
 }
@@ -417,7 +431,8 @@ def _hides_some(unseen: int | float | list[str] | str) -> bool:
 
 
 _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {  # None, where a setting can be None, is in range
-    "epochs devices encode_chunk patience coarsen unseen_depth adapter test_limit num_views": _least(1),
+    "epochs devices num_nodes encode_chunk patience coarsen unseen_depth adapter": _least(1),
+    "test_limit num_views": _least(1),
     "image_size head.dim head.hidden head.layers queue.size": _least(1),
     "optimizer.cycle_epochs optimizer.cycle_factor lora.rank lora.alpha": _least(1),
     "batch_size limit train_limit": _least(2),
@@ -460,8 +475,8 @@ def _check_ranges(recipe: Recipe) -> None:
         ("ema_evaluate", not r.ema_evaluate or r.ema > 0, "false where ema is 0"),
         (
             "batch_size",
-            r.devices < 1 or r.batch_size % r.devices == 0,
-            f"a multiple of the {r.devices} devices",
+            r.world_size < 1 or r.batch_size % r.world_size == 0,
+            f"a multiple of the {r.world_size} devices",
         ),
         (
             "head.hidden",

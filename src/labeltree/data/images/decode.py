@@ -22,6 +22,7 @@ __all__ = [
     "EXTENSIONS",
     "MAX_PIXELS",
     "ImageHead",
+    "check_file",
     "decode",
     "image_errors",
     "is_gray",
@@ -69,7 +70,7 @@ def _open(file: Path | bytes) -> PilImage:
     """An image whose pixels are not read yet, unless it is DICOM."""
     from PIL import Image, UnidentifiedImageError
 
-    _check_file(file)
+    check_file(file)
     if isinstance(file, Path) and file.suffix.lower() in DICOM_EXTENSIONS:
         return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
     try:
@@ -95,12 +96,19 @@ def _check_pixels(image: PilImage) -> None:
         raise DataError(f"it has {width} x {height} pixels; {MAX_PIXELS:,} are the most that are decoded")
 
 
-def _check_file(file: Path | bytes) -> None:
-    """Refuse anything but a regular file: opening a named pipe would block for ever."""
+def check_file(file: Path | bytes) -> int:
+    """Refuse anything but a regular file that is not empty: opening a named pipe would block for ever.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        DataError: With the reason.
+    """
     if isinstance(file, bytes):
         if not file:
             raise DataError("the file is empty")
-        return
+        return len(file)
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -111,6 +119,7 @@ def _check_file(file: Path | bytes) -> None:
         raise DataError("it is not a file but a pipe, socket or device")
     if status.st_size == 0:
         raise DataError("the file is empty")
+    return status.st_size
 
 
 def _reason(error: Exception) -> str:
@@ -129,7 +138,7 @@ def _reason(error: Exception) -> str:
 def read_head(file: Path | bytes) -> ImageHead | None:
     """Size and kind of an image (its file, or the content), without decoding it; None if unreadable."""
     try:
-        _check_file(file)
+        check_file(file)
         if is_dicom(file):
             return ImageHead(*dicom_head(file))
         with _open(file) as image:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder
+from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
 from labeltree.data.images.decode import ImageHead, decode, read_head
 from labeltree.data.images.encoded import EncodedImages, encoded
 from labeltree.data.images.stores import FileStore, MappedStore, box_of, in_threads
@@ -42,8 +42,11 @@ class ImageSettings(TypedDict, total=False):
         image_size: Side in pixels; None = the size of the images, if all are square and equal, else 32.
         channels: 1 or 3; None = 1 if all images are gray, else 3.
         on_error: ``raise`` or ``skip`` unreadable images (the default: raise). Skipping is decided when
-            opening: it never changes which samples an epoch sees.
+            opening: it never changes which samples an epoch sees, unless ``check`` is False.
         cache: Keep decoded images in the cache folder; None = if there is room.
+        check: Decode all images when opening, to find the unreadable ones (the default). If False, images are
+            only decoded when they are loaded, and the cache holds none; those that turn out to be unreadable
+            then raise an error or, with ``on_error="skip"``, are replaced; see `FileStore`.
         progress: Callback ``progress(message, done, total)``.
     """
 
@@ -51,6 +54,7 @@ class ImageSettings(TypedDict, total=False):
     channels: int | None
     on_error: OnError
     cache: bool | None
+    check: bool
     progress: Progress | None
 
 
@@ -139,6 +143,7 @@ def open_images(
     channels: int | None = None,
     on_error: OnError | Literal["return"] = "raise",
     cache: bool | None = None,
+    check: bool = True,
     progress: Progress | None = None,
 ) -> OpenedImages:
     """Decode image files, find those that cannot be read, and cache the pixels.
@@ -158,11 +163,16 @@ def open_images(
         channels: 1 or 3.
         on_error: As in `ImageSettings`, or ``return`` to only report the failures in the result.
         cache: Keep decoded images in the cache folder.
+        check: Decode all images now. If False, missing, empty and unopenable ones are still found, and
+            digests are of the size and the first and last 4 kB of each; see `EncodedImages`.
         progress: Callback that reports progress.
 
     Raises:
+        ValueError: If ``cache`` is True and ``check`` is False.
         DataError: If images cannot be read; the message names the files and the reasons.
     """
+    if cache and not check:
+        raise ValueError("cache is True, so all images are decoded now; leave check out, or cache")
     images = encoded(files)
     if image_size is None or channels is None:
         probed = image_shape_of(images)
@@ -170,16 +180,22 @@ def open_images(
     size = image_size
     shape = (len(images), channels, size, size)
     stamps = images.stamps()
-    folder = data_home() / "images" / _key(names, stamps, size, channels, boxes)
+    key = _key(names, stamps, size, channels, boxes)
+    folder = data_home() / "images" / (key if check else f"{key}-unchecked")
     needed = int(np.prod(shape))
-    keep = needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache
+    keep = check and (needed <= _CACHE_BYTES and has_room(needed) if cache is None else cache)
     found = _read_findings(folder, shape, keep)
     if found is not None and cache_is_ignored():
-        now = _with_boxes([*in_threads(images.digest, range(len(images)))], boxes)
-        found = found if np.array_equal(now, found[1]) else None
+        now = _with_boxes([*in_threads(images.digest, range(len(images)))], boxes) if check else None
+        found = found if now is not None and np.array_equal(now, found[1]) else None
     if found is None:
         try:
-            found = _decode_all(images, boxes, folder, shape, keep, progress or silent)
+            with one_at_a_time(folder):
+                found = None if cache_is_ignored() else _read_findings(folder, shape, keep)
+                if found is None and check:
+                    found = _decode_all(images, boxes, folder, shape, keep, progress or silent)
+                elif found is None:
+                    found = _look_at_all(images, boxes, folder, progress or silent)
         except OSError as error:
             raise DataError(
                 f"cannot write what was decoded to '{folder.parent}' ({error.strerror}); "
@@ -192,7 +208,10 @@ def open_images(
         )
         report_failures(places, failures, on_error)
     mapped = folder / "images.bin"
-    store = MappedStore(mapped, shape) if keep else FileStore(images, size, channels, boxes, stamps, digests)
+    if keep:
+        return OpenedImages(MappedStore(mapped, shape), failures, digests)
+    unchecked: Any = None if check else {"skip": "replace"}.get(on_error, "raise")
+    store = FileStore(images, size, channels, boxes, stamps, digests, unchecked=unchecked)
     return OpenedImages(store, failures, digests)
 
 
@@ -273,6 +292,39 @@ def _decode_all(
                 if row % 256 == 0 or row + 1 == len(images):
                     progress("decoding images", row + 1, len(images))
         digests = _with_boxes(bytes_of, boxes)
+        np.save(fresh / "digests.npy", digests)
+        (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
+    return failures, digests
+
+
+def _look_at_all(
+    images: EncodedImages,
+    boxes: np.ndarray[Any, Any] | None,
+    folder: Path,
+    progress: Progress,
+) -> _Findings:
+    """Find the images that cannot be opened, and digests of parts of the others, without decoding any."""
+    n = len(images)
+    failures: dict[int, str] = {}
+    found: list[bytes] = []
+
+    def look(rows: range) -> list[bytes | str]:
+        seen: list[bytes | str] = []
+        for row in rows:
+            try:
+                seen.append(images.quick_digest(row))
+            except DataError as error:
+                seen.append(str(error))
+        return seen
+
+    with new_folder(folder) as fresh:
+        for some in in_threads(look, [range(at, min(at + 256, n)) for at in range(0, n, 256)]):
+            for result in some:
+                if isinstance(result, str):
+                    failures[len(found)] = result
+                found.append(bytes(DIGEST_BYTES) if isinstance(result, str) else result)
+            progress("looking at images", len(found), n)
+        digests = _with_boxes(found, boxes)
         np.save(fresh / "digests.npy", digests)
         (fresh / "failures.json").write_text(json.dumps(failures), "utf-8")
     return failures, digests

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Item = TypeVar("Item")
+_log = logging.getLogger("labeltree.data")
 
 
 def _tensor(array: Array) -> Tensor:
@@ -171,6 +173,13 @@ class FileStore:
         boxes: Crop boxes ``(n, 4)``; see `open_images`.
         stamps: Expected stamps ``(n, k)``; see `EncodedImages`. None = images may change.
         digests: Digests ``(n, 16)``; see `open_images`. None = unknown.
+        unchecked: What happens to unreadable images, if it was not checked before whether there are any:
+            ``raise`` an error; or ``replace`` them by black ones, with a warning. They are then in
+            ``unreadable``, and whoever uses them must leave them out or take other samples. None = all were
+            readable.
+
+    Attributes:
+        unreadable: The rows that turned out to be unreadable in this process.
     """
 
     def __init__(
@@ -181,10 +190,15 @@ class FileStore:
         boxes: np.ndarray[Any, Any] | None = None,
         stamps: np.ndarray[Any, Any] | None = None,
         digests: np.ndarray[Any, Any] | None = None,
+        *,
+        unchecked: Literal["raise", "replace"] | None = None,
     ) -> None:
         self._images = encoded(images)
         self._boxes = boxes
-        self._stamps = stamps
+        # As a tensor, its memory is shared by loader processes.
+        self._stamps = None if stamps is None else torch.from_numpy(stamps)
+        self._unchecked = unchecked
+        self.unreadable: set[int] = set()
         self._digests = digests
         self.image_shape: tuple[int, int, int] = (channels, size, size)
 
@@ -198,7 +212,7 @@ class FileStore:
         if self._digests is not None:
             known = self._digests
         else:
-            known = self._images.stamps() if self._stamps is None else self._stamps
+            known = self._images.stamps() if self._stamps is None else self._stamps.numpy()
         digest = hashlib.sha256(repr(self.image_shape).encode() + known.tobytes())
         for file in self._images.files:
             digest.update(os.fsencode(file) + b"\0")
@@ -221,15 +235,31 @@ class FileStore:
             images[place] = pixels
         return torch.from_numpy(images)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Loader processes need no digests.
+        return self.__dict__ | {"_digests": None}
+
     def _decode(self, row: int) -> np.ndarray[Any, Any]:
+        try:
+            return self._decoded(row)
+        except DataError as error:
+            if self._unchecked != "replace":
+                raise
+            if row not in self.unreadable:
+                _log.warning("%s. Another sample takes its place", error)
+            self.unreadable.add(row)
+            return np.zeros(self.image_shape, np.uint8)
+
+    def _decoded(self, row: int) -> np.ndarray[Any, Any]:
         channels, size, _ = self.image_shape
         try:
             pixels = decode(self._images.read(row), size, channels, box_of(self._boxes, row))
         except DataError as error:
-            raise DataError(
-                f"the image '{self._images.where(row)}' cannot be read any more: {error}"
-            ) from error
-        if self._stamps is not None and not np.array_equal(self._images.stamp(row), self._stamps[row]):
+            now = "" if self._unchecked else " any more"
+            raise DataError(f"the image '{self._images.where(row)}' cannot be read{now}: {error}") from error
+        if self._stamps is not None and not np.array_equal(
+            self._images.stamp(row), self._stamps[row].numpy()
+        ):
             raise DataError(
                 f"the image '{self._images.where(row)}' has changed since the data were opened; put it back "
                 "as it was, or start anew"

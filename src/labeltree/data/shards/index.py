@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder
+from labeltree.cache import cache_is_ignored, data_home, has_room, new_folder, one_at_a_time
 from labeltree.data.images.encoded import file_stamps
 from labeltree.data.images.stores import in_threads
 from labeltree.data.shards.finding import Shards
@@ -88,11 +88,10 @@ def _index(shards: Shards, file: str, image_column: str | None) -> ShardIndex:
     if known is not None:
         return known
     try:
-        with new_folder(folder) as fresh:
-            if shards.kind == "tar":
-                _index_tar(file, fresh)
-            else:
-                _index_parquet(file, image_column, fresh)
+        with one_at_a_time(folder):
+            if not cache_is_ignored() and (known := _read(folder, shards, file)) is not None:
+                return known
+            _make(shards, file, image_column, folder)
     except OSError as error:
         raise DataError(
             f"cannot write the index of '{file}' to '{folder.parent}' ({error.strerror}); choose another "
@@ -101,6 +100,14 @@ def _index(shards: Shards, file: str, image_column: str | None) -> ShardIndex:
     made = _read(folder, shards, file)
     assert made is not None
     return made
+
+
+def _make(shards: Shards, file: str, image_column: str | None, folder: Path) -> None:
+    with new_folder(folder) as fresh:
+        if shards.kind == "tar":
+            _index_tar(file, fresh)
+        else:
+            _index_parquet(file, image_column, fresh)
 
 
 def _read(folder: Path, shards: Shards, file: str) -> ShardIndex | None:
