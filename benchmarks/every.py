@@ -36,6 +36,7 @@ SCRIPTS = (
     "tables",
     "passage",
     "cold_start",
+    "large_data",
 )
 
 
