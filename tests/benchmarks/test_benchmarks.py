@@ -42,7 +42,7 @@ def test_one_command_runs_all() -> None:
     assert set(SCRIPTS) <= set(every.SCRIPTS)
     assert {goal.script for goal in goals.GOALS} <= set(every.SCRIPTS)
     assert len({goal.key for goal in goals.GOALS}) == len(goals.GOALS)
-    assert {goal.key.split()[0] for goal in goals.GOALS} == {f"P{number}" for number in range(1, 15)}
+    assert {f"P{number}" for number in range(1, 15)} <= {goal.key.split()[0] for goal in goals.GOALS}
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.json")), ids=lambda path: path.stem)
