@@ -87,6 +87,9 @@ def test_transformers_give_what_their_authors_pool(tmp_path: Path, kind: str) ->
     in_stages = {id(p) for stage in encoder.stages for p in stage.parameters()}
     assert in_stages == {id(p) for p in encoder.parameters()}
     assert len(encoder.stages) == 3
+    again = build_encoder(encoder.name, image_size=SIZE, config=kept(encoder, tmp_path / "config"))
+    again.load_state_dict(encoder.state_dict())
+    torch.testing.assert_close(features(again, pixels()), expected, rtol=1e-4, atol=1e-5)
     encoder.train()(pixels()).sum().backward()  # several devices need that all weights are used
     unused = [n for n, p in encoder.named_parameters() if p.grad is None and "mask_token" not in n]
     assert unused == []

@@ -113,6 +113,30 @@ def test_a_run_on_texts(
         embedded(carried)
 
 
+def test_the_packaged_text_encoder_is_not_needed_any_more(
+    recipe_of: Callable[..., Recipe], texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "cache"))
+    write_tiny_transformer(tmp_path / "cache" / "minilm" / "weights")
+    recipe = recipe_of(texts, "text", encoder="minilm", trainable="head")
+    run = train(recipe, tmp_path / "run", progress_bar=False)
+    before = embedded(run)
+    shutil.rmtree(tmp_path / "cache")
+    assert torch.equal(embedded(run), before)
+
+
+def test_evaluation_does_without_the_weights_that_training_started_from(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    write_open_clip(tmp_path / "model")
+    run = train(recipe_of(image_folder, "open_clip", "ce"), tmp_path / "run", progress_bar=False)
+    shutil.rmtree(tmp_path / "model")
+    with pytest.warns(UserWarning, match="left out: the encoder before training; .*there is no folder"):
+        evaluated = lt.evaluate(run.path)
+    assert evaluated is not None
+    assert "pretrained encoder" not in (run.path / "metrics.json").read_text("utf-8")
+
+
 def test_encoders_that_their_names_suffice_for_keep_nothing(
     recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
 ) -> None:
@@ -204,6 +228,9 @@ def test_a_run_that_cannot_begin_leaves_nothing(
             raise RuntimeError("the power went out")
 
     write_timm(tmp_path / "model")
+    leftover = RunFolder(tmp_path / "run").encoder_config
+    leftover.mkdir(parents=True)
+    (leftover / "old").touch()
     with pytest.raises(RuntimeError, match="power"):
         train(recipe_of(image_folder, "timm"), tmp_path / "run", callbacks=[Stop()], progress_bar=False)
     assert not RunFolder(tmp_path / "run").encoder_config.exists()

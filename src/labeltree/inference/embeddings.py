@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor
 from labeltree.data import Source
 from labeltree.data.source import Modality
 from labeltree.data.stratified import stratified_subsample
-from labeltree.errors import WriteError
+from labeltree.errors import DataError, WriteError
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable
@@ -109,9 +110,20 @@ def run_tables(
     ``trained`` is the table of the run itself, ``untrained`` that of the encoder with its initial weights,
     and ``raw`` that of the samples themselves, without an encoder. ``progress`` is called as the computation
     proceeds. With ``verify``, all files of the samples are read again and the tables are recomputed.
+    ``untrained`` is left out, with a warning, if the weights that training started from are gone.
     """
     run = load_run(path, progress, verify=verify)
-    return run, {name: _kept_table(name, run, progress, verify=verify) for name in names}
+    tables: dict[str, EmbeddingTable] = {}
+    for name in names:
+        try:
+            tables[name] = _kept_table(name, run, progress, verify=verify)
+        except _StartIsGone as gone:
+            warnings.warn(f"left out: the encoder before training; {gone}", stacklevel=2)
+    return run, tables
+
+
+class _StartIsGone(Exception):
+    """The encoder that training started from cannot be built any more."""
 
 
 class OwnSamples:
@@ -185,7 +197,10 @@ def _make_table(name: TableName, run: TrainedRun, progress: Progress | None) -> 
         from labeltree.training.experiment import prepare
         from labeltree.training.reading import read_recipe
 
-        start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
+        try:
+            start = on_usual_device(prepare(read_recipe(run.folder.recipe), run.source).network)
+        except (DataError, ImportError) as error:
+            raise _StartIsGone(error) from error
         return embed_source(start, run.source, adapted=False, progress=progress)
     return embed_source(run.network, run.source, answers=True, progress=progress)
 

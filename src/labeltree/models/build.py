@@ -229,8 +229,9 @@ def build_encoder(
         weights: start from this file, `.safetensors` or a PyTorch state dict; no code in it is run.
         pooling: of "transformers:FOLDER": "pooler", "cls" or "mean"; "auto": as its authors do, see
             `TransformersImages`.
-        config: build it, with random weights, from this folder, which `Encoder.save_config` wrote, and not
-            from the place that the name points to. If there is no such folder, it is ignored.
+        config: build it from this folder, which `Encoder.save_config` wrote, and not from the place that the
+            name points to. Its weights are to be loaded next: until then they may have any values. If there
+            is no such folder, `config` is ignored.
 
     Raises:
         ValueError: the name is unknown (the message gives the nearest names), or the weights do not fit.

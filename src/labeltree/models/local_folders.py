@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from labeltree.errors import DataError
 
-__all__ = ["first_line", "need_files", "need_library", "quiet_transformers"]
+__all__ = ["first_line", "need_files", "need_library", "quiet_transformers", "without_first_weights"]
 
+_one_at_a_time = threading.Lock()
 _LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
 
 
@@ -88,3 +90,19 @@ def quiet_transformers() -> Iterator[None]:
             logger.setLevel(level)
         if shown:
             bars.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def without_first_weights() -> Iterator[None]:
+    """Leave the weights of models of transformers as they lie in memory: others are loaded next.
+
+    To draw those of a ViT-B takes 4 CPU seconds. The library does it by replacing functions of torch for a
+    while, so only one thread may.
+    """
+    try:
+        from transformers.initialization import no_init_weights
+    except ImportError:  # it has another place in this version
+        yield
+        return
+    with _one_at_a_time, no_init_weights():
+        yield

@@ -131,7 +131,7 @@ def load_open_clip(name: str, channels: int, image_size: int, pretrained: bool) 
 
 
 def rebuild_open_clip(name: str, folder: Path, channels: int, image_size: int) -> OpenClipImages:
-    """The encoder whose `save_config` wrote `folder`, with random weights."""
+    """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
     need_library(f"encoder {name!r}", "open_clip", "open-clip-torch", "encoders")
     config = _from_folder(folder)
     return _encoder(name, _model(name, config, channels, image_size), config, channels, image_size)

@@ -24,7 +24,7 @@ class EncoderEntry:
         usually_pretrained: whether it starts from pretrained weights by default.
         modality: its input, "image" or "text".
         check: raises an error if it cannot be built, pretrained or not, by quick checks only.
-        from_config: builds the encoder, with random weights, from the folder that its `save_config` wrote.
+        from_config: builds the encoder, for other weights, from the folder that its `save_config` wrote.
     """
 
     name: str
@@ -62,8 +62,8 @@ def register_encoder(
         modality: input of the encoder, "image" or "text".
         check: called with whether the encoder will be pretrained, before any data are read; raises an error
             if the encoder cannot be built, for example if weights have not been downloaded.
-        from_config: ``from_config(folder, channels, image_size)`` builds the encoder, with random weights,
-            from what its `save_config` wrote; for encoders that need files besides their weights.
+        from_config: ``from_config(folder, channels, image_size)`` builds the encoder from what its
+            `save_config` wrote, for weights that are loaded next; for encoders that need files besides them.
 
     Raises:
         ValueError: the name is taken or holds a ":", or there are no weights to start from.

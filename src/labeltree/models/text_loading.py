@@ -15,7 +15,12 @@ from labeltree.cache import need_weights
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER, read_config
-from labeltree.models.local_folders import first_line, need_library, quiet_transformers
+from labeltree.models.local_folders import (
+    first_line,
+    need_library,
+    quiet_transformers,
+    without_first_weights,
+)
 from labeltree.models.registry import register_encoder
 from labeltree.models.text_transformer import TransformerEncoder
 
@@ -73,7 +78,7 @@ def load_text_encoder(name: str, model: str, pretrained: bool) -> TransformerEnc
 
 
 def rebuild_text_encoder(name: str, folder: Path) -> TransformerEncoder:
-    """The encoder whose `save_config` wrote `folder`, with random weights.
+    """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next.
 
     Raises:
         ImportError: sentence-transformers is not installed.
@@ -87,7 +92,8 @@ def rebuild_text_encoder(name: str, folder: Path) -> TransformerEncoder:
     with READER.reading(folder / _CONFIG, "it is no configuration of transformers"), quiet_transformers():
         offline: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         config = AutoConfig.from_pretrained(folder, **offline)
-        transformer = _library_class(f"transformers.{kept['model']}")(config)
+        with without_first_weights():
+            transformer = _library_class(f"transformers.{kept['model']}")(config)
         if getattr(transformer, "pooler", None) is not None:
             transformer.pooler = None
     with READER.reading(folder / "tokenizer.json", "it is no tokenizer"), quiet_transformers():

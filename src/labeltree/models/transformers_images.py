@@ -14,7 +14,13 @@ from torch import Tensor, nn
 from labeltree.errors import DataError
 from labeltree.models.encoder import Encoder
 from labeltree.models.encoder_config import READER, read_config, write_config
-from labeltree.models.local_folders import first_line, need_files, need_library, quiet_transformers
+from labeltree.models.local_folders import (
+    first_line,
+    need_files,
+    need_library,
+    quiet_transformers,
+    without_first_weights,
+)
 from labeltree.models.stages import layer_stages
 from labeltree.models.wrapped import fitting, measured_width
 
@@ -132,12 +138,6 @@ def load_transformers_images(
 
     config = _vision_config(name, folder)
     read = _preprocessing(name, folder, config)
-    if read.mean is None and pretrained:
-        warnings.warn(
-            f"encoder {name!r} has no preprocessor_config.json, so its images are normalised by ImageNet's "
-            "mean and standard deviation; save the model's image processor there if it needs others",
-            stacklevel=2,
-        )
     if not pretrained:
         return TransformersImages(name, _fresh(name, config), pooling, image_size, read.mean, read.std)
     try:
@@ -165,18 +165,24 @@ def load_transformers_images(
                 f"pooling is 'pooler', but '{folder}' has no weights for it; use 'cls' or 'mean'"
             )
         net.pooler = None
+    if read.mean is None:
+        warnings.warn(
+            f"encoder {name!r} has no preprocessor_config.json, so its images are normalised by ImageNet's "
+            "mean and standard deviation; save the model's image processor there if it needs others",
+            stacklevel=2,
+        )
     return TransformersImages(name, net, pooling, image_size, read.mean, read.std)
 
 
 def rebuild_transformers_images(
     name: str, folder: Path, channels: int, image_size: int
 ) -> TransformersImages:
-    """The encoder whose `save_config` wrote `folder`, with random weights."""
+    """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
     need_library(f"encoder {name!r}", "transformers", "transformers", "encoders")
     _need_colour(name, channels)
     numbers = list[float] | None
     kept = read_config(folder, {"pooling": Literal["pooler", "cls", "mean"], "mean": numbers, "std": numbers})
-    with READER.reading(folder / _CONFIG, "it is no configuration of transformers"):
+    with READER.reading(folder / _CONFIG, "it is no configuration of transformers"), without_first_weights():
         net = _fresh(name, _vision_config(name, folder))
     mean, std = (None if value is None else tuple(value) for value in (kept["mean"], kept["std"]))
     return TransformersImages(name, net, kept["pooling"], image_size, mean, std)

@@ -111,7 +111,7 @@ def load_timm_folder(name: str, channels: int, image_size: int, pretrained: bool
 
 
 def rebuild_timm_folder(name: str, folder: Path, channels: int, image_size: int) -> Encoder:
-    """The encoder whose `save_config` wrote `folder`, with random weights."""
+    """The encoder whose `save_config` wrote `folder`; its weights are to be loaded next."""
     return _from_timm_folder(name, folder, channels, image_size, False)
 
 

@@ -103,7 +103,9 @@ def evaluate_run(
                 theirs, own_samples=partial(their_tables.__getitem__, "trained")
             )
         raw = RAW_NAMES[run.network.encoder.modality]
-        baselines |= {start_name(recipe): tables["untrained"], raw: tables["raw"]}
+        if "untrained" in tables:
+            baselines[start_name(recipe)] = tables["untrained"]
+        baselines[raw] = tables["raw"]
         judge: AnyTaxonomy = own
         named = f"{Path(recipe.data).stem}: {recipe.objective}"
         if taxonomy is not None:
