@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -239,3 +240,57 @@ def test_a_run_that_cannot_begin_leaves_nothing(
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("nothing may be asked"))
+
+
+@pytest.mark.parametrize("library", list(WRITERS))
+def test_compiled_lora_is_the_run_of_the_plain_encoder(
+    library: str,
+    recipe_of: Callable[..., Recipe],
+    image_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.compiler.reset()
+    monkeypatch.setattr("labeltree.training.module.COMPILER", "aot_eager")
+    WRITERS[library](tmp_path / "model")
+    settings = {"trainable": "lora", "optimizer": {"name": "sgd", "lr": 0.1}}
+    plain = train(recipe_of(image_folder, library, **settings), tmp_path / "plain", progress_bar=False)
+    compiled = train(
+        recipe_of(image_folder, library, compile=True, **settings), tmp_path / "compiled", progress_bar=False
+    )
+    expected, found = plain.load_weights(), compiled.load_weights()
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(
+            found[key], value, rtol=1e-3, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
+        )
+
+
+def test_two_ranks_train_lora_as_one(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    write_transformers(tmp_path / "model", "vit")
+    settings = {  # without batch normalisation in the head
+        "trainable": "lora",
+        "sampler": "random",
+        "head": {"dim": 8, "layers": 1},
+        "optimizer": {"name": "sgd", "lr": 0.01},
+    }
+    one = train(
+        recipe_of(image_folder, "transformers", "hwc+lam", **settings), tmp_path / "one", progress_bar=False
+    )
+    recipe_of(image_folder, "transformers", "hwc+lam", devices=2, **settings).save(tmp_path / "recipe.yaml")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch; torch.set_num_threads(1)\n"
+        "from labeltree.training.fit import train\n"
+        "from labeltree.training.reading import read_recipe\n"
+        "train(read_recipe(sys.argv[1]), sys.argv[2], progress_bar=False)\n"
+    )
+    subprocess.run([sys.executable, script, tmp_path / "recipe.yaml", tmp_path / "two"], check=True)
+    expected, found = one.load_weights(), RunFolder(tmp_path / "two").load_weights()
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        torch.testing.assert_close(
+            found[key], value, rtol=1e-3, atol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
+        )
