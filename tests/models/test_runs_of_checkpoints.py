@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transformers
+from PIL import Image
+from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
 from tiny_transformer import write_tiny_transformer
 
 import labeltree as lt
 from labeltree.errors import LabeltreeError
+from labeltree.models import build_encoder
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser, with_absolute_paths
@@ -84,6 +86,17 @@ def test_a_run_is_carried_away_without_the_folder(
     WRITERS[library](tmp_path / "model")
     run = train(recipe_of(image_folder, library, trainable=trainable), tmp_path / "run", progress_bar=False)
     before = embedded(run, images=image_folder)
+    if trainable == "head":
+        encoder = build_encoder(f"{library}:{tmp_path / 'model'}", image_size=SIZE).eval()
+        files = sorted(image_folder.rglob("*.png"))[:6]
+        pixels = torch.stack([torch.from_numpy(np.array(Image.open(file))) for file in files]).permute(
+            0, 3, 1, 2
+        )
+        mean, std = (torch.tensor(values)[:, None, None] for values in (MEAN, STD))
+        with torch.no_grad():
+            expected = encoder((pixels / 255 - mean) / std)
+        found = lt.load(run.path).embed(files).features
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     shutil.rmtree(tmp_path / "model")
     carried = RunFolder(shutil.move(run.path, tmp_path / "elsewhere"))
     monkeypatch.setitem(sys.modules, "peft", None)

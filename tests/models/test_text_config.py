@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +113,14 @@ def test_a_folder_that_is_not_there_is_ignored(tmp_path: Path) -> None:
     assert build_encoder("small-text", config=tmp_path).feature_dim == 128
     folder = write_tiny_transformer(tmp_path / "model")
     assert build_encoder(f"text:{folder}", config=tmp_path / "none").feature_dim == 8
+
+
+def test_threads_with_other_lengths_do_not_disturb_each_other(tmp_path: Path) -> None:
+    encoder = build_encoder(f"text:{write_tiny_transformer(tmp_path / 'model')}")
+
+    def cut(most: int) -> bool:
+        tokens = encoder.tokenize(["a small dog barking dogs a small dog"] * 20, most)
+        return bool((np.diff(tokens.offsets) == most).all())
+
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(cut, [3 + n % 8 for n in range(600)]))

@@ -173,7 +173,7 @@ def encoder_with_absolute_path(name: str) -> str:
     prefix, _, rest = name.partition(":")
     place = timm_folder(name) or rest
     front, at, file = place.rpartition("@")
-    if Path(place).expanduser().exists():
+    if place and Path(place).expanduser().exists():
         return f"{prefix}:{Path(place).expanduser().resolve()}"
     if f"{prefix}:" == OPEN_CLIP and at and Path(file).expanduser().is_file():
         return f"{prefix}:{front}@{Path(file).expanduser().resolve()}"

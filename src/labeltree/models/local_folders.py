@@ -50,9 +50,9 @@ def need_files(name: str, place: str, config: str, *, weights: bool) -> Path:
         DataError: the folder or a file is missing, or the weights are a pickle.
     """
     folder = Path(place).expanduser()
-    if not folder.is_dir():
+    if not place or not folder.is_dir():
         raise DataError(
-            f"encoder {name!r}: there is no folder '{folder}'; name the folder of a checkpoint on this disk "
+            f"encoder {name!r}: there is no folder '{place}'; name the folder of a checkpoint on this disk "
             "(for one of the Hugging Face hub: 'hf download NAME --local-dir FOLDER')"
         )
     if not (folder / config).is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = ["TransformerEncoder"]
 
 _CHUNK = 4096  # texts tokenised at once: Python integers take ten times the memory of arrays
 _TOGETHER = 16  # texts
+_one_at_a_time = threading.Lock()
 
 
 class TransformerEncoder(TextEncoder):
@@ -131,7 +133,8 @@ class TransformerEncoder(TextEncoder):
                     setattr(module, key, p)
 
     def _encoded(self, texts: Sequence[str], most: int) -> list[Any]:
-        found = self.tokenizer(list(texts), truncation=True, max_length=most, padding=False)
+        with _one_at_a_time:  # the tokenizer keeps the length of the last call
+            found = self.tokenizer(list(texts), truncation=True, max_length=most, padding=False)
         return list(found.encodings)
 
     def _words_of_prompt(self) -> int:

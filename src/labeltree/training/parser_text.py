@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from jsonargparse import DefaultHelpFormatter
 
+from labeltree.training.recipe import GROUPS
+
 __all__ = ["COMMON", "HelpInWords", "explain", "first_sentence", "in_words", "short_help"]
 
 _TYPES = {
@@ -66,7 +68,7 @@ def _unknown(message: str) -> str | None:
 def _hint(unknown: str, known: Sequence[str]) -> str:
     name = unknown.replace("-", "_")
     inner = [setting for setting in known if setting.endswith(f".{name}")]
-    inner.sort(key=lambda setting: setting.split(".")[0] in _GROUPS)  # the objective's own first
+    inner.sort(key=lambda setting: setting.split(".")[0] in GROUPS)  # the objective's own first
     near = inner[:1] or difflib.get_close_matches(name, known, 1, cutoff=0.4)
     return f"did you mean '{near[0]}'?" if near else "see 'labeltree train --help' for all settings"
 
@@ -159,7 +161,7 @@ def short_help(actions: Iterable[Action], usage: str, width: int = 100) -> str:
     for name, what in shown.items():
         text = f"  {name}".ljust(column) + what
         lines += textwrap.wrap(text, width, subsequent_indent=" " * column, break_on_hyphens=False)
-    own = sorted(name for name in known if "." in name and name.split(".")[0] not in _GROUPS)
+    own = sorted(name for name in known if "." in name and name.split(".")[0] not in GROUPS)
     if own:
         lines += ["", "of the objective:"]
         lines += textwrap.wrap(
@@ -178,9 +180,6 @@ def _short(action: Action) -> str:
     default = action.default
     told = "" if default is None or default == [] or action.required else f" (default: {default})"
     return first_sentence(str(action.help or "")) + told
-
-
-_GROUPS = ("table", "head", "lora", "optimizer", "queue")
 
 
 def first_sentence(text: str) -> str:

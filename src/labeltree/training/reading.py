@@ -18,14 +18,7 @@ from labeltree.errors import RecipeError
 from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
 from labeltree.training.parser_text import HelpInWords, explain
-from labeltree.training.recipe import (
-    HeadRecipe,
-    LoraRecipe,
-    OptimizerRecipe,
-    QueueRecipe,
-    Recipe,
-    TableRecipe,
-)
+from labeltree.training.recipe import GROUPS, Recipe
 from labeltree.training.registry import GIVEN, objective_terms
 
 __all__ = [
@@ -99,14 +92,6 @@ _RECIPE = Reader(
     "a recipe", "it must hold settings by name in YAML, such as 'objective: supcon'", RecipeError
 )
 
-_GROUPS: dict[str, type[Any]] = {
-    "head": HeadRecipe,
-    "lora": LoraRecipe,
-    "optimizer": OptimizerRecipe,
-    "table": TableRecipe,
-    "queue": QueueRecipe,
-}
-
 
 class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
     """Parser of recipes with a given objective, including the options of the objective's terms."""
@@ -154,7 +139,7 @@ class RecipeParser(ArgumentParser):  # type: ignore[misc, unused-ignore]
         values = parsed.as_dict()
         fields = {f.name for f in dataclasses.fields(Recipe)} - {"options"}
         settings = {name: value for name, value in values.items() if name in fields}
-        for name, group in _GROUPS.items():
+        for name, group in GROUPS.items():
             if not isinstance(settings[name], dict):
                 given = "empty" if settings[name] is None else f"{settings[name]!r}"
                 raise RecipeError(f"{name} is {given}; give settings below it, or leave it out")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from labeltree.atomic import atomic_write
 from labeltree.training.settings import check_idle, check_kinds, flatten, numbers, value_of
 
-__all__ = ["HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
+__all__ = ["GROUPS", "HeadRecipe", "LoraRecipe", "OptimizerRecipe", "QueueRecipe", "Recipe", "TableRecipe"]
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,15 @@ class OptimizerRecipe:
     min_lr: float = 1e-6
     clip_norm: float | None = None
 
+
+GROUPS: dict[str, type[Any]] = {
+    "table": TableRecipe,
+    "head": HeadRecipe,
+    "lora": LoraRecipe,
+    "optimizer": OptimizerRecipe,
+    "queue": QueueRecipe,
+}
+"""The groups of settings within a recipe."""
 
 _CARRYING_OUT = {
     "workers",
@@ -359,18 +368,11 @@ class Recipe:
         Raises:
             ValueError: if a value has the wrong type or is out of range.
         """
-        groups = {
-            "table": TableRecipe,
-            "head": HeadRecipe,
-            "lora": LoraRecipe,
-            "optimizer": OptimizerRecipe,
-            "queue": QueueRecipe,
-        }
         known = {field.name for field in dataclasses.fields(cls)} - {"options"}
         values = {name: value for name, value in content.items() if name in known}
         options = {name: value for name, value in content.items() if name not in known}
         try:
-            for name, group in groups.items():
+            for name, group in GROUPS.items():
                 values[name] = group(**values.get(name, {}))
             return cls(**values, options=options)
         except TypeError as error:
