@@ -246,6 +246,8 @@ def test_a_run_of_an_earlier_version_needs_its_data_once(
     shutil.copytree(run.path, tmp_path / "alone")
     found = lt.load(run).answer_batch([image])
     assert torch.equal(found.probabilities, expected.probabilities)
+    assert run.description.is_file(), "from now on it is like a run of this version"
+    assert run.training_taxonomy.is_file()
     shutil.rmtree(photos)
     assert torch.equal(lt.load(run).answer_batch([image]).probabilities, expected.probabilities)
     alone = lt.load(tmp_path / "alone")

@@ -35,7 +35,7 @@ from labeltree.decisions.rule import rule_from_dict, rule_to_dict, taxonomy_dige
 from labeltree.errors import RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
-from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.loading import TrainedRun, keep_description, load_run
 from labeltree.inference.reference import validation_table
 from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
@@ -218,6 +218,7 @@ def calibrate_run(
             "calibration_by_depth": _before_and_after(rule, scores, held.nodes),
         }
         folder.write_json(folder.decisions, record)
+        keep_description(run)
         return Decider(run, scorer, rule, record, classifiers.chosen)
 
 

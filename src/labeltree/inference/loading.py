@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from labeltree.taxonomy import Taxonomy
 from labeltree.training.network import Network, build_network, on_usual_device
 from labeltree.training.recipe import Recipe
 
-__all__ = ["TrainedRun", "file_digest", "load_run"]
+__all__ = ["TrainedRun", "file_digest", "keep_description", "load_run"]
 
 
 @dataclass(frozen=True)
@@ -28,16 +29,26 @@ class TrainedRun:
     Attributes:
         folder: the run folder.
         network: the network with the weights of the best epoch.
-        columns: for a run on a table: the columns that were read, by purpose.
-        aspect_taxonomies: one taxonomy per aspect of the samples.
+        description: what rebuilt the network, beside its weights and taxonomies.
+        training_taxonomy: taxonomy of the training labels; None = that of the data.
         own_samples: the run's own samples, if they were opened.
     """
 
     folder: RunFolder
     network: Network
-    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    aspect_taxonomies: tuple[Taxonomy, ...] = ()
+    description: ModelDescription
+    training_taxonomy: Taxonomy | None = None
     own_samples: Source | None = None
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]:
+        """For a run on a table: the columns that were read, by purpose."""
+        return self.description.columns
+
+    @property
+    def aspect_taxonomies(self) -> tuple[Taxonomy, ...]:
+        """One taxonomy per aspect of the samples."""
+        return self.description.aspect_taxonomies
 
     @property
     def taxonomy(self) -> Taxonomy:
@@ -101,13 +112,17 @@ def load_run(
     if own_data:
         network.recipe = _at_its_place(network.recipe, folder)
     network = on_usual_device(network) if device is None else network.to(device)
-    return TrainedRun(
-        folder,
-        network,
-        dict(description.columns),
-        description.aspect_taxonomies,
-        source if own_data else None,
-    )
+    return TrainedRun(folder, network, description, training, source if own_data else None)
+
+
+def keep_description(run: TrainedRun) -> None:
+    """Write the description of a run of an earlier version, which has none, to its folder."""
+    folder = run.folder
+    if folder.description.is_file():
+        return
+    if run.training_taxonomy is not None:
+        run.training_taxonomy.save(folder.training_taxonomy)
+    run.description.save(folder.description)
 
 
 def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy | None) -> Network:
