@@ -12,7 +12,7 @@ import pytest
 import torch
 from shard_files import LABELS, cut, parquet, pixels_of, png, write_shard, write_tar
 
-from labeltree.data import ignore_cache, open_source
+from labeltree.data import data_exist, ignore_cache, open_source
 from labeltree.data.shards.finding import find_shards
 from labeltree.errors import DataError
 
@@ -63,6 +63,10 @@ def test_patterns_and_single_files(shards):
         open_source(shards / "part-{000..004}.tar")
     with pytest.raises(DataError, match="more than 1,000,000 files"):
         open_source(shards / "part-{0..9999999}.tar")
+    assert data_exist(f"{shards}/part-{{000..002}}.tar")
+    assert not data_exist(f"{shards}/part-{{000..003}}.tar")
+    assert data_exist("emoji")
+    assert not data_exist("no such data")
 
 
 def test_the_images_of_a_source_can_be_sent_to_loader_processes(shards):

@@ -17,6 +17,9 @@ def test_every_flag_is_a_setting() -> None:
     known = {action.dest for action in RecipeParser("hwc+lam")._actions} | {"out", "quiet", "verify"}
     objectives = {entry.name for entry in list_objectives()}
     of_training = re.sub(r"`(?:labeltree )?(?:evaluate|embed|calibrate|predict) [^`]*`", "", PAGE)
+    of_training = re.sub(
+        r"^(?:\$ torchrun|#SBATCH) .*", "", of_training, flags=re.MULTILINE
+    )  # their own flags
     flags = re.findall(r"--([a-z][\w.-]*)", of_training)
     assert len(flags) > 40
     for flag in flags:

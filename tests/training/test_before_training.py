@@ -8,7 +8,7 @@ import pytest
 
 from labeltree.errors import DataError, RunError
 from labeltree.training.fit import train
-from labeltree.training.reading import with_absolute_paths
+from labeltree.training.reading import default_folder, with_absolute_paths
 from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
@@ -73,3 +73,13 @@ def test_files_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.Monke
     assert recipe.encoder == f"text:{tmp_path / 'model'}"
     assert with_absolute_paths(Recipe(data="emoji", encoder="text:all-mpnet")).encoder == "text:all-mpnet"
     assert with_absolute_paths(Recipe(data="emoji", encoder="timm:model")).encoder == "timm:model"
+
+
+def test_patterns_of_shards_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        (tmp_path / f"birds-{number}.tar").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    recipe = with_absolute_paths(Recipe(data="birds-{0..1}.tar"))
+    assert recipe.data == str(tmp_path / "birds-{0..1}.tar")
+    assert default_folder(recipe) == Path("runs/birds")
+    assert default_folder(Recipe(data=str(tmp_path / "{0..1}.tar"))) == Path("runs") / tmp_path.name

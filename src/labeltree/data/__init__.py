@@ -6,7 +6,7 @@ from labeltree.data.folders import folder_labels, folder_taxonomy
 from labeltree.data.images.files import ImageSettings
 from labeltree.data.images.stores import ArrayStore, MappedStore
 from labeltree.data.listed_images import ListedImages, open_listed, register_reader
-from labeltree.data.opening import open_source, with_missing_labels
+from labeltree.data.opening import data_exist, open_source, with_missing_labels
 from labeltree.data.registry import (
     DatasetEntry,
     Inventory,
@@ -53,6 +53,7 @@ __all__ = [
     "check_layout",
     "column_names",
     "count_samples",
+    "data_exist",
     "data_home",
     "fetch",
     "folder_labels",

@@ -20,7 +20,7 @@ from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
 
-__all__ = ["open_source", "with_missing_labels"]
+__all__ = ["data_exist", "open_source", "with_missing_labels"]
 
 
 def open_source(
@@ -108,6 +108,15 @@ def open_source(
         hint = f"did you mean '{near[0]}'?" if near else "'labeltree data list' names the data sets"
         raise DataError(f"'{name}' is neither a folder, nor a table, nor shards, nor a data set; {hint}")
     return with_missing_labels(source, missing)
+
+
+def data_exist(spec: str) -> bool:
+    """Whether there are data, of whatever kind, where ``spec`` says; a named data set counts as present."""
+    try:
+        known = spec in list_datasets() or Path(spec).expanduser().exists()
+        return known or find_shards(spec) is not None
+    except DataError:  # a shard of a pattern is missing
+        return False
 
 
 def with_missing_labels(source: Source, names: Sequence[str] | str) -> Source:

@@ -21,7 +21,7 @@ from labeltree.data.listed_images import open_listed
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
-from labeltree.data.table_columns import DataTable
+from labeltree.data.table_columns import DataTable, read_header
 from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
@@ -197,7 +197,7 @@ def open_data_table(
 def column_names(path: Path) -> list[str]:
     """The column names of a table; [] if the file is not a table."""
     is_table = path.suffix.lower() in TABLE_SUFFIXES and path.is_file()
-    return DataTable.read(path).columns if is_table else []
+    return read_header(path).columns if is_table else []
 
 
 def is_data_table(path: Path) -> bool:

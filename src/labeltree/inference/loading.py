@@ -203,7 +203,7 @@ def _described_by_samples(
 
 def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) -> Source:
     """The run's own samples, which must not have changed since training."""
-    from labeltree.data import list_datasets
+    from labeltree.data import data_exist
     from labeltree.training.experiment import open_recipe_data, split_by_recipe
     from labeltree.training.reading import read_recipe
     from labeltree.training.record import ContentChangedError, check_samples, recorded_samples
@@ -213,8 +213,7 @@ def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) 
             f"'{folder.path}' holds a model without its recipe and samples: it answers for other samples only"
         )
     recipe, record = read_recipe(folder.recipe), folder.load_samples()
-    place = Path(recipe.data).expanduser()
-    if recipe.data not in list_datasets() and not place.exists():
+    if not data_exist(recipe.data):
         raise RunError(
             f"the data of the run in '{folder.path}' are no longer at '{recipe.data}'; put them back, or, if "
             f"they were moved, say where: 'labeltree train --config {folder.recipe} --data PLACE --out "

@@ -14,6 +14,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 import labeltree
 from labeltree.data import list_datasets
+from labeltree.data.shards.finding import find_shards
 from labeltree.errors import RecipeError
 from labeltree.models import encoder_with_absolute_path
 from labeltree.safe_files import Reader, read_yaml
@@ -236,9 +237,12 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
     """Make the paths in a recipe absolute, so that it works from any folder."""
 
     def whole(value: str | None) -> str | None:
-        if value is None or value in list_datasets() or not Path(value).expanduser().exists():
+        if value is None or value in list_datasets():
             return value
-        return str(Path(value).expanduser().resolve())
+        path = Path(value).expanduser()
+        if not path.exists():  # a pattern of shards, or no path
+            return str(path.absolute()) if find_shards(value) is not None else value
+        return str(path.resolve())
 
     def is_file(value: object) -> bool:  # a word such as "all" is a choice even if a file has that name
         return isinstance(value, str) and bool(Path(value).suffix) and Path(value).expanduser().is_file()
@@ -265,6 +269,8 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
 def default_folder(recipe: Recipe) -> Path:
     """The default folder of a run: below ``runs/``, named after its data."""
     data = Path(recipe.data)
+    if "{" in data.name and not data.exists():  # a pattern of shards: what comes before its braces
+        return Path("runs") / (data.name.partition("{")[0].rstrip("-_.") or data.parent.name or "shards")
     return Path("runs") / (data.name if data.is_dir() else data.stem)
 
 

@@ -92,12 +92,19 @@ def find_shards(spec: str | Path, image_column: Sequence[str] | str | None = Non
         )
     kind = kinds.pop()
     assert kind is not None
-    if kind == "parquet" and not path.is_dir() and image_column_of(files[0], image_column) is None:
-        return None
+    if kind == "parquet" and path.is_file() and not _holds_images(files[0], image_column):
+        return None  # a table, or damaged, as its reader says
     files = [os.path.abspath(file) for file in files]
     root = path if path.is_dir() else Path(os.path.commonpath([os.path.dirname(file) for file in files]))
     root = Path(os.path.abspath(root))
     return Shards(text, kind, root, tuple(files), _splits(files, root))
+
+
+def _holds_images(file: str, image_column: Sequence[str] | str | None) -> bool:
+    try:
+        return image_column_of(file, image_column) is not None
+    except DataError:
+        return False
 
 
 def _expand(pattern: str) -> list[str]:
