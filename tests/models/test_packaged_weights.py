@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_transformer import write_tiny_transformer
 from torch import nn
 
 from labeltree.cache import data_home, weights_folder
@@ -20,6 +19,7 @@ from labeltree.datasets.fetching.atomic_download import Expected
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
 from labeltree.models.efficientnet_lite import WEIGHTS, load_by_position
+from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,6 @@ import pytest
 import torch
 from PIL import Image
 from tiny_checkpoints import MEAN, SIZE, STD, write_open_clip, write_timm, write_transformers
-from tiny_transformer import write_tiny_transformer
 
 import labeltree as lt
 from labeltree.errors import LabeltreeError
@@ -23,6 +22,7 @@ from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import RecipeParser, with_absolute_paths
 from labeltree.training.recipe import Recipe
+from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_transformer import write_tiny_transformer
 
 from labeltree.errors import DataError
 from labeltree.models import AdaptedEncoder, TextEncoder, build_encoder
+from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from tiny_transformer import write_tiny_transformer
 
 from labeltree.models import (
     ProjectionHead,
@@ -19,6 +18,7 @@ from labeltree.models import (
     set_trainable,
     usually_pretrained,
 )
+from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_transformer import write_tiny_transformer
 
 from labeltree.errors import DataError
 from labeltree.models import build_encoder
+from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
 

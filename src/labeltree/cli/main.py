@@ -20,6 +20,8 @@ COMMANDS = {
     "study": "run methods × settings × seeds, and write the tables they end in",
     "calibrate": "fit how a trained run answers: probabilities, and the depth at which it is sure",
     "predict": "answer for images or texts, each at the depth where the run is sure",
+    "export": "write a trained run as a folder for others: ONNX, weights, labels, a model card",
+    "info": "say on one screen what a run or an exported model is",
     "data": "list the data sets, and get one",
     "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
 }
@@ -32,6 +34,8 @@ _ELSEWHERE = {
     "study": "a copy of the study's file can lie in another folder",
     "calibrate": "a copy of the run can lie in another folder",
     "predict": "--out FILE names another file; a copy of the run can lie in another folder",
+    "export": "--out FOLDER names another folder",
+    "info": "it writes nothing",
     "data": "LABELTREE_DATA names another cache folder",
     "taxonomy": "name another file",
 }

@@ -14,7 +14,7 @@ from torch import Tensor
 from labeltree.decisions.class_nodes import ClassNodes
 from labeltree.metrics.checks import check_tree
 
-__all__ = ["CALIBRATIONS", "Calibration", "Calibrator", "fit_calibrator"]
+__all__ = ["CALIBRATIONS", "Calibration", "Calibrator", "StepSoftmax", "fit_calibrator"]
 
 _ROWS = 4096
 _LARGEST = math.log(1e3)  # of a temperature, and of its inverse
@@ -51,7 +51,7 @@ def _best_temperature(loss: Callable[[float], float]) -> float:
     return math.exp(float(found.x))
 
 
-class _StepSoftmax:
+class StepSoftmax:
     """Factors class probabilities into probabilities of steps from node to child, and tempers the steps.
 
     A class with other classes below it has one more step, to itself, for samples that stay there.
@@ -70,7 +70,7 @@ class _StepSoftmax:
         # steps: to each node with a class, then staying at each inner class
         self.parent = torch.cat([self.tree.parent[nodes], stays])
         self.depth = torch.cat([self.tree.depth[nodes], self.tree.depth[stays] + 1])
-        self._nodes, self._stays = nodes, stays
+        self.nodes, self.stays = nodes, stays
         paths = self.tree.ancestors[classes.nodes]
         place = torch.full((self.tree.num_nodes + 1,), -1)
         place[nodes] = torch.arange(len(nodes))
@@ -84,7 +84,7 @@ class _StepSoftmax:
         """Log-probabilities (n, S) of the steps from log-probabilities (n, C) of the classes."""
         of_classes = z.exp()
         of_nodes = self.classes.node_probabilities(of_classes / of_classes.sum(1, keepdim=True))
-        mass = torch.cat([of_nodes[:, self._nodes], of_classes[:, self.classes.place[self._stays]]], 1)
+        mass = torch.cat([of_nodes[:, self.nodes], of_classes[:, self.classes.place[self.stays]]], 1)
         return mass.clamp(min=1e-300).log() - of_nodes[:, self.parent].clamp(min=1e-300).log()
 
     def normalised(self, steps: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class _StepSoftmax:
         """
         steps = self.logs(z)
         place = torch.full((self.tree.num_nodes,), -1)
-        place[self._nodes] = torch.arange(len(self._nodes))
+        place[self.nodes] = torch.arange(len(self.nodes))
         siblings = torch.bincount(self.parent, minlength=self.tree.num_nodes)
         at_class = self.classes.place[labels]
         found = []
@@ -175,7 +175,7 @@ class Calibrator:
             slopes, offsets = torch.tensor([self.slopes, self.offsets], dtype=torch.float64)
             return torch.log_softmax(z * slopes + offsets, 1)
         if self.kind == "depth":
-            return _StepSoftmax(classes).tempered(z, torch.tensor(self.temperatures, dtype=torch.float64))
+            return StepSoftmax(classes).tempered(z, torch.tensor(self.temperatures, dtype=torch.float64))
         return z
 
 
@@ -203,7 +203,7 @@ def fit_calibrator(scores: Tensor, labels: Tensor, classes: ClassNodes, kind: Ca
     if kind == "vector":
         return _vector(z, nodes, classes)
     if kind == "depth":
-        return Calibrator("depth", tuple(_StepSoftmax(classes).fit(z, nodes)))
+        return Calibrator("depth", tuple(StepSoftmax(classes).fit(z, nodes)))
     return Calibrator(
         "temperature", (_best_temperature(lambda t: float(_mean_label_loss(z / t, nodes, classes))),)
     )

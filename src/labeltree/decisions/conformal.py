@@ -23,6 +23,7 @@ from labeltree.taxonomy import AnyTaxonomy
 
 __all__ = [
     "Promise",
+    "ThresholdSteps",
     "bars_of",
     "categories_of",
     "check_enough",
@@ -32,6 +33,7 @@ __all__ = [
     "samples_needed",
     "share_of_groups",
     "threshold",
+    "threshold_steps",
     "thresholds_by_category",
 ]
 
@@ -176,6 +178,45 @@ def threshold(scores: Tensor, promise: Promise, groups: Tensor | None = None) ->
     wanted = float(share * (count + 1 if promise.method == "conformal" else count))
     reached = np.cumsum(weights) >= wanted - 1e-9 * count
     return float(ordered[int(reached.argmax())]) if bool(reached.any()) else math.inf
+
+
+@dataclass(frozen=True)
+class ThresholdSteps:
+    """The thresholds of all coverages, as steps: what other programs need to keep a promise.
+
+    The threshold of a coverage is the first of ``thresholds`` whose ``reached`` is at least
+    coverage · ``total`` − ``tolerance``; there is none if the coverage needs more samples than there are.
+
+    Attributes:
+        reached: (k,) number of calibration samples, or weight of their groups, up to each threshold.
+        thresholds: (k,) distinct thresholds, ascending.
+        total: number of samples or groups, and one more for the new sample.
+        tolerance: for the rounding of sums of weights; 0 without groups.
+    """
+
+    reached: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    total: int
+    tolerance: float
+
+
+def threshold_steps(scores: Tensor, groups: Tensor | None = None) -> ThresholdSteps:
+    """All thresholds that `threshold` can give for conformal promises of single samples.
+
+    Args:
+        scores: (n,) `conformal_scores`, n ≥ 1.
+        groups: (n,) group ids, see `threshold`.
+    """
+    ordered, weights, count = _by_group(scores, Promise(), groups)
+    alike = len(ordered) == count
+    reached = np.arange(1, count + 1, dtype=np.float64) if alike else np.cumsum(weights)
+    last = np.append(ordered[1:] > ordered[:-1], True)  # of equal thresholds the last reaches most
+    return ThresholdSteps(
+        tuple(reached[last].tolist()),
+        tuple(ordered[last].tolist()),
+        count + 1,
+        0.0 if alike else 1e-9 * count,
+    )
 
 
 def samples_needed(promise: Promise) -> int:

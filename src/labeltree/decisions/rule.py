@@ -241,8 +241,12 @@ def taxonomy_digest(taxonomy: AnyTaxonomy) -> str:
 
 
 def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
-    """The rule as a JSON-serialisable dictionary; every number is restored exactly."""
-    fitted = rule.fitted
+    """The rule as a JSON-serialisable dictionary; every number is restored exactly.
+
+    Calibration samples are sorted by score and label, so that their order says nothing
+    of where they are from.
+    """
+    fitted = _sorted(rule.fitted)
     return {
         "version": VERSION,
         "taxonomy": taxonomy_digest(rule.classes.taxonomy),
@@ -261,6 +265,19 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
             "groups": None if fitted.groups is None else fitted.groups.tolist(),
         },
     }
+
+
+def _sorted(fitted: Fitted) -> Fitted:
+    """The samples by score and label, with groups numbered anew in that order."""
+    order = torch.argsort(fitted.labels, stable=True)
+    order = order[torch.argsort(fitted.scores[order], stable=True)]
+    groups = fitted.groups
+    if groups is not None:
+        numbers: dict[int, int] = {}
+        listed = groups[order].tolist()
+        groups = torch.tensor([-1 if old < 0 else numbers.setdefault(old, len(numbers)) for old in listed])
+        groups = groups.long()
+    return Fitted(fitted.scores[order], fitted.labels[order], groups)
 
 
 def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> DecisionRule:

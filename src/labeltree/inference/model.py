@@ -29,7 +29,7 @@ from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    pass
+    from labeltree.inference.export.folder import Format
 
 __all__ = ["Model", "Samples"]
 
@@ -209,6 +209,30 @@ class Model:
         else:
             scores = decider.scores(table)
         return decider.rule.answer(scores, Promise(coverage), top=top)
+
+    def export(
+        self,
+        out: str | Path,
+        formats: Sequence[Format] = ("onnx", "safetensors"),
+        *,
+        name: str | None = None,
+        with_reference: bool = False,
+        replace: bool = False,
+    ) -> Path:
+        """Write the model as a folder for others; see `labeltree.inference.export.folder.export_model`."""
+        from labeltree.inference.export.folder import export_model
+
+        return export_model(
+            self.decider, out, formats, name=name, with_reference=with_reference, replace=replace
+        )
+
+    def info(self) -> str:
+        """What the model is, on one screen, as ``labeltree info`` prints it."""
+        from labeltree.inference.facts import model_facts
+        from labeltree.inference.info_text import info_text
+
+        decider = self.decider if self.folder.decisions.is_file() else None
+        return info_text(model_facts(self.run, decider), self.folder.path)
 
     def _inputs(self, samples: Sequence[Any], first: int) -> Tensor:
         """Images ``(n, c, h, w)`` uint8 or tokens ``(n, 2, t)`` of samples in memory."""

@@ -36,6 +36,10 @@ class SmallTextEncoder(TextEncoder):
     Args:
         dropout: dropout probability of the mean vector and of the hidden layer.
 
+    Attributes:
+        buckets: number of token ids of words.
+        most_words: largest number of words of a text that are read.
+
     Example:
         >>> from labeltree.models import build_encoder
         >>> encoder = build_encoder("small-text")
@@ -43,6 +47,9 @@ class SmallTextEncoder(TextEncoder):
         >>> texts.words.tolist(), texts.offsets.tolist()
         ([0, 1, 2], [0, 3, 3])
     """
+
+    buckets = BUCKETS
+    most_words = _MOST_WORDS
 
     def __init__(self, dropout: float = 0.1) -> None:
         super().__init__("small-text", _FEATURES)
@@ -80,9 +87,18 @@ class SmallTextEncoder(TextEncoder):
         """Features (b, 128) of tokens (b, t) int64; see `TextEncoder.forward`."""
         tokens = trimmed(tokens)
         rows = torch.cat((tokens, _bigrams(tokens)), 1)
-        mean: Tensor = self.table(rows.where(rows >= 0, 2 * BUCKETS))
+        mean: Tensor = self._mean(rows.where(rows >= 0, 2 * BUCKETS))
         features: Tensor = self.layers(mean)
         return features
+
+    def _mean(self, rows: Tensor) -> Tensor:
+        """Mean vector of the rows (b, t) of the table, padding left out."""
+        if not torch.compiler.is_exporting():
+            mean: Tensor = self.table(rows)
+            return mean
+        vectors = nn.functional.embedding(rows, self.table.weight)  # ONNX has no bags
+        there = (rows < 2 * BUCKETS)[:, :, None].to(vectors.dtype)
+        return (vectors * there).sum(1) / there.sum(1).clamp(min=1)
 
     def set_dropout(self, p: float) -> None:
         """Drop out with probability `p`."""

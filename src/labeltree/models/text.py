@@ -87,5 +87,7 @@ def trimmed(tokens: Tensor) -> Tensor:
     """
     if tokens.dim() != 2 or tokens.dtype != torch.int64:
         raise ValueError(f"tokens is {tokens.dtype} {tuple(tokens.shape)}; it must be int64 (b, t)")
+    if torch.compiler.is_exporting():  # padding changes nothing, it only costs time
+        return tokens
     width = int((tokens >= 0).any(0).sum())
     return tokens[:, :width] if width else tokens.new_full((len(tokens), 1), -1)

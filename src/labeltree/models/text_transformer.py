@@ -84,7 +84,7 @@ class TransformerEncoder(TextEncoder):
 
         On a CPU, texts of similar length are batched together to reduce padding.
         """
-        if tokens.device.type != "cpu" or len(tokens) <= _TOGETHER:
+        if torch.compiler.is_exporting() or tokens.device.type != "cpu" or len(tokens) <= _TOGETHER:
             return self._read(tokens)
         order = (tokens >= 0).sum(1).argsort(stable=True)
         parts = [self._read(tokens[part]) for part in torch.split(order, _TOGETHER)]

@@ -22,7 +22,7 @@ from labeltree.runs.samples import SampleRecord
 from labeltree.safe_files import Reader, fits, read_json, read_tensors, read_text, read_torch
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "plain_json"]
 
 _VERSION = r"\d+(\.\d+){0,4}((a|b|rc|\.?dev|\.post)\d+)?(\+[a-z0-9.]+)?"
 _STATE: dict[str, Any] = {  # entries of every training state, written by Lightning or labeltree
@@ -240,7 +240,7 @@ class RunFolder:
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         """Write ``content`` as JSON, atomically; NaN and infinities become null."""
         with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", "utf-8")
+            temporary.write_text(json.dumps(plain_json(content), indent=2, allow_nan=False) + "\n", "utf-8")
 
     def write_text(self, path: Path, text: str) -> None:
         """Write ``text``, atomically."""
@@ -332,14 +332,14 @@ class RunFolder:
         return read_tensors(self.encoder, Reader("the weights of a run", _TRAIN_AGAIN, RunError))
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """Make ``value`` valid JSON: tensors to numbers or lists, NaN and infinities to None."""
     if isinstance(value, torch.Tensor):
-        return _plain(value.tolist())
+        return plain_json(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value

@@ -66,6 +66,11 @@ class Network(nn.Module):
         """The device of the weights."""
         return next(self.parameters()).device
 
+    @property
+    def normalisation(self) -> tuple[Tensor | None, Tensor | None]:
+        """Mean and standard deviation ``(c,)`` that the plain view of images in [0, 1] is normalised by."""
+        return getattr(self._plain, "mean", None), getattr(self._plain, "std", None)
+
     def plain(self, samples: Tensor, instances: Tensor | None = None) -> Tensor:
         """The encoder's input for samples, unaugmented.
 

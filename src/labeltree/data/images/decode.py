@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXTENSIONS",
     "MAX_PIXELS",
+    "REDUCING_GAP",
     "ImageHead",
     "check_file",
     "decode",
@@ -51,6 +52,9 @@ EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
 
 MAX_PIXELS = 89_478_485
 """Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
+
+REDUCING_GAP = 3.0
+"""Images more than this many times too large are reduced by a whole factor before they are resized."""
 
 _GRAY = {"1", "L", "LA", "I", "F"}
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -219,7 +223,7 @@ def _pixels(opened: PilImage, size: int, channels: int, box: Sequence[float] | N
     image = _flat(image, "L" if channels == 1 else "RGB", _is_white_zero(opened))
     if image.size != (size, size) or box is not None:
         square = _square(image.size, box)
-        image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=3.0)
+        image = image.resize((size, size), Image.Resampling.BICUBIC, box=square, reducing_gap=REDUCING_GAP)
     pixels = np.asarray(image)
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 

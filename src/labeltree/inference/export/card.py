@@ -1,0 +1,193 @@
+"""The model card of an exported model: ``README.md`` with the front matter that hubs read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from labeltree.inference.facts import Facts
+from labeltree.inference.info_text import number_text
+from labeltree.inference.public_settings import EXPORTED
+
+__all__ = ["model_card"]
+
+_TASK = {"image": "image-classification", "text": "text-classification"}
+_FILES = {
+    "model.onnx": ("onnx", "the graph, from samples to features, embeddings and class log-probabilities"),
+    "labels.json": ("onnx", "taxonomy, classes, calibration and thresholds"),
+    "preprocess.json": ("onnx", "how a sample becomes an input of the graph"),
+    "predict.py": ("onnx", "answers with onnxruntime and numpy"),
+    "encoder.safetensors": ("safetensors", "the weights of encoder and head"),
+    "model.json": ("safetensors", "the settings that rebuild the network"),
+    "taxonomy.json": ("safetensors", "the taxonomy"),
+    "classifier.safetensors": ("safetensors", "linear probe and class means"),
+    "classifier.json": ("safetensors", "which classifier answers, and why"),
+    "decisions.json": ("safetensors", "the calibration, and what thresholds are computed from"),
+    "model.pt2": ("torch", "the graph as a program of torch.export"),
+}
+
+_LIMITS = (
+    "For samples like those it was trained and calibrated on. For samples of another kind (another "
+    "camera, site, population or language) neither the metrics nor the coverage hold; calibrate it anew "
+    "on labelled samples of that kind: `labeltree calibrate . --data DATA`. It knows no class outside "
+    "its taxonomy, and answers for a sample of an unknown class as if it were one of its own. Do not use "
+    "it alone where a wrong answer does harm."
+)
+
+
+def model_card(facts: Facts, config: Mapping[str, Any], name: str, formats: Sequence[str]) -> str:
+    """The card as Markdown.
+
+    Args:
+        facts: what is known of the model, without what must not leave.
+        config: the content of ``config.json``.
+        name: title of the card.
+        formats: the formats that were exported.
+    """
+    parts = [
+        _front_matter(facts, formats),
+        f"# {name}",
+        _summary(facts),
+        "## How to use it",
+        *_usage(facts, formats),
+        "## Training data",
+        _data(facts["data"]),
+        "## Training",
+        _training(facts["training"]),
+        "## Evaluation",
+        _evaluation(facts["metrics"]),
+        "## Answers and their certainty",
+        _certainty(facts),
+        "## Intended use and limits",
+        _LIMITS,
+        "## Classes",
+        _classes(config["id2label"]),
+        "## Files",
+        "\n".join(f"- `{file}`: {what}" for file, (form, what) in _FILES.items() if form in formats)
+        + "\n- `config.json`: names of the classes, and the facts of this card",
+        "## Origin",
+        "\n".join(f"- {kind}: `{digest}`" for kind, digest in facts["digests"].items())
+        + f"\n- exported by labeltree {facts['labeltree']}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(facts: Facts, formats: Sequence[str]) -> str:
+    task = _TASK[facts["model"]["reads"]]
+    tags = ["labeltree", "taxonomy", "hierarchical-classification", *(["onnx"] if "onnx" in formats else [])]
+    listed = "\n".join(f"- {tag}" for tag in tags)
+    return (
+        f"---\nlibrary_name: labeltree\npipeline_tag: {task}\ntags:\n{listed}\n"
+        "# license: name one, such as apache-2.0; that of the data and of pretrained weights counts, too\n---"
+    )
+
+
+def _summary(facts: Facts) -> str:
+    model, tree = facts["model"], facts["taxonomy"]
+    shape = model["image_shape"]
+    reads = "texts" if shape is None else f"images of {shape[1]} × {shape[2]} pixels"
+    return (
+        f"Reads {reads} and answers with a node of a taxonomy of {tree['nodes']:,} nodes ({tree['leaves']:,} "
+        f"leaves, depth {tree['depth']}): as specific as it is sure. Encoder `{model['encoder']}` "
+        f"({model['encoder_parameters']:,} parameters), trained with objective `{model['objective']}`; "
+        f"features have {model['features']}, embeddings {model['embeddings']} dimensions "
+        f"(geometry: {model['geometry']})."
+    )
+
+
+def _usage(facts: Facts, formats: Sequence[str]) -> list[str]:
+    text = facts["model"]["reads"] == "text"
+    sample = "a text to classify" if text else "image.jpg"
+    needs = "tokenizers" if text else "pillow"
+    parts = []
+    if "onnx" in formats:
+        parts += [
+            f"Without labeltree (`pip install onnxruntime numpy {needs}`):",
+            f'```console\n$ python predict.py "{sample}" --coverage 0.9\n```',
+            f'```python\nfrom predict import predict\n\nprint(predict(["{sample}"], coverage=0.9))\n```',
+        ]
+    if "safetensors" in formats:
+        parts += [
+            "With labeltree:",
+            f'```python\nimport labeltree as lt\n\nmodel = lt.load(".")\nprint(model.predict(["{sample}"], '
+            f'coverage=0.9).text("json"))\nvectors = model.embed(["{sample}"]).embeddings\n```',
+        ]
+    if "torch" in formats:
+        parts += [
+            "With PyTorch alone:",
+            '```python\nimport torch\n\ngraph = torch.export.load("model.pt2").module()\n'
+            "# features, embeddings, log_probabilities = graph(inputs)\n```",
+        ]
+    return parts
+
+
+def _data(data: Mapping[str, Any] | None) -> str:
+    if data is None:
+        return "Not recorded."
+    named = "Own data, not named here." if data["name"] == EXPORTED else f"Data set `{data['name']}`."
+    rows = ["| split | samples | classes | groups |", "|---|---|---|---|"]
+    for name, split in data["splits"].items():
+        groups = "–" if split.get("groups") is None else f"{split['groups']:,}"
+        rows.append(f"| {name} | {split['samples']:,} | {split['classes']:,} | {groups} |")
+    whole = " A group (such as a patient) is never in two splits."
+    grouped = any(split.get("groups") is not None for split in data["splits"].values())
+    return f"{named}{whole if grouped else ''}\n\n" + "\n".join(rows)
+
+
+def _training(training: Mapping[str, Any] | None) -> str:
+    if training is None:
+        return "Not recorded."
+    rows = {
+        "epochs": training["epochs"],
+        "best epoch": None if training["best_epoch"] is None else training["best_epoch"] + 1,
+        "seconds": None if training["seconds"] is None else round(training["seconds"]),
+        "began": training["began"],
+        "device": training["device"],
+        "precision": training["precision"],
+        "versions": ", ".join(f"{name} {value}" for name, value in training["versions"].items()) or None,
+    }
+    return "\n".join(
+        f"- {name}: {'not recorded' if value is None else value}" for name, value in rows.items()
+    )
+
+
+def _evaluation(metrics: Mapping[str, Any] | None) -> str:
+    if metrics is None:
+        return (
+            "This model has not been evaluated: there are no numbers to judge it by. `labeltree evaluate` on "
+            "the run, before the export, puts them here."
+        )
+    rows = [f"| metric | value [{metrics['confidence']:.0%} interval] |", "|---|---|"]
+    rows += [f"| {number['name']} | {number_text(number)} |" for number in metrics["numbers"]]
+    rows += [
+        f"| accuracy at depth {depth} | {number_text({'value': value, 'low': None})} |"
+        for depth, value in enumerate(metrics["by_depth"], 1)
+    ]
+    return (
+        f"On {metrics['samples']:,} samples of the split `{metrics['split']}`, with classifier "
+        f"`{metrics['classifier']}`:\n\n" + "\n".join(rows)
+    )
+
+
+def _certainty(facts: Facts) -> str:
+    calibration = facts["calibration"]
+    rows = ["| coverage | a node is answered if its probability exceeds |", "|---|---|"]
+    for coverage, value in calibration["thresholds"].items():
+        shown = "not possible: too few calibration samples" if value is None else f"{value:.6f}"
+        rows.append(f"| {float(coverage):.0%} | {shown} |")
+    groups = (
+        "" if calibration["groups"] is None else f" in {calibration['groups']:,} groups (such as patients)"
+    )
+    check = f" {calibration['sentence']}" if calibration["sentence"] else ""
+    return (
+        f"{facts['classifier']['sentence']}{check} The thresholds come from {calibration['samples']:,} "
+        f"{calibration['on']}{groups}: for new samples of the same kind, the share of answers that hold "
+        "the truth (the true node or one above it) is at least the coverage, on average over draws of "
+        "calibration samples (split conformal prediction).\n\n" + "\n".join(rows)
+    )
+
+
+def _classes(names: Mapping[str, str]) -> str:
+    shown = list(names.values())
+    rest = f" … and {len(shown) - 50:,} more in `config.json`" if len(shown) > 50 else ""
+    return ", ".join(f"`{name}`" for name in shown[:50]) + rest

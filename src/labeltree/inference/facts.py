@@ -1,0 +1,212 @@
+"""What is known of a model: data, training, classifier, calibration and metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from labeltree.decisions.conformal import Promise, samples_needed
+from labeltree.decisions.rule import taxonomy_digest
+from labeltree.errors import DataError, LabeltreeError
+from labeltree.inference.calibrate import Decider, open_decider
+from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.inference.public_settings import public_data, public_encoder
+from labeltree.runs import RunFolder
+from labeltree.safe_files import Reader, read_json
+
+__all__ = ["CONFIG", "COVERAGES", "EXPORT_FORMAT", "Facts", "folder_facts", "model_facts"]
+
+Facts = dict[str, Any]
+
+CONFIG = "config.json"
+EXPORT_FORMAT = "labeltree export"
+COVERAGES = (0.8, 0.9, 0.95, 0.99)
+
+_METRICS = {  # of the classifier that answers, then of embeddings without one
+    "top1": "top-1",
+    "hierarchical_f1": "hierarchical F1",
+    "tree_accuracy": "tree accuracy",
+}
+_RETRIEVAL = {"recall_at_1": "recall@1", "map_at_r": "MAP@R"}  # of features
+_KEPT = ("data", "training", "metrics")  # what an exported model knows from its run alone
+_LIBRARIES = ("python", "labeltree", "torch", "torchvision", "lightning", "timm", "numpy")
+
+
+def folder_facts(path: str | Path) -> Facts:
+    """The facts of the run or exported model in a folder; nothing is calibrated or changed.
+
+    Raises:
+        RunError: if the folder holds no finished run.
+    """
+    run = load_run(path, own_data=False, device="cpu")
+    decider = open_decider(run) if run.folder.decisions.is_file() else None
+    return model_facts(run, decider)
+
+
+def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = False) -> Facts:
+    """The facts of a model as plain values.
+
+    Args:
+        run: the run, or the exported model.
+        decider: its classifier and decision rule; None if it does not answer yet.
+        public: leave out what does not leave with an export: the name and place of the user's own data.
+    """
+    network, taxonomy, recipe = run.network, run.taxonomy, run.recipe
+    kept = _kept(run.folder)
+    facts: Facts = {
+        "model": {
+            "objective": recipe.objective,
+            "encoder": recipe.encoder,
+            "reads": network.encoder.modality,
+            "image_shape": network.image_shape,
+            "parameters": sum(p.numel() for p in network.parameters()),
+            "encoder_parameters": sum(p.numel() for p in network.encoder.parameters()),
+            "features": network.encoder.feature_dim,
+            "embeddings": network.objective.dim,
+            "geometry": network.objective.geometry.name,
+        },
+        "data": _data(run.folder, recipe.data) if kept is None else kept.get("data"),
+        "training": _training(run) if kept is None else kept.get("training"),
+        "metrics": _metrics(run.folder) if kept is None else kept.get("metrics"),
+        "classifier": None,
+        "calibration": None,
+        "taxonomy": {
+            "nodes": taxonomy.num_nodes,
+            "leaves": len(taxonomy.leaves),
+            "depth": taxonomy.max_depth,
+        },
+        "digests": {"weights": run.weights_digest, "taxonomy": taxonomy_digest(taxonomy)},
+        "labeltree": version("labeltree"),
+    }
+    if decider is not None:
+        facts["classifier"] = {"name": decider.chosen.name, "sentence": decider.chosen.sentence}
+        facts["calibration"] = _calibration(decider, public=public)
+        facts["digests"]["model"] = decider.digest
+    if public:
+        facts["model"]["encoder"] = public_encoder(recipe.encoder)
+        if facts["data"] is not None:
+            facts["data"] = {**facts["data"], "name": public_data(recipe.data), "place": None}
+    return facts
+
+
+def _kept(folder: RunFolder) -> Facts | None:
+    """The facts that an exported model brought from its run; None for a run."""
+    file = folder.path / CONFIG
+    if not file.is_file():
+        return None
+    content = read_json(file, Reader("the configuration of an exported model", "export it again"))
+    facts = content.get("facts")
+    return {name: facts.get(name) for name in _KEPT} if isinstance(facts, dict) else {}
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """A JSON file of a run that is for information only: None if it is missing or damaged."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _data(folder: RunFolder, place: str) -> Facts | None:
+    content = _read(folder.data)
+    if content is None:
+        return None
+    splits = content.get("splits")
+    found = {
+        name: {key: split.get(key) for key in ("samples", "classes", "groups")}
+        for name, split in (splits.items() if isinstance(splits, dict) else ())
+    }
+    return {"name": content.get("name"), "place": place, "splits": found}
+
+
+def _training(run: TrainedRun) -> Facts:
+    folder = run.folder
+    sessions = folder.read_versions()
+    last = sessions[-1] if sessions else {}
+    try:
+        history = folder.read_history()
+    except LabeltreeError:
+        history = []
+    return {
+        "epochs": len({int(row["epoch"]) for row in history}) or None,
+        "best_epoch": _best_epoch(folder),
+        "seconds": sum(row.get("seconds", 0.0) for row in history) if history else None,
+        "began": sessions[0].get("began") if sessions else None,
+        "device": last.get("device"),
+        "devices": last.get("devices"),
+        "precision": last.get("precision"),
+        "versions": {name: last[name] for name in _LIBRARIES if name in last},
+    }
+
+
+def _best_epoch(folder: RunFolder) -> int | None:
+    """The epoch whose weights were chosen, counted from 0."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(folder.encoder, framework="numpy") as file:
+            return int((file.metadata() or {})["epoch"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _calibration(decider: Decider, *, public: bool) -> Facts:
+    rule, record = decider.rule, decider.record
+    thresholds = {}
+    for coverage in COVERAGES:
+        promise = Promise(coverage)
+        enough = rule.fitted.num_groups >= samples_needed(promise)
+        thresholds[f"{coverage:g}"] = float(rule.bars(promise)[0]) if enough else None
+    on = str(record.get("calibrated_on", "validation samples"))
+    if public and on != "validation samples":
+        on = "other samples"
+    check = record.get("calibration_check")
+    return {
+        "kind": rule.calibrator.kind,
+        "descent": rule.descent,
+        "on": on,
+        "samples": len(rule.fitted),
+        "groups": None if rule.fitted.groups is None else rule.fitted.num_groups,
+        "sentence": check.get("sentence") if isinstance(check, dict) else None,
+        "thresholds": thresholds,
+    }
+
+
+def _metrics(folder: RunFolder) -> Facts | None:
+    """The headline numbers of the evaluation in the folder; None if there is none that can be read."""
+    if not folder.metrics.is_file():
+        return None
+    from labeltree.evaluation.result import EvaluationResult
+
+    try:
+        result = EvaluationResult.from_dict(
+            read_json(folder.metrics, Reader("the result of an evaluation", "evaluate again"))
+        )
+    except DataError:
+        return None
+    main = result.main
+    numbers = [
+        _number(title, main.answer_score(metric), main.answer_interval(metric))
+        for metric, title in _METRICS.items()
+    ]
+    numbers += [
+        _number(title, main.score(metric, "features"), main.interval(metric, "features"))
+        for metric, title in _RETRIEVAL.items()
+    ]
+    return {
+        "split": result.split,
+        "samples": main.errors.samples,
+        "classifier": main.classifier.name,
+        "confidence": result.settings.confidence,
+        "numbers": numbers,
+        "by_depth": [None if math.isnan(value) else value for value in main.answer_by_depth],
+    }
+
+
+def _number(title: str, value: float, ends: tuple[float, float]) -> Facts:
+    plain = [None if math.isnan(number) else number for number in (value, *ends)]
+    return {"name": title, "value": plain[0], "low": plain[1], "high": plain[2]}
