@@ -55,6 +55,7 @@ def test_paths_become_absolute_where_there_is_something(
         assert encoder_with_absolute_path(name) == name
 
 
+@pytest.mark.slow
 def test_folders_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("timm"), pytest.importorskip("open_clip"), pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)

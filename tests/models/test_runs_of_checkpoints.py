@@ -97,6 +97,9 @@ def test_a_run_is_carried_away_without_the_folder(
             expected = encoder((pixels / 255 - mean) / std)
         found = lt.load(run.path).embed(files).features
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    start = build_encoder(f"{library}:{tmp_path / 'model'}", image_size=SIZE, weights=run.encoder)
+    merged = lt.load(run.path).network.encoder.state_dict()
+    assert all(torch.equal(value, merged[key]) for key, value in start.state_dict().items())
     shutil.rmtree(tmp_path / "model")
     carried = RunFolder(shutil.move(run.path, tmp_path / "elsewhere"))
     monkeypatch.setitem(sys.modules, "peft", None)

@@ -109,7 +109,7 @@ def test_every_stage_of_last_k_is_all_but_the_name():
 @pytest.mark.parametrize("policy", ["", "none", "last", "last:0", "last:-1", "last:x", "last:1.5"])
 def test_an_unknown_policy_is_refused(policy):
     encoder = build_encoder("small-conv")
-    with pytest.raises(ValueError, match=r"expected 'all', 'last:K' with K ≥ 1, or 'head'"):
+    with pytest.raises(ValueError, match=r"expected 'all', 'last:K' with K ≥ 1, 'head' or 'lora'"):
         set_trainable(encoder, policy)
     assert encoder.trainable == "all"
 

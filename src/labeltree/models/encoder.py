@@ -122,9 +122,11 @@ def _last_stages(policy: str, num_stages: int) -> int:
         return num_stages
     if policy == "head":
         return 0
+    if policy == LORA:
+        raise ValueError("trainable 'lora' needs its layers: call add_lora(encoder) instead of set_trainable")
     kind, _, number = str(policy).partition(":")
     if kind != "last" or not number.isdecimal() or int(number) < 1:
-        raise ValueError(f"trainable is {policy!r}; expected 'all', 'last:K' with K ≥ 1, or 'head'")
+        raise ValueError(f"trainable is {policy!r}; expected 'all', 'last:K' with K ≥ 1, 'head' or 'lora'")
     if int(number) > num_stages:
         raise ValueError(
             f"trainable is {policy!r}, but the encoder has {num_stages} stages; use 'all' for all of it"
