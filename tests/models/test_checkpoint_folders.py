@@ -22,6 +22,8 @@ from labeltree.models import (
     usual_image_shape,
     usually_pretrained,
 )
+from labeltree.training.inputs import open_views
+from labeltree.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 
@@ -217,7 +219,14 @@ def test_frozen_parts_do_not_move(name: str) -> None:
 
 def test_grey_images_are_refused_with_the_remedy(name: str, library: str) -> None:
     if library == "timm":
-        assert build_encoder(name, channels=1, image_size=SIZE).feature_dim == 16
+        encoder = build_encoder(name, channels=1, image_size=SIZE)
+        recipe = Recipe(data="x", encoder=name, pretrained=True, channels=1, views="simclr")
+        plain = open_views(recipe, encoder, (1, SIZE, SIZE)).plain
+        white = plain(
+            torch.full((1, 1, SIZE, SIZE), 255, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
+        )
+        expected = (1 - sum(MEAN) / 3) / (sum(STD) / 3)
+        torch.testing.assert_close(white, torch.full_like(white, expected))
     else:
         with pytest.raises(ValueError, match="reads images of 3 channels, not 1; set channels to 3"):
             build_encoder(name, channels=1, image_size=SIZE)

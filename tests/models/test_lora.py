@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_checkpoints import SIZE, write_open_clip, write_timm, write_transformers
+from tiny_checkpoints import OPEN_CLIP, SIZE, write_open_clip, write_timm, write_transformers
 from torch import nn
 
 from labeltree.models import Encoder, MomentumEncoder, add_lora, build_encoder, encode_in_chunks, merged_state
@@ -102,6 +102,10 @@ def test_targets_that_cannot_be(tmp_path: Path) -> None:
         add_lora(build_encoder(name, image_size=SIZE), targets=["ln_pre"])
     with pytest.raises(ValueError, match="has no linear layers"):
         add_lora(build_encoder("small-conv"))
+    resnet = OPEN_CLIP | {"vision_cfg": {"layers": [1, 1, 1, 1], "width": 8, "image_size": 32}}
+    write_open_clip(tmp_path / "resnet", resnet)  # its attention pooling reads the weights of its layers
+    with pytest.raises(ValueError, match="has no linear layers"):
+        add_lora(build_encoder(f"open_clip:{tmp_path / 'resnet'}", image_size=32))
 
 
 def test_convolutions_by_name_and_batch_statistics() -> None:

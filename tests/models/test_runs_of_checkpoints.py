@@ -130,6 +130,21 @@ def test_a_run_on_texts(
         embedded(carried)
 
 
+def test_a_run_from_the_weights_of_another_reads_the_same_pixels(
+    recipe_of: Callable[..., Recipe], image_folder: Path, tmp_path: Path
+) -> None:
+    write_open_clip(tmp_path / "model")
+    first = train(
+        recipe_of(image_folder, "open_clip", trainable="lora"), tmp_path / "first", progress_bar=False
+    )
+    recipe = recipe_of(image_folder, "open_clip", trainable="head", weights=str(first.encoder))
+    (tmp_path / "model" / "open_clip_model.safetensors").unlink()
+    second = train(recipe, tmp_path / "second", progress_bar=False)
+    files = sorted(image_folder.rglob("*.png"))[:4]
+    ours, theirs = (lt.load(run.path).embed(files).features for run in (second, first))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 def test_the_packaged_text_encoder_is_not_needed_any_more(
     recipe_of: Callable[..., Recipe], texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,7 @@ def _from_timm_folder(name: str, folder: Path, channels: int, image_size: int, p
         raise DataError(f"encoder {name!r} cannot be loaded: {first_line(error)}") from error
     encoder = _TimmFolder(name, net, channels, image_size)
     encoder.config = config
-    _set_normalisation(encoder, channels)
+    _set_normalisation(encoder)
     return encoder
 
 
@@ -134,7 +134,8 @@ def wrap_timm(name: str, channels: int, image_size: int, pretrained: bool) -> En
     full_name = f"{_TIMM}{name}"
     net = _create(full_name, lambda: _timm_net(name, channels, image_size, pretrained), pretrained)
     encoder = WrappedEncoder(full_name, net, channels, image_size)
-    _set_normalisation(encoder, channels)
+    if channels == 3:
+        _set_normalisation(encoder)
     return encoder
 
 
@@ -151,9 +152,9 @@ def _timm_net(name: str, channels: int, image_size: int, pretrained: bool) -> nn
     return net
 
 
-def _set_normalisation(encoder: WrappedEncoder, channels: int) -> None:
+def _set_normalisation(encoder: WrappedEncoder) -> None:
     published = getattr(encoder.net, "pretrained_cfg", {})
-    if channels == 3 and published.get("mean") and published.get("std"):
+    if published.get("mean") and published.get("std"):
         encoder.mean, encoder.std = tuple(published["mean"]), tuple(published["std"])
 
 

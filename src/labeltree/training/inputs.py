@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
-from labeltree.models import Encoder, TextEncoder
+from labeltree.models import Encoder, TextEncoder, usually_pretrained
 from labeltree.training.recipe import Recipe
 
 __all__ = ["InputStore", "ViewPair", "Views", "open_inputs", "open_views"]
@@ -93,7 +93,9 @@ def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, in
         return ViewPair(TextViews(name, recipe.seed, recipe.deletion), TextViews("identity", recipe.seed))
     assert image_shape is not None
     channels, height, _ = image_shape
-    mean, std = _normalisation(encoder, channels) if recipe.pretrained else (None, None)
+    # Weights from a file are most likely those of a run that started from the same checkpoint.
+    trained = recipe.pretrained or (recipe.weights is not None and usually_pretrained(recipe.encoder))
+    mean, std = _normalisation(encoder, channels) if trained else (None, None)
 
     def views(name: Any, **options: Any) -> ViewGenerator:
         return ViewGenerator(
@@ -106,4 +108,4 @@ def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, in
 def _normalisation(encoder: Encoder, channels: int) -> tuple[list[float], list[float]]:
     mean = list(encoder.mean or IMAGENET_MEAN)
     std = list(encoder.std or IMAGENET_STD)
-    return (mean, std) if channels == 3 else ([sum(mean) / 3], [sum(std) / 3])
+    return (mean, std) if len(mean) == channels else ([sum(mean) / len(mean)], [sum(std) / len(std)])
