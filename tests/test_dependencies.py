@@ -28,6 +28,8 @@ IMPORTED_AS = {
 WITH_TORCH = {"triton"}
 # Imported by Lightning's loggers, which `labeltree.training.fit` opens.
 BY_LIGHTNING = {"mlflow-skinny", "tensorboard"}
+# Imported by torch.onnx, which `labeltree.inference.export.graph_files` calls.
+BY_TORCH = {"onnxscript"}
 # Extras for people who work on labeltree, not for those who use it.
 NOT_FOR_USERS = ("dev", "bench")
 
@@ -61,7 +63,7 @@ def test_imports_and_dependencies_are_the_same() -> None:
     declared = always.union(*(libraries(extras[name]) for name in extras if name not in NOT_FOR_USERS))
     undeclared = {name: file for name, file in imported().items() if name not in declared | WITH_TORCH}
     assert undeclared == {}
-    assert declared - set(imported()) == BY_LIGHTNING
+    assert declared - set(imported()) == BY_LIGHTNING | BY_TORCH
     # A package is needed always or for an extra, not both.
     assert all(not always & libraries(extras[name]) for name in extras if name != "dev")
 

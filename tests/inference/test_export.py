@@ -416,7 +416,7 @@ def test_nothing_of_the_training_samples_leaves(
     assert next(rows) == next(rows)
 
 
-def test_places_in_settings_are_left_out(tmp_path: Path) -> None:
+def test_places_in_settings_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from labeltree.inference.public_settings import public_description, public_encoder, public_json
     from labeltree.runs import ModelDescription
 
@@ -431,7 +431,9 @@ def test_places_in_settings_are_left_out(tmp_path: Path) -> None:
     assert found.settings["missing_labels"] == ["n/a"]
     assert found.settings["devise"]["margin"] == 0.1
     assert found.columns == {"labels": ("a",)}
-    assert public_encoder("timm:resnet18") == "timm:resnet18"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "resnet18").mkdir()
+    assert public_encoder("timm:resnet18") == "timm:resnet18", "whatever lies in the folder"
     assert public_encoder(f"text:{tmp_path}") == "text:./encoder"
     assert public_encoder("open_clip:ViT-B-32@/x/w.safetensors") == "open_clip:./encoder"
     assert json.loads(public_json('{"_name_or_path": "/x", "a": [{"name_or_path": "/y", "b": 1}]}')) == {

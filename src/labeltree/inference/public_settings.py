@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -44,11 +43,11 @@ def public_data(name: str) -> str:
 
 
 def public_encoder(name: str) -> str:
-    """The name of an encoder; a checkpoint in a folder or file loses its place."""
+    """The name of an encoder as a run keeps it; a checkpoint in a folder or file loses its place."""
     family, colon, place = name.partition(":")
     if not colon:
         return name
-    here = family in _FOLDERS or place.startswith((".", "~", os.sep)) or Path(place).expanduser().exists()
+    here = family in _FOLDERS or place.startswith((".", "~")) or Path(place).is_absolute()
     return f"{family}:./encoder" if here else name
 
 
@@ -67,7 +66,7 @@ def _without_places(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _looks_like_a_place(text: str) -> bool:
-    return any(mark in text for mark in ("/", "\\", "~")) or Path(text).exists()
+    return any(mark in text for mark in ("/", "\\", "~"))
 
 
 def public_json(text: str) -> str:
