@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz clean
+.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk clean
 
 install: $(READY)
 

@@ -98,3 +98,36 @@ def test_an_error_takes_the_line_away_too() -> None:
     with pytest.raises(KeyError):
         fail()
     assert stream.getvalue().endswith("\r")
+
+
+def test_counted_samples_have_a_rate_and_a_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    line = ProgressLine(io.StringIO(), "samples")
+    line("embedding", 1000, 9000)
+    assert "1,000 of 9,000 samples" in line.text()
+    assert "left" not in line.text()
+    now[0] = 10.0
+    line("embedding", 2000, 9000)  # those that were there before do not count for the rate
+    assert line.text().endswith("2,000 of 9,000 samples, 100 a second, 70 s left")
+    for total, left in ((32_000, "5 min"), (2_000_000, "5.5 h"), (100_000_000, "11.6 days")):
+        line("embedding", 2000, total)
+        assert line.text().endswith(f"{left} left")
+    line("embedding", 2000, 0)
+    assert line.text() == "embedding  2,000 samples, 100 a second"
+    line("embedding", 9000, 9000)
+    assert "left" not in line.text()
+
+
+def test_counted_samples_get_a_line_a_minute_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    stream = io.StringIO()
+    with progress_line(stream=stream, counted="samples") as report:
+        assert report is not None
+        for second in range(0, 200, 10):
+            now[0] = float(second)
+            report("embedding", 10 * second, 0)
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["embedding", "embedding: 600 samples, 10 a second"]
+    assert len(lines) == 4

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeltree.data import open_source as open_data
-from labeltree.runs import RunFolder
+from labeltree.runs import PartFolder, RunFolder
 
 if TYPE_CHECKING:  # each function imports what it needs: a service that loads a model does not train
     from labeltree.data import DataSummary
@@ -109,7 +109,8 @@ def evaluate(
     For a table in memory, `labeltree.evaluation.evaluate` computes the same and writes nothing.
 
     Args:
-        what: a run folder, or a file of embeddings (``.npz`` or ``.parquet``).
+        what: a run folder, a file of embeddings (``.npz`` or ``.parquet``), or a folder of parts that
+            `labeltree embed` has written, which holds its taxonomy.
         taxonomy: a taxonomy file: for embeddings, the taxonomy of their labels; for a run, a taxonomy to use
             instead of its own.
         beside: folders of other runs on the same samples, to be shown beside the run (runs only).
@@ -130,10 +131,14 @@ def evaluate(
     from labeltree.report.evaluate_and_report import evaluate_embeddings, evaluate_run
 
     path = what.path if isinstance(what, RunFolder) else Path(what)
+    parts = PartFolder(path)
+    if parts.exists():
+        taxonomy = parts.taxonomy if taxonomy is None else taxonomy
+        out = out or path.with_name(f"{path.name}-evaluation")
     for name, value in settings.items():
         settings[name] = tuple(value) if isinstance(value, list) else value
     chosen = EvaluationSettings(**settings, classifier=classifier or "auto")
-    if path.is_file() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
+    if path.is_file() or parts.exists() or (path.suffix in (".npz", ".parquet") and not path.is_dir()):
         if taxonomy is None:
             raise ValueError(f"'{path}' holds embeddings: name the taxonomy file of their labels")
         for given, name, reason in (

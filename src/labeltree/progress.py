@@ -17,6 +17,7 @@ Progress = Callable[[str, int, int], None]
 
 _AFTER_S = 1.0
 _EVERY_S = 0.2
+_MINUTE_S = 60.0
 _BAR = 24
 
 
@@ -26,7 +27,11 @@ def silent(message: str, done: int, total: int) -> None:
 
 @contextmanager
 def progress_line(
-    shown: bool = True, *, only_terminal: bool = False, stream: TextIO | None = None
+    shown: bool = True,
+    *,
+    only_terminal: bool = False,
+    stream: TextIO | None = None,
+    counted: str | None = None,
 ) -> Iterator[ProgressLine | None]:
     """A `ProgressLine` for the duration of the ``with`` block.
 
@@ -34,12 +39,13 @@ def progress_line(
         shown: whether to show progress; if False, yields None.
         only_terminal: show nothing if the stream is a file or a pipe.
         stream: output stream; None = standard error.
+        counted: see `ProgressLine`.
     """
     stream = sys.stderr if stream is None else stream
     if not shown or (only_terminal and not stream.isatty()):
         yield None
         return
-    with ProgressLine(stream) as line:
+    with ProgressLine(stream, counted) as line:
         yield line
 
 
@@ -53,13 +59,17 @@ class ProgressLine:
 
     Args:
         stream: output stream; None = standard error.
+        counted: what is counted, such as ``samples``: the line then gives their number, the rate and the time
+            left, and in a file or a pipe a line is added every minute.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, counted: str | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._counted = counted
         self._on_terminal = self._stream.isatty()
         self._told = ("", 0, 0)
-        self._start = self._stage_start = self._drawn = time.monotonic()
+        self._start = self._stage_start = self._drawn = self._printed = time.monotonic()
+        self._done_before = 0
         self._width = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -69,9 +79,13 @@ class ProgressLine:
         is_new = message != self._told[0]
         self._told = (message, done, total)
         if is_new:
-            self._stage_start = time.monotonic()
+            self._stage_start = self._printed = time.monotonic()
+            self._done_before = done
             if not self._on_terminal:
                 print(message, file=self._stream, flush=True)
+        elif self._counted and not self._on_terminal and time.monotonic() - self._printed >= _MINUTE_S:
+            self._printed = time.monotonic()
+            print(f"{message}: {self._rate()}", file=self._stream, flush=True)
         if self._thread is None and time.monotonic() - self._drawn >= _EVERY_S:
             self._draw()
 
@@ -94,12 +108,24 @@ class ProgressLine:
     def text(self) -> str:
         """The current text of the line."""
         message, done, total = self._told
-        seconds = f"{time.monotonic() - self._stage_start:.0f} s"
+        seconds = self._rate() if self._counted else f"{time.monotonic() - self._stage_start:.0f} s"
         share = min(done / total, 1.0) if total > 0 else 0.0
         full = round(_BAR * share)
         bar = f"{'━' * full}{'╌' * (_BAR - full)} {share:4.0%}  " if total > 0 else ""
         room = max(get_terminal_size().columns - len(bar) - len(seconds) - 3, 10)
         return f"{message if len(message) <= room else message[: room - 1] + '…'}  {bar}{seconds}"
+
+    def _rate(self) -> str:
+        """How many are done, how many a second, and the time left."""
+        _, done, total = self._told
+        seconds = time.monotonic() - self._stage_start
+        found = [f"{done:,} {f'of {total:,} ' if total else ''}{self._counted}"]
+        if done > self._done_before and seconds > 0:
+            rate = (done - self._done_before) / seconds
+            found.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second")
+            if total > done:
+                found.append(f"{_duration((total - done) / rate)} left")
+        return ", ".join(found)
 
     def _keep_drawing(self) -> None:
         while not self._ended.wait(_EVERY_S):
@@ -115,3 +141,11 @@ class ProgressLine:
             self._stream.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
             self._stream.flush()
         self._width = len(text)
+
+
+def _duration(seconds: float) -> str:
+    """A time for people, in its largest unit."""
+    for unit, size, most in (("s", 1.0, 100), ("min", 60.0, 100), ("h", 3600.0, 48)):
+        if seconds < most * size:
+            return f"{seconds / size:.0f} {unit}" if unit != "h" else f"{seconds / size:.1f} h"
+    return f"{seconds / 86400:.1f} days"

@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 from pathlib import Path
 
-from labeltree.cli.run_options import add_verify
+from labeltree.cli.run_options import add_bulk, add_verify, folder_help, run_in_bulk
 
 
 def run(arguments: list[str]) -> None:
@@ -14,7 +14,7 @@ def run(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="labeltree embed",
         description="Write features and embeddings of a trained run's samples, or of others, to one table "
-        "with columns embeddings, features, nodes, split, instances and paths.",
+        "with columns embeddings, features, nodes, split, instances and paths. " + folder_help("embeddings"),
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("--data", help="embed these instead: a data set, a folder or a table")
@@ -31,7 +31,18 @@ def run(arguments: list[str]) -> None:
         help="with --data: keep the labels that the data have, of another taxonomy than the run's; that is "
         "written beside the table, as OUT.taxonomy.json",
     )
-    parser.add_argument("--out", help=".npz or .parquet; default: in the run folder, under embeddings/")
+    parser.add_argument(
+        "--out",
+        help=".npz or .parquet, or FOLDER/; default: in the run folder, under embeddings/",
+    )
+    parser.add_argument("--features", action="store_true", help="with FOLDER/: write features, too")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16"],
+        default="float32",
+        help="with FOLDER/: of the numbers in the files (default float32)",
+    )
+    add_bulk(parser)
     add_verify(parser)
     options = parser.parse_args(arguments)
     if options.data_path is not None and options.data is None:
@@ -41,6 +52,19 @@ def run(arguments: list[str]) -> None:
     for given, name in ((options.unlabelled, "--unlabelled"), (options.own_labels, "--own-labels")):
         if given and options.data is None:
             parser.error(f"{name} is about the samples of --data; name them")
+    if run_in_bulk(
+        parser,
+        options,
+        {
+            "what": "embed",
+            "labelled": not options.unlabelled,
+            "features": options.features,
+            "dtype": options.dtype,
+        },
+        {"--own-labels": options.own_labels, "--data-path": options.data_path, "--verify": options.verify},
+        {"--features": options.features, "--dtype": options.dtype != "float32"},
+    ):
+        return
 
     from labeltree.inference.embeddings import embed_source
     from labeltree.inference.loading import load_run

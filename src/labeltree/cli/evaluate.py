@@ -27,7 +27,9 @@ def run(arguments: list[str]) -> None:
         "--beside", nargs="+", default=[], metavar="RUN", help="other runs on the same samples"
     )
     parser.add_argument(
-        "--embeddings", metavar="FILE", help=".npz or .parquet with embeddings and labels or nodes"
+        "--embeddings",
+        metavar="FILE",
+        help=".npz or .parquet with embeddings and labels or nodes, or a folder that 'labeltree embed' wrote",
     )
     parser.add_argument(
         "--taxonomy",
@@ -92,12 +94,15 @@ def run(arguments: list[str]) -> None:
         return
     if (options.run is None) == (options.embeddings is None):
         raise ValueError("name either a run folder, or --embeddings FILE with --taxonomy FILE")
-    if options.embeddings is not None and not Path(options.embeddings).is_file():
-        raise DataError(f"--embeddings: there is no file '{options.embeddings}'")
 
     from labeltree.api import evaluate
     from labeltree.evaluation import parse_options, protocol_table
     from labeltree.progress import progress_line
+    from labeltree.runs import PartFolder
+
+    given = options.embeddings
+    if given is not None and not Path(given).is_file() and not PartFolder(given).exists():
+        raise DataError(f"--embeddings: there is no file '{given}'")
 
     with progress_line(not options.quiet, only_terminal=True) as progress:
         done = evaluate(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from labeltree.cli.run_options import add_classifier, add_verify
+from labeltree.cli.run_options import add_bulk, add_classifier, add_verify, folder_help, run_in_bulk
+
+_OF_ANSWERS = ("classifier", "coverage", "method", "confidence", "counted", "by_depth", "cost", "top")
 
 
 def run(arguments: list[str]) -> None:
     """Predict the samples given by the arguments, and print the answers."""
-    options = _parser().parse_intermixed_args(arguments)
+    parser = _parser()
+    options = parser.parse_intermixed_args(arguments)
     given = [bool(options.images), bool(options.text), options.data is not None, options.split is not None]
     if sum(given) != 1:
         raise ValueError(
@@ -19,6 +22,24 @@ def run(arguments: list[str]) -> None:
 
     if options.verify and options.split is None:
         raise ValueError("--verify is about the run's own samples; it goes with --split")
+
+    if run_in_bulk(
+        parser,
+        options,
+        {
+            "what": "predict",
+            "labelled": options.labelled,
+            **{name: getattr(options, name) for name in _OF_ANSWERS},
+            "coarse": options.coarse_cost,
+        },
+        {
+            "image files, --text or --split": not options.data,
+            "--data-path": options.data_path,
+            "--format": options.format != "table",
+        },
+        {},
+    ):
+        return
 
     from labeltree.decisions import Promise
     from labeltree.inference.predict import Request, answer
@@ -70,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' "
         "where dog or wolf is a toss-up. The first time, the run is calibrated on its validation samples; "
         "see 'labeltree calibrate'. A file that cannot be read gets a row that says why, and the exit "
-        "code is 1.",
+        "code is 1. " + folder_help("answers"),
     )
     parser.add_argument("run", help="the run folder")
     parser.add_argument("images", nargs="*", help="image files")
@@ -123,5 +144,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--top", type=int, default=3, help="how many classes to name beside (default 3)")
     parser.add_argument("--format", choices=["table", "csv", "json"], default="table")
-    parser.add_argument("--out", metavar="FILE", help="write there instead of printing")
+    parser.add_argument("--out", metavar="FILE", help="write there instead of printing; FOLDER/: see above")
+    add_bulk(parser)
     return parser

@@ -3,8 +3,96 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["add_classifier", "add_verify"]
+__all__ = ["add_bulk", "add_classifier", "add_verify", "folder_help", "run_in_bulk"]
+
+_BULK = ("devices", "part_size", "workers")
+
+
+def folder_help(rows: str) -> str:
+    """What a command's help says of writing a folder of parts."""
+    return (
+        f"If OUT is a folder or ends in /, or if DATA are shards and OUT has no suffix, the {rows} go "
+        "to Parquet files in that folder, and DATA may be of any size: a folder of images, a table, or "
+        "shards ('name-{000..099}.tar', Parquet). Nothing is cached, memory does not grow, and the same "
+        "command goes on where it was stopped. A sample that cannot be read gets a row that says why, and "
+        "the exit code is 1."
+    )
+
+
+def add_bulk(parser: argparse.ArgumentParser) -> None:
+    """Add the options of writing a folder of parts."""
+    parser.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        help="with FOLDER/: processes, each with a GPU of its own if there are GPUs (default 1); with "
+        "torchrun or SLURM, which start the processes, leave it out",
+    )
+    parser.add_argument(
+        "--part-size", type=int, metavar="N", help="with FOLDER/: samples in a file (default 10,000)"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="with FOLDER/: threads that decode images, in each process (default one per core, at most 16)",
+    )
+
+
+def run_in_bulk(
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    job: Mapping[str, Any],
+    unfit: Mapping[str, object],
+    alone: Mapping[str, object],
+) -> bool:
+    """Do the work of a command that writes a folder of parts, and print what was done.
+
+    Args:
+        parser: the parser of the command.
+        options: its options, with ``run``, ``data``, ``out`` and those of `add_bulk`.
+        job: what else the job says; see `BulkJob`.
+        unfit: further options that do not go with a folder of parts, by name; true if given.
+        alone: further options that go with nothing else, by name; true if given.
+
+    Returns:
+        Whether the command writes a folder of parts; otherwise nothing has been done.
+    """
+    given = {name: value for name in _BULK if (value := getattr(options, name)) is not None}
+    if options.out is not None:
+        from labeltree.inference.bulk.job import writes_folder
+
+    if options.out is None or not writes_folder(options.data, options.out):
+        names = [f"--{name.replace('_', '-')}" for name in given] + [name for name in alone if alone[name]]
+        if names:
+            parser.error(f"{names[0]} goes with a folder of parts: --data DATA --out FOLDER/")
+        return False
+    if options.data is None:
+        parser.error(f"--out {options.out}: a folder of parts is written of other data; name them by --data")
+    for name, value in unfit.items():
+        if value:
+            parser.error(f"{name} does not go with a folder of parts; name a file as --out, or leave it out")
+
+    from labeltree.inference.bulk import BulkJob, run_bulk
+    from labeltree.progress import progress_line
+
+    devices = given.pop("devices", 1)
+    with progress_line(counted="samples") as progress:
+        done = run_bulk(
+            BulkJob(run=options.run, data=options.data, out=options.out, **job, **given),
+            devices=devices,
+            progress=progress,
+        )
+    print(done.sentence())
+    if done.warning is not None:
+        print(done.warning, file=sys.stderr)
+    if done.unreadable:
+        raise SystemExit(1)
+    return True
 
 
 def add_classifier(parser: argparse.ArgumentParser) -> None:

@@ -41,7 +41,7 @@ from labeltree.progress import Progress
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.safe_files import Reader, read_json
 
-__all__ = ["Decider", "calibrate_run", "open_decider"]
+__all__ = ["Decider", "about_run", "calibrate_run", "open_decider"]
 
 _VALIDATION = "validation samples"
 
@@ -92,6 +92,17 @@ class Decider:
         """The embeddings and the class scores (n, C) of samples."""
         table = embed_source(self.run.network, source, keep=False)
         return table, self.scores(table)
+
+
+def about_run(run: TrainedRun, asked: str) -> dict[str, str]:
+    """What a file of embeddings says of its origin: as `Decider.about`, with the weights as the model."""
+    return {
+        "model": run.weights_digest,
+        "labeltree": version("labeltree"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "asked": asked,
+        "taxonomy": taxonomy_digest(run.taxonomy),
+    }
 
 
 def open_decider(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from labeltree.training.network import Network
 from labeltree.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from labeltree.inference.bulk import BulkDone
     from labeltree.inference.export.folder import Format
 
 __all__ = ["Model", "Samples"]
@@ -159,6 +160,54 @@ class Model:
         if self._warning is None:
             self._warning = other_report(self.folder.path, decider.chosen) or ""
         return answer_with(decider, request, Promise(coverage), top=top, warning=self._warning or None)
+
+    def embed_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:
+        """Embed any number of samples in constant memory, into a folder of Parquet files.
+
+        The same call goes on with a folder that was begun. Samples that cannot be read have rows, too, with a
+        ``problem``. `EmbeddingTable.load` reads the folder, if its rows fit in memory.
+
+        Args:
+            data: a folder of images, a table, or shards.
+            out: the folder to write.
+            **options: fields of `labeltree.inference.bulk.BulkJob`, such as ``features=True``; and
+                ``devices`` and ``progress``, see `labeltree.inference.bulk.run_bulk`. With several devices
+                each process loads the run again.
+
+        Raises:
+            LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
+            TypeError: if there is no such option.
+        """
+        return self._in_bulk("embed", data, out, options)
+
+    def predict_to(self, data: str | Path, out: str | Path, **options: Any) -> BulkDone:
+        """Answer for any number of samples in constant memory, into a folder of Parquet files.
+
+        Args:
+            data: a folder of images, a table, or shards.
+            out: the folder to write.
+            **options: as in `embed_to`, such as ``coverage=0.95`` or ``labelled=True``.
+
+        Raises:
+            LabeltreeError: see `labeltree.inference.bulk.run_bulk`.
+            TypeError: if there is no such option.
+        """
+        return self._in_bulk("predict", data, out, {"labelled": False} | options)
+
+    def _in_bulk(
+        self, what: Literal["embed", "predict"], data: str | Path, out: str | Path, options: dict[str, Any]
+    ) -> BulkDone:
+        from labeltree.inference.bulk import BulkJob, run_bulk
+
+        process = {name: options.pop(name) for name in ("devices", "progress") if name in options}
+        job = BulkJob(
+            run=str(self.folder.path),
+            data=str(data),
+            out=str(out),
+            what=what,
+            **{"classifier": self._classifier, **options},
+        )
+        return run_bulk(job, **process, run=None if process.get("devices", 1) > 1 else self.run)
 
     def embed_batch(self, samples: Sequence[Any]) -> tuple[Tensor, Tensor]:
         """Features ``(n, f)`` and embeddings ``(n, d)`` float32 of samples that are in memory.

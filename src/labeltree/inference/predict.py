@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from labeltree.inference.format_answers import Format, answer_rows, show_rows, s
 from labeltree.inference.samples import NamedSamples, open_images, open_other, open_texts
 from labeltree.taxonomy import Taxonomy
 
-__all__ = ["Answered", "Request", "answer", "answer_with"]
+__all__ = ["Answered", "Request", "answer", "answer_with", "way_of_answering"]
 
 
 @dataclass(frozen=True)
@@ -165,18 +165,11 @@ def answer_with(
         top: see `answer`.
         warning: a warning to include in the result.
     """
-    _check_top(top)
     rule = decider.rule
     # check all options before the samples are read
-    if cost is None:
-        if coarse is not None:
-            raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
-        rule.bars(promise, by_depth)
-        asked = f"coverage {promise.coverage:g}, {promise.method}"
-        price: TreeCost | Tensor | None = None
-    else:
-        price = _cost(decider, cost, coarse)
-        asked = f"least expected cost by {cost}"
+    asked, answers_of = way_of_answering(
+        decider, promise, by_depth=by_depth, cost=cost, coarse=coarse, top=top
+    )
     said: dict[str, Any] = {
         "classifier": decider.chosen.sentence,
         "warning": warning,
@@ -186,15 +179,11 @@ def answer_with(
     source = named.source
     if source is None:
         scores = torch.empty(0, len(rule.classes), dtype=torch.float64)
-        nothing = rule.answer(scores, promise, by_depth=by_depth, top=top)
+        nothing = answers_of(scores)
         taxonomy = decider.run.taxonomy
         return Answered(named.names, nothing, taxonomy, asked, skipped=named.skipped, **said)
     table, scores = decider.embed(source)
-    answers = (
-        rule.answer(scores, promise, by_depth=by_depth, top=top)
-        if price is None
-        else rule.cheapest(scores, price, top)
-    )
+    answers = answers_of(scores)
     labels = table.nodes if request.labelled else None
     return Answered(
         named.names,
@@ -206,6 +195,33 @@ def answer_with(
         named.skipped,
         **said,
     )
+
+
+def way_of_answering(
+    decider: Decider,
+    promise: Promise,
+    *,
+    by_depth: int | None = None,
+    cost: str | None = None,
+    coarse: float | None = None,
+    top: int = 3,
+) -> tuple[str, Callable[[Tensor], Answers]]:
+    """A description of the required coverage or cost, and the function from class scores (n, C) to answers.
+
+    Raises:
+        DataError: if the file of costs is missing or malformed.
+        ValueError: if an option is not valid.
+    """
+    _check_top(top)
+    rule = decider.rule
+    if cost is None:
+        if coarse is not None:
+            raise ValueError("coarse-cost goes with cost 'tree' or 'edges'; leave it out, or name one")
+        rule.bars(promise, by_depth)
+        asked = f"coverage {promise.coverage:g}, {promise.method}"
+        return asked, lambda scores: rule.answer(scores, promise, by_depth=by_depth, top=top)
+    price = _cost(decider, cost, coarse)
+    return f"least expected cost by {cost}", lambda scores: rule.cheapest(scores, price, top)
 
 
 def _check_top(top: int) -> None:

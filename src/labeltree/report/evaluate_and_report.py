@@ -170,7 +170,7 @@ def evaluate_embeddings(
     """Evaluate a table of embeddings of any model.
 
     Args:
-        embeddings: ``.npz`` or ``.parquet``; see `EmbeddingTable.load`.
+        embeddings: ``.npz``, ``.parquet`` or a folder of parts; see `EmbeddingTable.load`.
         taxonomy: a taxonomy file, a tree or a DAG.
         out: the folder that the files go to.
         split: that is measured, where the table has splits.

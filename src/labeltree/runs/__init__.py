@@ -3,6 +3,7 @@
 from labeltree.runs.embeddings import EmbeddingTable
 from labeltree.runs.folder import RunFolder
 from labeltree.runs.model_description import ModelDescription
+from labeltree.runs.parts import PartFolder
 from labeltree.runs.samples import SampleRecord
 
-__all__ = ["EmbeddingTable", "ModelDescription", "RunFolder", "SampleRecord"]
+__all__ = ["EmbeddingTable", "ModelDescription", "PartFolder", "RunFolder", "SampleRecord"]

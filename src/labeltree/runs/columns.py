@@ -91,7 +91,10 @@ def read_columns(path: Path) -> dict[str, Any]:
 def _read_parquet(path: Path) -> dict[str, Any]:
     import pyarrow as pa
 
-    table = read_parquet(path, _TABLE).combine_chunks()
+    table = read_parquet(path, _TABLE)
+    if "embeddings" in table.column_names and table.column("embeddings").null_count:
+        table = table.filter(table.column("embeddings").is_valid())  # samples that could not be read
+    table = table.combine_chunks()
     metadata = table.schema.metadata or {}
     raw: dict[str, Any] = {
         k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in metadata.items()

@@ -24,6 +24,7 @@ from labeltree.runs.columns import (
     read_groups,
     read_nodes,
 )
+from labeltree.runs.parts import PartFolder
 from labeltree.taxonomy import AnyTaxonomy, Taxonomy
 
 __all__ = ["EmbeddingTable"]
@@ -190,7 +191,9 @@ class EmbeddingTable:
         need the ``aspect_taxonomies`` that `save` writes. The singular of each name is accepted too.
 
         Args:
-            path: an ``.npz`` file, or a ``.parquet`` file whose embedding columns are lists of numbers.
+            path: an ``.npz`` file, a ``.parquet`` file whose embedding columns are lists of numbers, or the
+                folder of such files that `labeltree embed --out FOLDER/` writes; rows without embeddings are
+                left out.
             taxonomy: taxonomy to convert ``labels`` to nodes and to check nodes against.
 
         Raises:
@@ -198,9 +201,12 @@ class EmbeddingTable:
             TaxonomyError: if a label is not in the taxonomy.
         """
         path = Path(path)
-        if not path.is_file():
+        parts = PartFolder(path)
+        if not path.is_file() and not parts.exists():
             raise DataError(f"no embeddings at '{path}'")
-        raw = read_columns(path)
+        raw = parts.read_columns() if parts.exists() else read_columns(path)
+        if "sample" in raw:
+            raw.setdefault("paths", raw["sample"])
         for plural in ("embeddings", "nodes", "labels", "splits", "paths", *_TENSORS):
             singular = plural.removesuffix("s")
             name = "split" if plural == "splits" else plural

@@ -1,0 +1,164 @@
+"""What a bulk job is to do, and what it has done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from labeltree.decisions import Promise
+from labeltree.decisions.classifiers import ClassifierChoice
+
+__all__ = ["BulkDone", "BulkJob", "writes_folder"]
+
+PART_SIZE = 10_000
+_MOST_WORKERS = 16  # threads of one process: more wait for Python's lock
+
+
+@dataclass(frozen=True)
+class BulkJob:
+    """The embedding or prediction of a folder, a table or shards into a folder of parts.
+
+    Attributes:
+        run: the run folder.
+        data: a folder of images, a table, or shards; see `labeltree.data.stream_samples`.
+        out: the folder to write.
+        what: ``embed`` or ``predict``.
+        labelled: read the labels of the samples, if there are any.
+        features: embed: write the encoder's features, too.
+        dtype: embed: type of the embeddings and features in the files.
+        classifier: predict: the classifier that answers from now on; None: the one chosen before.
+        coverage: predict: see `Promise`.
+        method: predict: see `Promise`.
+        confidence: predict: see `Promise`.
+        counted: predict: see `Promise`.
+        by_depth: predict: see `labeltree.inference.predict.answer`.
+        cost: predict: see `labeltree.inference.predict.answer`.
+        coarse: predict: see `labeltree.inference.predict.answer`.
+        top: predict: number of most probable classes beside each answer.
+        part_size: number of samples of a file.
+        workers: threads that read and decode images, in each process; None = one per core, at most 16.
+
+    Raises:
+        ValueError: if a number or a name is not allowed.
+    """
+
+    run: str
+    data: str
+    out: str
+    what: Literal["embed", "predict"] = "embed"
+    labelled: bool = True
+    features: bool = False
+    dtype: Literal["float32", "float16"] = "float32"
+    classifier: ClassifierChoice | None = None
+    coverage: float = 0.9
+    method: Literal["conformal", "threshold"] = "conformal"
+    confidence: float | None = None
+    counted: Literal["sample", "group"] = "sample"
+    by_depth: int | None = None
+    cost: str | None = None
+    coarse: float | None = None
+    top: int = 3
+    part_size: int = PART_SIZE
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("what", ("embed", "predict")), ("dtype", ("float32", "float16"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(known)}")
+        if not 1 <= self.part_size <= 10_000_000:
+            raise ValueError(f"part-size is {self.part_size}; expected 1 to 10,000,000 samples")
+        if self.workers is not None and not 1 <= self.workers <= 1024:
+            raise ValueError(f"workers is {self.workers}; expected 1 to 1024 threads")
+        if self.top < 0:
+            raise ValueError(f"top is {self.top}; expected at least 0")
+        _ = self.promise
+
+    @property
+    def promise(self) -> Promise:
+        """What the answers promise."""
+        return Promise(self.coverage, self.method, self.confidence, self.counted)
+
+    def settings(self) -> dict[str, Any]:
+        """The options that rows depend on, by name."""
+        common = {
+            "what": self.what,
+            "data": os.path.abspath(os.path.expanduser(self.data)),
+            "part_size": self.part_size,
+            "labels": self.labelled,
+        }
+        if self.what == "embed":
+            return {**common, "features": self.features, "dtype": self.dtype}
+        names = ("coverage", "method", "confidence", "counted", "by_depth", "cost", "coarse", "top")
+        return common | {name: getattr(self, name) for name in names}
+
+    def threads(self, processes: int) -> int:
+        """Number of threads that decode in each of the processes of this machine."""
+        return self.workers or max(1, min(cores() // processes, _MOST_WORKERS))
+
+
+@dataclass(frozen=True)
+class BulkDone:
+    """What a bulk job, or one process of it, has done.
+
+    Attributes:
+        out: the folder of parts.
+        samples: number of samples of the complete folder, or that this process has written.
+        unreadable: those of them that could not be read; their rows have a ``problem``.
+        unknown_labels: those whose label is not in the run's taxonomy; their label counts as missing.
+        parts: number of files.
+        written: number of samples that were written just now.
+        seconds: the time that it took.
+        complete: whether all parts are there.
+        warning: a sentence if the run's report shows another classifier.
+    """
+
+    out: str
+    samples: int
+    unreadable: int
+    unknown_labels: int
+    parts: int
+    written: int
+    seconds: float
+    complete: bool
+    warning: str | None = None
+
+    def sentence(self) -> str:
+        """One sentence: how many samples, how many unreadable, how fast, where."""
+        if not self.complete:
+            return (
+                f"{self.written:,} samples written to {self.out} by this process; others are at work, or the "
+                "same command goes on with what is left"
+            )
+        some = [f"{self.unreadable:,} of them unreadable"] if self.unreadable else []
+        if self.unknown_labels:
+            some.append(f"{self.unknown_labels:,} with labels that the run's taxonomy does not have")
+        said = ", ".join([f"{self.samples:,} sample{'s' * (self.samples != 1)}", *some])
+        if not self.written:
+            return f"{said}: {self.out} was complete already"
+        rate = self.written / max(self.seconds, 1e-9)
+        before = f", {self.written:,} of them now" if self.written < self.samples else ""
+        files = f"{self.parts:,} file{'s' * (self.parts != 1)}"
+        return f"{said}{before}, {rate:,.0f} a second: {files} in {self.out}"
+
+
+def writes_folder(data: str | Path | None, out: str | Path | None) -> bool:
+    """Whether a command writes a folder of parts, and not one file.
+
+    It does if ``out`` is a folder or ends in ``/``, or if the data are shards and ``out`` has no suffix.
+    """
+    if out is None:
+        return False
+    if str(out).endswith(("/", os.sep)) or os.path.isdir(out):
+        return True
+    if data is None or Path(out).suffix:
+        return False
+    from labeltree.data.shards.finding import find_shards
+
+    return find_shards(data) is not None
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

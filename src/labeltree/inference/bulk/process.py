@@ -1,0 +1,327 @@
+"""The work of one process of a bulk job: samples are decoded by threads, encoded in batches, and written."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, groupby, islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labeltree.data.streaming import StreamedSample
+from labeltree.decisions.rule import taxonomy_digest
+from labeltree.errors import DataError
+from labeltree.inference.bulk.job import BulkDone, BulkJob
+from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
+from labeltree.inference.bulk.samples import BulkSamples
+from labeltree.inference.calibrate import about_run, open_decider
+from labeltree.inference.classifiers import other_report
+from labeltree.inference.loading import TrainedRun, load_run
+from labeltree.progress import Progress, silent
+from labeltree.runs.parts import PartFolder
+from labeltree.training.network import Network
+
+__all__ = ["Place", "run_process"]
+
+_BATCH = 256
+_CPU_PIXELS = 256 * 64 * 64  # of a batch on a CPU, whose activations then fit in its memory
+_SMALLEST = 16
+_CHUNK = 16  # images that a thread decodes at a time
+_AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a process among those of a job: part k is made by process k mod ``world``.
+
+    Attributes:
+        rank: number of the process.
+        world: number of processes.
+        local_rank: number of the process on its machine.
+        local_world: number of processes on its machine.
+    """
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    local_world: int = 1
+
+
+def run_process(
+    job: BulkJob,
+    place: Place | None = None,
+    progress: Progress | None = None,
+    *,
+    lock: bool = True,
+    run: TrainedRun | None = None,
+) -> BulkDone:
+    """Make the parts of one process; see `labeltree.inference.bulk.run_bulk`.
+
+    Args:
+        job: the job.
+        place: the process among those of the job; None = it is the only one.
+        progress: called as ``progress(message, done, total)`` with numbers of samples of this process.
+        lock: whether the first process locks the folder.
+        run: the run, if it is loaded already.
+    """
+    place = place or Place()
+    began = time.monotonic()
+    if run is None and place.world > 1 and torch.cuda.is_available():
+        torch.cuda.set_device(place.local_rank % torch.cuda.device_count())
+    run = run or load_run(job.run, own_data=False)
+    samples = BulkSamples(run, job.data, job.labelled)
+    if next(iter(samples.stream()), None) is None:
+        raise DataError(f"'{job.data}' holds no samples")
+    rows: Rows
+    warning = None
+    if job.what == "embed":
+        about, digest = about_run(run, "embeddings"), run.weights_digest
+        rows = EmbeddingRows(job, run, about, samples.labelled)
+    else:
+        decider = open_decider(run, job.classifier)
+        rows = AnswerRows(job, decider, samples.labelled)
+        about, digest = rows.about, decider.digest
+        warning = other_report(run.folder.path, decider.chosen)
+    settings = {
+        **job.settings(),
+        "model": digest,
+        "taxonomy": taxonomy_digest(run.taxonomy),
+        "listing": samples.listing,
+    }
+    out = PartFolder(job.out)
+    with out.locked() if lock and place.rank == 0 else nullcontext():
+        manifest = out.begin(settings, about, run.taxonomy)
+        if samples.listing is not None and out.is_complete(manifest):
+            work = None  # complete, and the files are as they were
+        else:
+            work = _Work(job, place, run.network, samples, rows, out, progress or silent)
+            work.do()
+        counts = manifest["counts"] if work is None else out.finish(manifest, work.parts)
+    written = {} if work is None else work.counts
+    sums = written if counts is None else counts
+    return BulkDone(
+        str(job.out),
+        sums.get("samples", 0),
+        sums.get("unreadable", 0),
+        sums.get("unknown_labels", 0),
+        sums.get("parts", 0),
+        written.get("samples", 0),
+        time.monotonic() - began,
+        counts is not None,
+        warning,
+    )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    part: int
+    samples: list[StreamedSample]
+
+
+class _Work:
+    """Makes the parts of one process that are not there yet.
+
+    Attributes:
+        parts: number of parts of the whole job; known at the end.
+        counts: sums over the parts that were made.
+    """
+
+    def __init__(
+        self,
+        job: BulkJob,
+        place: Place,
+        network: Network,
+        samples: BulkSamples,
+        rows: Rows,
+        out: PartFolder,
+        progress: Progress,
+    ) -> None:
+        self.parts = 0
+        self.counts: dict[str, int] = {}
+        self._size = job.part_size
+        self._threads = job.threads(place.local_world)
+        self._place = place
+        self._network = network.eval()
+        self._reads_text = network.encoder.modality == "text"
+        self._samples = samples
+        self._rows = rows
+        self._out = out
+        self._batch = _batch_size(network)
+        self._progress = progress
+        self._message = f"{'embedding' if job.what == 'embed' else 'answering for'} {job.data}"
+        self._done = 0
+        self._total = 0
+
+    def do(self) -> None:
+        """Make the parts, one after the other."""
+        if self._progress is not silent:  # counting the files of a folder takes a while
+            threading.Thread(target=self._count, daemon=True).start()
+        with ThreadPoolExecutor(self._threads, "decode") as pool:
+            decoded = self._decoded(self._batches(), pool)
+            for number, batches in groupby(decoded, lambda found: found[0].part):
+                self._make(number, batches)
+
+    def _count(self) -> None:
+        try:
+            self._total = -(-(self._samples.count() or 0) // self._place.world)
+        except DataError:  # found again where the samples are read
+            return
+
+    def _make(self, number: int, batches: Iterator[tuple[_Batch, list[Any]]]) -> None:
+        """Encode and write one part."""
+        names = hashlib.sha256()
+        counts = {"samples": 0, "unreadable": 0, "unknown_labels": 0}
+        with self._out.new_part(number, self._rows.schema) as writer:
+            for batch, contents in batches:
+                encoded, unknown = self._encoded(batch.samples, contents)
+                writer.write(self._rows.of(encoded))
+                _add_names(names, encoded.names)
+                counts["samples"] += len(encoded.names)
+                counts["unreadable"] += int((~encoded.readable).sum())
+                counts["unknown_labels"] += unknown
+                self._done += len(encoded.names)
+                self._progress(self._message, self._done, self._total)
+            writer.note.update(counts=counts, names=names.hexdigest())
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+        self.counts["parts"] = self.counts.get("parts", 0) + 1
+
+    def _batches(self) -> Iterator[_Batch]:
+        """The batches of the parts to make; the other samples are passed over without being decoded."""
+        there, world, rank = self._out.present(), self._place.world, self._place.rank
+        last = max(there, default=-1)
+        number = 0
+        if self._samples.listing is not None:  # the files are as they were, and so are their samples
+            while number <= last and (number in there or number % world != rank):
+                number += 1
+        stream = self._samples.stream(number * self._size)
+        while True:
+            if self._samples.seeks and (number in there or number % world != rank):
+                number, stream = self._next_wanted(number, there)
+            first = next(stream, None)
+            if first is None:
+                break
+            part: Iterator[StreamedSample] = chain([first], islice(stream, self._size - 1))
+            if number % world != rank:
+                deque(part, 0)
+            elif number in there:
+                self._check(number, part)
+            else:
+                while batch := list(islice(part, self._batch)):
+                    yield _Batch(number, batch)
+            number += 1
+        self.parts = number
+
+    def _next_wanted(self, number: int, there: set[int]) -> tuple[int, Iterator[StreamedSample]]:
+        """The next part to make, or the one after the last, and the samples from there on."""
+        end = -(-(self._samples.count() or 0) // self._size)
+        while number < end and (number in there or number % self._place.world != self._place.rank):
+            number += 1
+        return number, self._samples.stream(number * self._size) if number < end else iter(())
+
+    def _check(self, number: int, part: Iterator[StreamedSample]) -> None:
+        """Check that a part that is there is of these samples."""
+        names = hashlib.sha256()
+        count = 0
+        while batch := [sample.name for sample in islice(part, self._batch)]:
+            _add_names(names, batch)
+            count += len(batch)
+        if self._samples.listing is None and self._out.note(number)["names"] != names.hexdigest():
+            raise self._out.changed()
+        self._done += count
+
+    def _decoded(
+        self, batches: Iterator[_Batch], pool: ThreadPoolExecutor
+    ) -> Iterator[tuple[_Batch, list[Any]]]:
+        """Each batch with the contents of its samples, decoded a few batches ahead."""
+        waiting: deque[tuple[_Batch, list[Future[list[Any]]]]] = deque()
+        most = _AHEAD + self._threads * _CHUNK // self._batch
+        read = _texts if self._reads_text else self._decoder()
+        for batch in batches:
+            chunks = [batch.samples[at : at + _CHUNK] for at in range(0, len(batch.samples), _CHUNK)]
+            waiting.append((batch, [pool.submit(read, chunk) for chunk in chunks]))
+            if len(waiting) > most:
+                yield _collected(*waiting.popleft())
+        while waiting:
+            yield _collected(*waiting.popleft())
+
+    def _decoder(self) -> Callable[[Sequence[StreamedSample]], list[Any]]:
+        assert self._network.image_shape is not None
+        channels, size, _ = self._network.image_shape
+
+        def decode(samples: Sequence[StreamedSample]) -> list[Any]:
+            return [_or_reason(partial(sample.pixels, size, channels)) for sample in samples]
+
+        return decode
+
+    def _encoded(self, samples: Sequence[StreamedSample], contents: Sequence[Any]) -> tuple[Encoded, int]:
+        """The batch after the network, and the number of labels that the taxonomy lacks."""
+        problems: list[str | None] = [
+            str(content) if isinstance(content, DataError) else None for content in contents
+        ]
+        good = [place for place, problem in enumerate(problems) if problem is None]
+        features, embeddings = self._forward([contents[place] for place in good])
+        finite = embeddings.isfinite().all(1) & features.isfinite().all(1)
+        if not bool(finite.all()):
+            for place in np.array(good)[~finite.numpy()].tolist():
+                problems[place] = "its embedding is not finite"
+            features, embeddings = features[finite], embeddings[finite]
+        labels = [self._samples.label(sample) for sample in samples]
+        return Encoded(
+            [sample.name for sample in samples],
+            problems,
+            [text for text, _, _ in labels],
+            [node for _, node, _ in labels],
+            features,
+            embeddings,
+        ), sum(unknown for _, _, unknown in labels)
+
+    def _forward(self, contents: Sequence[Any]) -> tuple[Tensor, Tensor]:
+        network = self._network
+        if not contents:
+            return torch.empty(0, network.encoder.feature_dim), torch.empty(0, network.objective.dim)
+        with torch.inference_mode():
+            inputs = network.tokens(contents) if self._reads_text else torch.from_numpy(np.stack(contents))
+            features, embeddings = network(network.plain(inputs.to(network.device)))
+        return features.cpu(), embeddings.cpu()
+
+
+def _batch_size(network: Network) -> int:
+    """Number of samples that are encoded at a time; the same for every process of a job."""
+    size = _BATCH
+    if network.image_shape is not None and network.device.type == "cpu":
+        _, height, width = network.image_shape
+        size = max(_SMALLEST, min(size, _CPU_PIXELS // (height * width)))
+    return min(size, network.recipe.encode_chunk or size)
+
+
+def _texts(samples: Sequence[StreamedSample]) -> list[Any]:
+    return [_or_reason(sample.text) for sample in samples]
+
+
+def _or_reason(read: Callable[[], Any]) -> Any:
+    """What is read, or the error that says why it cannot be."""
+    try:
+        return read()
+    except DataError as error:
+        return error
+
+
+def _collected(batch: _Batch, found: Sequence[Future[list[Any]]]) -> tuple[_Batch, list[Any]]:
+    return batch, [content for future in found for content in future.result()]
+
+
+def _add_names(digest: Any, names: Sequence[str]) -> None:
+    digest.update("".join(f"{name}\n" for name in names).encode("utf-8", "surrogatepass"))

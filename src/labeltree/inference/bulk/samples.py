@@ -1,0 +1,173 @@
+"""The samples of a bulk job: their order, whether they are still the same, and their labels."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from labeltree.data.shards.finding import find_shards
+from labeltree.data.shards.parquet import class_names
+from labeltree.data.shards.table import CLASSES
+from labeltree.data.source import SPLIT_NAMES, SPLITS
+from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
+from labeltree.data.table_columns import PARQUET, DataTable, read_header
+from labeltree.data.table_labels import cut_label, find_label_columns
+from labeltree.data.tables import TABLE_SUFFIXES
+from labeltree.errors import DataError, TaxonomyError
+from labeltree.inference.loading import TrainedRun
+from labeltree.safe_files import Reader, read_text
+from labeltree.taxonomy.naming import join_path, split_path
+from labeltree.taxonomy.placeholders import MissingNames
+
+__all__ = ["BulkSamples"]
+
+_IN_TARS = ("cls", "label", "class", "category", "node")
+_LIST = Reader("a list of classes", "write a name a line, the first for class 0")
+
+
+class BulkSamples:
+    """The samples of a folder, a table or shards, for a run.
+
+    Args:
+        run: the run.
+        data: the folder, table or shards.
+        labelled: whether to read labels.
+
+    Attributes:
+        listing: a digest of names, sizes and times of change of the files of a table or of shards; None for a
+            folder of images, of which the names are compared as they are listed.
+        seeks: whether samples can be passed over without being read.
+
+    Raises:
+        DataError: if the data are missing or malformed, or hold nothing that the run reads.
+    """
+
+    def __init__(self, run: TrainedRun, data: str, labelled: bool = True) -> None:
+        self._run = run
+        self._data = data
+        self._missing = MissingNames(run.recipe.missing_labels or ())
+        self._known: dict[Any, int] = {}
+        path = Path(data).expanduser()
+        chosen = run.recipe.table.columns
+        image = chosen.get("image_column")
+        self._shards = find_shards(data, image if isinstance(image, str) else None)
+        self._folder = self._shards is None and path.is_dir()
+        self.listing = None if self._folder else _digest(self._shards.files if self._shards else [str(path)])
+        self._columns: dict[str, Any] = {}
+        self._labels: list[str] = []
+        self._classes: dict[str, list[str]] = {}
+        table = None
+        if self._shards is not None and self._shards.kind == "tar":
+            self._labels = [*dict.fromkeys([*run.columns.get("labels", ()), *_IN_TARS])] if labelled else []
+            names = self._shards.root / CLASSES
+            if labelled and names.is_file():
+                self._classes["cls"] = [line.strip() for line in read_text(names, _LIST).splitlines()]
+        elif not self._folder and (self._shards or path.suffix.lower() in TABLE_SUFFIXES):
+            table = read_header(Path(self._shards.files[0]) if self._shards else path)
+            self._columns = self._chosen_columns(table)
+            if labelled:
+                self._labels = self._label_columns(table)
+                if table.path.suffix.lower() in PARQUET:
+                    self._classes = class_names(str(table.path))
+        self.labelled = labelled and (self._folder or bool(self._labels))
+        self._several = table is not None and len(self._labels) > 1
+        self.seeks = self._shards is not None and self._shards.kind == "parquet"
+
+    def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
+        """The samples in order, from number ``skip`` on.
+
+        What lies behind damage in a tar file is left out with a warning. Damage in a Parquet file is an
+        error, since samples are passed over there by the numbers of rows.
+        """
+        return stream_samples(
+            self._data,
+            skip=skip,
+            fields=tuple(self._labels),
+            on_error="raise" if self.seeks else "skip",
+            **self._columns,
+        )
+
+    def count(self) -> int | None:
+        """The number of samples, if that is quickly found."""
+        return count_samples(self._data, image_column=self._columns.get("image_column"))
+
+    def label(self, sample: StreamedSample) -> tuple[str | None, int, bool]:
+        """The label of a sample as text, its node (−1 = missing), and whether the taxonomy lacks it."""
+        if not self.labelled:
+            return None, -1, False
+        path = self._path(sample)
+        if not path:
+            return None, -1, False
+        if path not in self._known:
+            self._known[path] = self._node(path)
+        node = self._known[path]
+        return join_path(path), max(node, -1), node < -1
+
+    def _path(self, sample: StreamedSample) -> tuple[str, ...]:
+        if self._folder:
+            return tuple(sample.name.split("/")[:-1])
+        if self._several:
+            cells = [self._text(column, sample.fields.get(column)) for column in self._labels]
+            return tuple(cell for cell in cells if cell)
+        found = (self._text(column, sample.fields.get(column)) for column in self._labels)
+        text = next((text for text in found if text), None)
+        return split_path(text) if text else ()
+
+    def _text(self, column: str, value: str | None) -> str | None:
+        """A cell; whole numbers that stand for named classes become names."""
+        names = self._classes.get(column)
+        if names is None or value is None:
+            return value
+        if not value.isdecimal():
+            return None if value.startswith("-") else value
+        return names[int(value)] if int(value) < len(names) else value
+
+    def _node(self, path: tuple[str, ...]) -> int:
+        """The node of a label; −1 if it is missing, −2 if the taxonomy lacks it."""
+        tries = [path]
+        if self._folder and (path[0].lower() in SPLITS or path[0].lower() in SPLIT_NAMES):
+            tries.append(path[1:])  # the folder of a split
+        for names in tries:
+            label = cut_label(names, self._missing, 0) if names else None
+            if label is None:
+                return -1
+            try:
+                return int(self._run.taxonomy.encode([label])[0])
+            except TaxonomyError:
+                continue
+        return -2
+
+    def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
+        """The columns that the run was trained on, where the table has them."""
+        kind = "texts" if self._run.network.encoder.modality == "text" else "images"
+        known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
+        return {f"{kind[:-1]}_column": known[0]} if known else {}
+
+    def _label_columns(self, table: DataTable) -> list[str]:
+        known = self._run.columns.get("labels", ())
+        if known and set(known) <= set(table.columns):
+            return list(known)
+        try:
+            return find_label_columns(table, None, nest=False).columns
+        except DataError:
+            return []
+
+
+def _digest(files: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            status = os.stat(file)
+        except FileNotFoundError:
+            raise DataError(
+                f"'{file}' is neither a folder, nor a table, nor shards: it is not there"
+            ) from None
+        digest.update(
+            f"{os.path.basename(file)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+    return digest.hexdigest()
