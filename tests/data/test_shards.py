@@ -3,6 +3,7 @@
 import json
 import logging
 import pickle
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 import torch
 from shard_files import LABELS, cut, parquet, pixels_of, png, write_shard, write_tar
 
+from labeltree.cli.main import main
 from labeltree.data import data_exist, ignore_cache, open_source
+from labeltree.data.images.stores import FileStore
 from labeltree.data.shards.finding import find_shards
 from labeltree.errors import DataError
 
@@ -267,3 +270,23 @@ def test_odd_names(tmp_path):
     assert source.sample_names()[1] == "a b.tar/日本.png"
     assert source.sample_names()[4] == "a b.tar/x/y/z.png"
     assert torch.equal(source.load([3])[0], pixels_of(3))
+
+
+def test_the_tree_of_shards_is_shown(shards, capsys):
+    assert main(["taxonomy", "show", str(shards)]) == 0
+    assert "oak" in capsys.readouterr().out
+    parquet(shards.parent / "a.parquet", range(6))
+    assert main(["taxonomy", "show", str(shards.parent / "a.parquet")]) == 0
+    assert "oak" in capsys.readouterr().out
+
+
+def test_loader_processes_share_the_list_of_files(tmp_path):
+    """What is sent to a process does not grow with the number of files: it is in shared memory."""
+    sizes = []
+    for number in (10, 10_000):
+        files = [f"folder/{row:07d}.jpg" for row in range(number)]
+        store = FileStore(files, 8, 3, stamps=np.zeros((number, 2), np.int64))
+        assert store._images.files[number - 1] == files[-1]
+        assert list(store._images.files[2:4]) == files[2:4]
+        sizes.append(len(ForkingPickler.dumps(store)))
+    assert sizes[1] < sizes[0] + 1000

@@ -91,9 +91,13 @@ def _project(taxonomy: AnyTaxonomy, rule: ProjectionRule, out: str) -> None:
 def _open(name: str) -> tuple[AnyTaxonomy, Tensor | None]:
     """The taxonomy, and the labels of the samples if there are any."""
     from labeltree.data import folder_labels, is_data_table, list_datasets, open_source, table_labels
+    from labeltree.data.shards.finding import find_shards
+    from labeltree.data.tables import shard_labels
     from labeltree.taxonomy import load_taxonomy
 
     path = Path(name)
+    if (shards := find_shards(name)) is not None:
+        return shard_labels(shards)
     if path.is_dir():
         return folder_labels(path)
     if not path.exists() and name in list_datasets():

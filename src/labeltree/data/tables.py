@@ -37,6 +37,7 @@ __all__ = [
     "open_shards",
     "open_table",
     "sample_columns",
+    "shard_labels",
     "table_labels",
 ]
 
@@ -221,7 +222,20 @@ def table_labels(path: Path) -> tuple[Taxonomy, Tensor]:
         DataError: If there is no column of images or texts, or of labels.
         TaxonomyError: If the labels do not form a tree.
     """
-    table = DataTable.read(path)
+    return _labels_of(DataTable.read(path))
+
+
+def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
+    """The taxonomy and the labels ``(n,)`` that `open_shards` gives shards; no image is decoded.
+
+    Raises:
+        DataError: If a shard is damaged, or there is no column of images or texts, or of labels.
+        TaxonomyError: If the labels do not form a tree.
+    """
+    return _labels_of(read_shards(shards))
+
+
+def _labels_of(table: DataTable) -> tuple[Taxonomy, Tensor]:
     images, text = sample_columns(table, None, None)
     taken = {*images, *([] if text is None else [text])}
     return label_nodes(table, find_label_columns(table, None, taken).columns, None)
