@@ -316,6 +316,18 @@ def test_what_cannot_be_exported_says_so(run: Path, tmp_path: Path, monkeypatch:
         model.export(tmp_path / "model", ["onnx"])
 
 
+def test_weights_of_a_large_model_lie_beside_its_graph(
+    run: Path, images: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from labeltree.inference.export import graph_files
+
+    monkeypatch.setattr(graph_files, "_LARGEST", 0)
+    model = lt.load(run)
+    folder = model.export(tmp_path / "model", ["onnx"])
+    assert (folder / "model.onnx.data").stat().st_size > (folder / "model.onnx").stat().st_size
+    check_same(model, folder, images[:4])
+
+
 def test_missing_library_is_named(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from labeltree.inference.export import graph_files
 
