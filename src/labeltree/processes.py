@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Stop", "Terminated", "end_with_parent", "stop_signals"]
+__all__ = ["Stop", "Terminated", "available_cores", "end_with_parent", "stop_signals"]
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_EVERY_S = 1.0
@@ -63,6 +63,11 @@ def stop_signals() -> Iterator[Stop]:
         sys.unraisablehook = swallowed
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def available_cores() -> int:
+    """The number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def end_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:

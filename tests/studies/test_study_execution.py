@@ -201,7 +201,7 @@ def test_processes_are_bounded_and_their_ends_are_told(
 
     monkeypatch.setattr(worker_module.subprocess, "Popen", watched)
     monkeypatch.setattr(worker_module, "_command", lambda _, task: [sys.executable, "-c", scripts[task.name]])
-    monkeypatch.setattr(worker_module, "_cores", lambda: 6)
+    monkeypatch.setattr(worker_module, "available_cores", lambda: 6)
     assert worker_module.default_jobs() == 1
     tasks = tasks_of(file, 4)
     study, runs = read_study(file), tmp_path / "runs"

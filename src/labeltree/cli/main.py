@@ -22,6 +22,7 @@ COMMANDS = {
     "predict": "answer for images or texts, each at the depth where the run is sure",
     "export": "write a trained run as a folder for others: ONNX, weights, labels, a model card",
     "info": "say on one screen what a run or an exported model is",
+    "serve": "answer over HTTP, with a trained run",
     "data": "list the data sets, and get one",
     "taxonomy": "show, check or convert a taxonomy; make a tree of a DAG or of class names",
 }
@@ -36,6 +37,7 @@ _ELSEWHERE = {
     "predict": "--out FILE names another file; a copy of the run can lie in another folder",
     "export": "--out FOLDER names another folder",
     "info": "it writes nothing",
+    "serve": "a copy of the run can lie in another folder",
     "data": "LABELTREE_DATA names another cache folder",
     "taxonomy": "name another file",
 }

@@ -220,17 +220,45 @@ class Model:
         Raises:
             DataError: if a sample is broken or of the wrong kind; the message gives its position.
         """
-        features, embeddings = [], []
+        parts = [
+            self.embed_inputs(self.inputs(samples[start : start + _AT_ONCE], first=start))
+            for start in range(0, max(len(samples), 1), _AT_ONCE)
+        ]
+        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+    def inputs(self, samples: Sequence[Any], *, first: int = 0) -> Tensor:
+        """Samples that are in memory as the network reads them, for `embed_inputs`.
+
+        Args:
+            samples: n samples, see `embed_batch`.
+            first: position of the first one, for messages.
+
+        Returns:
+            images ``(n, c, h, w)`` uint8 or, for a run on texts, tokens ``(n, 2, t)``, on the CPU.
+
+        Raises:
+            DataError: if a sample is broken or of the wrong kind.
+        """
+        if self.encoder.modality == "text":
+            for place, text in enumerate(samples, first):
+                if not isinstance(text, str) or not text.strip():
+                    raise DataError(f"sample {place} is {_kind(text)}; the run reads texts")
+            return self.network.tokens(samples) if len(samples) else torch.empty(0, 2, 1, dtype=torch.int32)
+        if not len(samples):
+            assert self.network.image_shape is not None
+            return torch.empty(0, *self.network.image_shape, dtype=torch.uint8)
+        return torch.from_numpy(np.stack([self._pixels(one, at) for at, one in enumerate(samples, first)]))
+
+    def embed_inputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features ``(n, f)`` and embeddings ``(n, d)`` float32, on the CPU, of what `inputs` returns.
+
+        The two steps of `embed_batch`: a service decodes in several threads and embeds in one.
+        """
+        if not len(inputs):
+            return torch.empty(0, self.encoder.feature_dim), torch.empty(0, self.network.objective.dim)
         with torch.inference_mode():
-            for start in range(0, len(samples), _AT_ONCE):
-                inputs = self._inputs(samples[start : start + _AT_ONCE], start).to(self.network.device)
-                found = self.network(self.network.plain(inputs))
-                features.append(found[0].cpu())
-                embeddings.append(found[1].cpu())
-        objective = self.network.objective
-        if not features:
-            return torch.empty(0, self.encoder.feature_dim), torch.empty(0, objective.dim)
-        return torch.cat(features).clone(), torch.cat(embeddings).clone()
+            features, embeddings = self.network(self.network.plain(inputs.to(self.network.device)))
+        return features.cpu().clone(), embeddings.cpu().clone()
 
     def answer_batch(self, samples: Sequence[Any], *, coverage: float = 0.9, top: int = 3) -> Answers:
         """Answers for samples that are in memory; see `embed_batch` for the samples, `predict` for the rest.
@@ -282,15 +310,6 @@ class Model:
 
         decider = self.decider if self.folder.decisions.is_file() else None
         return info_text(model_facts(self.run, decider), self.folder.path)
-
-    def _inputs(self, samples: Sequence[Any], first: int) -> Tensor:
-        """Images ``(n, c, h, w)`` uint8 or tokens ``(n, 2, t)`` of samples in memory."""
-        if self.encoder.modality == "text":
-            for place, text in enumerate(samples, first):
-                if not isinstance(text, str) or not text.strip():
-                    raise DataError(f"sample {place} is {_kind(text)}; the run reads texts")
-            return self.network.tokens(samples)
-        return torch.from_numpy(np.stack([self._pixels(one, at) for at, one in enumerate(samples, first)]))
 
     def _pixels(self, sample: Any, place: int) -> np.ndarray[Any, Any]:
         from PIL import Image

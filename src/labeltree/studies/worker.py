@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from labeltree.atomic import writing
-from labeltree.processes import end_with_parent, stop_signals
+from labeltree.processes import available_cores, end_with_parent, stop_signals
 from labeltree.studies.plan import Study
 from labeltree.studies.run import Task, find_task, perform
 from labeltree.studies.study_file import read_study
@@ -32,7 +32,7 @@ _SAVING_TIME = 120.0  # seconds that a run has to save its training state
 
 def default_jobs() -> int:
     """Default number of jobs, one per four cores: more threads hardly speed up a small encoder."""
-    return max(1, _cores() // 4)
+    return max(1, available_cores() // 4)
 
 
 def do_tasks(
@@ -64,7 +64,7 @@ def _in_processes(
     path: Path, tasks: Sequence[Task], runs: Path, jobs: int
 ) -> Iterator[tuple[Task, str | None]]:
     waiting = list(tasks)
-    threads = str(max(1, _cores() // jobs))
+    threads = str(max(1, available_cores() // jobs))
     environment = {**os.environ, **dict.fromkeys(_THREADS, threads), _PARENT: str(os.getpid())}
     running: dict[subprocess.Popen[bytes], tuple[Task, Path]] = {}
     runs.mkdir(exist_ok=True)
@@ -108,10 +108,6 @@ def _why(code: int, errors: str) -> str | None:
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     last = lines[-1] if lines else "it wrote no error message"
     return f"killed by signal {-code}: {last}" if code < 0 else last
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def main(arguments: list[str]) -> int:

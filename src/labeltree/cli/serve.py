@@ -1,0 +1,137 @@
+"""``labeltree serve``: a trained run as an HTTP service."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import sys
+from pathlib import Path
+
+
+def run(arguments: list[str]) -> None:
+    """Serve the run that the arguments name until Ctrl-C or SIGTERM."""
+    options = _parser().parse_args(arguments)
+    token = _token(options.token_file, options.token_env)
+
+    from labeltree.serving import ServiceSettings
+    from labeltree.serving.server import serve
+
+    settings = ServiceSettings(
+        max_batch=options.max_batch,
+        max_wait=options.max_wait,
+        max_waiting=options.max_waiting,
+        timeout=options.timeout,
+        max_upload=round(options.max_upload * 1e6),
+        max_pixels=round(options.max_pixels * 1e6),
+        max_samples=min(options.max_samples, options.max_waiting),
+        max_text=options.max_text,
+    )
+    if not _is_loopback(options.host):
+        print(
+            f"labeltree: {_exposure(token)}; put a proxy with TLS in front of it before others reach it",
+            file=sys.stderr,
+        )
+
+    def say(address: str) -> None:
+        print(f"serving {options.run} at {address} (page: {address}/docs); Ctrl-C ends it", flush=True)
+
+    serve(
+        options.run,
+        host=options.host,
+        port=options.port,
+        settings=settings,
+        devices=options.device,
+        threads=options.threads,
+        token=token,
+        access_log=options.access_log,
+        say=say,
+    )
+
+
+def _exposure(token: str | None) -> str:
+    if token is None:
+        return (
+            "there is no authentication: whoever reaches this address can use the service (--token-file "
+            "asks for a token)"
+        )
+    return "the token and all images and texts go over the network unencrypted"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(file: str | None, variable: str | None) -> str | None:
+    """The token in a file or an environment variable; None if neither is named."""
+    if file is None and variable is None:
+        return None
+    place = f"the file '{file}'" if file is not None else f"the environment variable {variable}"
+    try:
+        found = Path(file).read_text("utf-8") if file is not None else os.environ.get(variable or "", "")
+    except UnicodeDecodeError:
+        found = ""
+    token = found.strip()
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(
+            f"{place} holds no token: at least 16 printable ASCII characters without spaces, such as "
+            "'openssl rand -hex 32' prints"
+        )
+    return token
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="labeltree serve",
+        description="Answer over HTTP: POST /predict and /embed take images (a form with files, one image as "
+        "the body, or JSON) or texts (JSON); GET /taxonomy, /health; /docs is a page to try it. Requests "
+        "at the same time are computed together. Ctrl-C or SIGTERM ends it after the requests in progress.",
+    )
+    parser.add_argument("run", help="the run folder, or that of an exported model")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
+    parser.add_argument(
+        "--device",
+        nargs="+",
+        default=[],
+        help="such as cpu, or cuda:0 cuda:1; default: a GPU if there is one",
+    )
+    parser.add_argument(
+        "--threads", type=int, help="threads of the network on a CPU (default: all cores but one)"
+    )
+    parser.add_argument(
+        "--max-batch", type=int, default=32, help="samples that the network reads at once (32)"
+    )
+    parser.add_argument(
+        "--max-wait",
+        type=float,
+        default=5.0,
+        metavar="MS",
+        help="milliseconds an idle network waits for more (5)",
+    )
+    parser.add_argument(
+        "--max-waiting", type=int, default=256, help="samples that may wait; more get 503 (256)"
+    )
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for a request (30)")
+    parser.add_argument("--max-upload", type=float, default=32, metavar="MB", help="size of a request (32)")
+    parser.add_argument(
+        "--max-pixels",
+        type=float,
+        default=50,
+        metavar="MILLIONS",
+        help="of an image, before it is resized (50)",
+    )
+    parser.add_argument("--max-samples", type=int, default=64, help="images or texts of a request (64)")
+    parser.add_argument("--max-text", type=int, default=20_000, help="characters of a text (20000)")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file", metavar="FILE", help="clients must send the token in this file (bearer)"
+    )
+    token.add_argument("--token-env", metavar="NAME", help="the same, in this environment variable")
+    parser.add_argument("--access-log", action="store_true", help="print a line for every request")
+    return parser

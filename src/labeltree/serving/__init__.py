@@ -1,0 +1,5 @@
+"""A run as a service: requests over HTTP, answered in batches."""
+
+from labeltree.serving.settings import ServiceSettings
+
+__all__ = ["ServiceSettings"]

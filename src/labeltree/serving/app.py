@@ -1,0 +1,286 @@
+"""The FastAPI application of a service."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from labeltree.decisions import Promise
+from labeltree.decisions.rule import taxonomy_digest
+from labeltree.errors import DataError
+from labeltree.serving.bodies import Admission, busy, problem_of, read_samples
+from labeltree.serving.engine import Engine, Question
+from labeltree.serving.replies import (
+    About,
+    Answer,
+    Embedding,
+    Embeddings,
+    Health,
+    Images,
+    Info,
+    Predictions,
+    Problem,
+    TaxonomyReply,
+    Texts,
+)
+
+__all__ = ["create_app"]
+
+_LOG = logging.getLogger("labeltree.serving")
+_GONE = 499  # the client has closed the connection: nobody reads this
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Problem, "description": description}
+    for code, description in {
+        400: "none of the samples can be read",
+        408: "the body did not arrive in time",
+        413: "the body, or the number of samples, is too large",
+        415: "not a content type that the model reads",
+        422: "an option, or the JSON, is not valid",
+        503: "too much is waiting, or the answer took too long; try again later",
+    }.items()
+}
+
+
+def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
+    """The application of a service; it closes the engine when it ends.
+
+    Args:
+        engine: the model.
+        token: clients must send it as a bearer token to everything but ``/``, ``/health`` and the
+            pages on the interface. None: no authentication.
+    """
+    from fastapi_offline import FastAPIOffline
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(engine.close, engine.settings.timeout)
+
+    app: FastAPI = FastAPIOffline(
+        title="labeltree",
+        version=version("labeltree"),
+        description=f"Answers and embeddings of {engine.model.recipe.objective} on "
+        f"{engine.model.recipe.encoder}, which reads {engine.modality}s.",
+        lifespan=lifespan,
+    )
+    _add_errors(app)
+    guards = [] if token is None else [Depends(_token_check(token))]
+    _add_pages(app, engine, guards)
+    service = _Service(engine)
+    app.state.service = service
+    body = {"requestBody": _body_of(engine.modality)}
+    posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": guards, "openapi_extra": body}
+
+    @app.post("/predict", **posted)
+    async def predict(
+        request: Request,
+        coverage: Annotated[
+            float, Query(gt=0, lt=1, description="share of answers that hold the truth")
+        ] = 0.9,
+        top: Annotated[int, Query(ge=0, le=1000, description="most probable classes to list")] = 3,
+    ) -> Predictions:
+        """Answer each sample with a node of the taxonomy, at the finest depth that keeps the coverage."""
+        promise = Promise(coverage)
+        rows = await service.answer(request, Question(promise, top))
+        about = engine.decider.about(f"coverage {promise.coverage:g}, {promise.method}")
+        return Predictions(
+            about=About.model_validate(about), answers=[Answer.model_validate(row) for row in rows]
+        )
+
+    @app.post("/embed", **posted)
+    async def embed(request: Request) -> Embeddings:
+        """The embedding (of the head) and the features (of the encoder) of each sample."""
+        rows = await service.answer(request, Question())
+        return Embeddings(
+            about=About.model_validate(engine.decider.about("embeddings")),
+            geometry=engine.model.network.objective.geometry.name,
+            curvature=engine.model.recipe.curvature,
+            embeddings=[Embedding.model_validate(row) for row in rows],
+        )
+
+    @app.get("/health", responses={503: {"model": Problem}})
+    async def health() -> Health:
+        """Whether the model is loaded and its threads run."""
+        if not engine.ready:
+            raise HTTPException(503, "an inference thread has ended; restart the service")
+        return Health(
+            status="ready",
+            model=engine.decider.digest,
+            labeltree=version("labeltree"),
+            devices=[str(model.network.device) for model in engine.models],
+            reads=engine.modality,
+            waiting=service.admission.samples,
+            answered=service.answered,
+            batches=engine.batches,
+        )
+
+    return app
+
+
+def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
+    @app.get("/")
+    async def info() -> Info:
+        """What this service is, and where to go."""
+        return Info(
+            service="labeltree",
+            reads=engine.modality,
+            model=engine.decider.digest,
+            labeltree=version("labeltree"),
+            paths={
+                "/predict": f"POST {engine.modality}s: answers; ?coverage=0.9&top=3",
+                "/embed": f"POST {engine.modality}s: embeddings and features",
+                "/taxonomy": "the taxonomy of the answers",
+                "/health": "whether the service answers",
+                "/docs": "the interface as a page, to try it; /openapi.json for programs",
+            },
+        )
+
+    nodes = engine.decider.rule.classes.nodes.tolist()
+    tree = engine.model.taxonomy
+    reply = TaxonomyReply(
+        digest=taxonomy_digest(tree),
+        classes=[tree.path_name(node) for node in nodes],
+        taxonomy=tree.to_dict(),
+    )
+
+    @app.get("/taxonomy", dependencies=guards)
+    async def taxonomy() -> TaxonomyReply:
+        """The taxonomy of the answers, and the classes in the order of the classifier."""
+        return reply
+
+
+class _Service:
+    """Takes requests: reads their samples, has them answered, and gives up when time or client are gone."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.admission = Admission(engine.settings)
+        self.answered = 0
+
+    async def answer(self, request: Request, question: Question) -> list[dict[str, Any]]:
+        """A row for each sample of the request.
+
+        Raises:
+            HTTPException: the request, all of its samples, or the state of the service do not allow answers.
+        """
+        engine, settings = self.engine, self.engine.settings
+        try:
+            engine.check(question)
+        except DataError as error:
+            raise HTTPException(422, str(error)) from None
+        with self.admission.lease() as lease:
+            began = asyncio.get_running_loop().time()
+            try:
+                async with asyncio.timeout(settings.timeout):
+                    samples = await read_samples(request, lease, settings, engine.modality)
+            except TimeoutError:
+                raise HTTPException(
+                    408,
+                    f"the body did not arrive within {settings.timeout:g} s; send less at once",
+                    {"Connection": "close"},
+                ) from None
+            rows: list[dict[str, Any] | None] = [None] * len(samples)
+            problems: dict[int, str] = {}
+            asked: dict[int, Future[dict[str, Any]]] = {}
+            for place, (name, content) in enumerate(samples):
+                if isinstance(content, str) and not content.strip():
+                    problems[place] = "the text is empty"
+                else:
+                    asked[place] = engine.ask(name, content, question)
+            names = [name for name, _ in samples]
+            del samples, content  # what is decoded is not held
+            left = settings.timeout - (asyncio.get_running_loop().time() - began)
+            for place, found in zip(asked, await _finished(request, list(asked.values()), left), strict=True):
+                if isinstance(found, DataError):
+                    problems[place] = str(found)
+                elif isinstance(found, BaseException):
+                    raise found
+                else:
+                    rows[place] = found
+        if len(problems) == len(rows):
+            place, problem = min(problems.items())
+            which = f"'{names[place]}'" if len(rows) == 1 else f"none of the samples; '{names[place]}'"
+            raise HTTPException(400, f"cannot read {which}: {problem}")
+        self.answered += len(rows) - len(problems)
+        return [
+            {"sample": name, "problem": problems[place]} if row is None else row
+            for place, (name, row) in enumerate(zip(names, rows, strict=True))
+        ]
+
+
+async def _finished(
+    request: Request, futures: list[Future[dict[str, Any]]], seconds: float
+) -> list[dict[str, Any] | BaseException]:
+    """Results or errors of the futures; all are cancelled if the time is up or the client is gone."""
+    everything = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
+    gone = asyncio.ensure_future(_disconnected(request))
+    either: set[asyncio.Future[Any]] = {everything, gone}
+    try:
+        done, _ = await asyncio.wait(either, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
+        if everything in done:
+            return everything.result()
+        if gone in done:
+            raise HTTPException(_GONE, "the client has gone")
+        raise busy("the answer takes too long; try again a little later")
+    finally:
+        gone.cancel()
+        everything.cancel()
+        with suppress(asyncio.CancelledError):
+            await everything if everything.done() else None
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _token_check(token: str) -> Callable[..., Awaitable[None]]:
+    bearer = HTTPBearer(auto_error=False)
+
+    async def check(given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> None:
+        sent = "" if given is None else given.credentials
+        if not hmac.compare_digest(sent.encode(), token.encode()):
+            raise HTTPException(
+                401,
+                "send the token of this service: Authorization: Bearer TOKEN",
+                {"WWW-Authenticate": "Bearer"},
+            )
+
+    return check
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(RequestValidationError)
+    async def not_valid(_: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"detail": problem_of(error.errors())}, 422)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        _LOG.error("a request failed", exc_info=error)
+        return JSONResponse({"detail": "the service could not answer; its log says why"}, 500)
+
+
+def _body_of(modality: str) -> dict[str, Any]:
+    """The bodies that are read, as OpenAPI describes them."""
+    if modality == "text":
+        return {"required": True, "content": {"application/json": {"schema": Texts.model_json_schema()}}}
+    binary = {"type": "string", "format": "binary"}
+    form = {"type": "object", "properties": {"files": {"type": "array", "items": binary}}}
+    return {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": form},
+            "image/*": {"schema": binary},
+            "application/octet-stream": {"schema": binary},
+            "application/json": {"schema": Images.model_json_schema()},
+        },
+    }

@@ -1,0 +1,205 @@
+"""Samples from the body of a request: read within limits, whatever is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeVar
+
+from fastapi import HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ValidationError
+
+from labeltree.serving.replies import Images, Texts
+from labeltree.serving.settings import ServiceSettings
+
+__all__ = ["Admission", "Lease", "read_samples"]
+
+B = TypeVar("B", bound=BaseModel)
+Samples = list[tuple[str, bytes | str]]
+_LONGEST_NAME = 200
+
+
+class Admission:
+    """How much the requests in progress hold; refuses what would be too much."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.samples = 0
+        self.held = 0
+
+    def lease(self) -> Lease:
+        """A place for a request with one sample; use it as a context."""
+        return Lease(self)
+
+
+class Lease:
+    """What one request holds."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._samples = 0
+        self._bytes = 0
+
+    def __enter__(self) -> Lease:
+        self.take_samples(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admission.samples -= self._samples
+        self._admission.held -= self._bytes
+
+    def take_samples(self, count: int) -> None:
+        """Hold this many samples.
+
+        Raises:
+            HTTPException: 503 if too many are waiting.
+        """
+        more, limit = count - self._samples, self._admission.settings.max_waiting
+        if self._admission.samples + more > limit:
+            raise busy(f"{self._admission.samples} samples are waiting already; try again a little later")
+        self._admission.samples += more
+        self._samples = count
+
+    def take_bytes(self, count: int) -> None:
+        """Hold this many more bytes of the body.
+
+        Raises:
+            HTTPException: 413 if the body is too large; 503 if those of all requests are.
+        """
+        settings = self._admission.settings
+        if self._bytes + count > settings.max_upload:
+            raise too_large(settings)
+        if self._admission.held + count > settings.max_held:
+            raise busy("other uploads fill the memory; try again a little later")
+        self._bytes += count
+        self._admission.held += count
+
+
+def busy(sentence: str) -> HTTPException:
+    """503, with the time after which to try again."""
+    return HTTPException(503, sentence, {"Retry-After": "1"})
+
+
+def too_large(settings: ServiceSettings) -> HTTPException:
+    """413; the rest of the body is not read."""
+    return HTTPException(
+        413,
+        f"the request has more than {settings.max_upload:,} bytes; send less at once",
+        {"Connection": "close"},
+    )
+
+
+async def read_samples(request: Request, lease: Lease, settings: ServiceSettings, reads: str) -> Samples:
+    """The samples of a request, with their names: contents of images, or texts.
+
+    Args:
+        request: the request, whose body has not been read.
+        lease: grows with the body and the samples.
+        settings: the limits.
+        reads: ``image`` or ``text``.
+
+    Raises:
+        HTTPException: 400, 413, 415 or 422, with one sentence.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length[:20]) > settings.max_upload:
+        raise too_large(settings)
+    limited = Request(request.scope, _limited(request.receive, lease))
+    if kind == "application/json":
+        samples = await _from_json(await limited.body(), reads, settings)
+    elif reads == "text":
+        raise HTTPException(415, 'the run reads texts: send JSON such as {"texts": ["a text"]}')
+    elif kind == "multipart/form-data":
+        samples = await _from_multipart(limited, settings)
+    elif kind.startswith("image/") or kind in ("application/octet-stream", "application/dicom"):
+        samples = [("image", await limited.body())]
+    else:
+        raise HTTPException(
+            415,
+            f"the content type is {kind[:100]!r}; send images as multipart/form-data, one as image/jpeg, "
+            'image/png, … or application/octet-stream, or JSON such as {"images": ["BASE64"]}',
+        )
+    if len(samples) > settings.max_samples:
+        raise too_many(settings)
+    lease.take_samples(len(samples))
+    return samples
+
+
+def too_many(settings: ServiceSettings) -> HTTPException:
+    """413 for the number of samples."""
+    return HTTPException(
+        413, f"the request has more than {settings.max_samples} samples; send them in several requests"
+    )
+
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+def _limited(receive: Receive, lease: Lease) -> Receive:
+    async def counted() -> MutableMapping[str, Any]:
+        message = await receive()
+        lease.take_bytes(len(message.get("body", b"")))
+        return message
+
+    return counted
+
+
+async def _from_multipart(request: Request, settings: ServiceSettings) -> Samples:
+    try:
+        form = await request.form(max_files=settings.max_samples + 1, max_fields=0)
+    except HTTPException as error:
+        if "Too many files" in error.detail:
+            raise too_many(settings) from None
+        if "Too many fields" in error.detail:
+            raise HTTPException(
+                422,
+                "the form has a field that is no file; options go into the address: /predict?coverage=0.9",
+            ) from None
+        raise HTTPException(400, "the multipart body is broken; send it again") from error
+    try:
+        files = [value for _, value in form.multi_items() if not isinstance(value, str)]
+        if not files:
+            raise HTTPException(422, "the form has no file; send an image as a file of the form")
+        if len(files) > settings.max_samples:
+            raise too_many(settings)
+        return [
+            ((file.filename or f"image {place}")[:_LONGEST_NAME], await file.read())
+            for place, file in enumerate(files)
+        ]
+    finally:
+        await form.close()
+
+
+async def _from_json(body: bytes, reads: str, settings: ServiceSettings) -> Samples:
+    # A few bytes of JSON become an object of a hundred: it is not parsed if it cannot be what is expected.
+    if reads == "text":
+        if len(body) > 12 * settings.max_samples * settings.max_text:  # all characters escaped
+            raise too_many(settings)
+        texts = (await run_in_threadpool(_parsed, Texts, body)).texts
+        for place, text in enumerate(texts):
+            if len(text) > settings.max_text:
+                raise HTTPException(
+                    413, f"text {place} has {len(text):,} characters; at most {settings.max_text:,} are read"
+                )
+        return [(f"text {place}", text) for place, text in enumerate(texts)]
+    if body.count(b",") > 2 * settings.max_samples:  # base64 has none
+        raise too_many(settings)
+    images = (await run_in_threadpool(_parsed, Images, body)).images
+    return [(f"image {place}", image) for place, image in enumerate(images)]
+
+
+def _parsed(kind: type[B], body: bytes) -> B:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(422, problem_of(error.errors(include_url=False, include_input=False))) from None
+
+
+def problem_of(errors: Any) -> str:
+    """The first of the errors that pydantic found, in one sentence."""
+    first = errors[0]
+    place = ".".join(str(part)[:100] for part in first["loc"] if part not in ("query", "body"))
+    sentence = str(first["msg"]).partition("\n")[0][:300]
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"{place or 'the JSON'}: {sentence[:1].lower()}{sentence[1:]}{more}"

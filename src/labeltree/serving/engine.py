@@ -1,0 +1,220 @@
+"""The models of a service: decoding in a pool of threads, one inference thread per device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeltree.data.images.decode import decode, image_errors, pixels_of
+from labeltree.data.images.dicom import dicom_pixels, is_dicom
+from labeltree.decisions import Promise
+from labeltree.errors import DataError
+from labeltree.inference.format_answers import answer_rows
+from labeltree.inference.model import Model
+from labeltree.processes import available_cores
+from labeltree.runs import EmbeddingTable
+from labeltree.serving.batching import Batcher, Job
+from labeltree.serving.settings import ServiceSettings
+
+__all__ = ["Engine", "Question"]
+
+# Formats of uploads: those of image files. Pillow knows more, and runs another program for some of them.
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a sample: its embedding or, with a promise, an answer.
+
+    Attributes:
+        promise: the required coverage; None: the embedding.
+        top: number of most probable classes to list.
+    """
+
+    promise: Promise | None = None
+    top: int = 3
+
+
+@dataclass(frozen=True)
+class _Sample:
+    name: str
+    content: Any  # pixels (c, h, w) uint8, or a text
+    question: Question
+
+
+class Engine:
+    """Answers samples one by one, and computes those that wait at the same time together.
+
+    Args:
+        run: the run folder, or the folder of an exported model.
+        settings: batches and limits.
+        devices: devices such as ``cpu`` or ``cuda:0``, with a copy of the model each; none = the usual one.
+        threads: threads of torch; None: all cores but one, which is left to decoding and to the network, and
+            no more than torch takes by itself (``OMP_NUM_THREADS``).
+
+    Raises:
+        RunError: if the folder is not a finished run.
+    """
+
+    def __init__(
+        self,
+        run: str | Path,
+        settings: ServiceSettings,
+        *,
+        devices: Sequence[str] = (),
+        threads: int | None = None,
+    ) -> None:
+        cores = available_cores()
+        torch.set_num_threads(threads or max(1, min(torch.get_num_threads(), cores - 1)))
+        self.settings = settings
+        self.models = [Model(run, device=device) for device in devices or (None,)]
+        self.model = self.models[0]
+        self.decider = self.model.decider
+        for model in self.models:
+            _warm_up(model)
+        self._decoders = ThreadPoolExecutor(max_workers=max(2, cores), thread_name_prefix="decode")
+        self._batcher: Batcher[_Sample, dict[str, Any]] = Batcher(
+            [_Compute(model) for model in self.models],
+            max_batch=settings.max_batch,
+            max_wait=settings.max_wait / 1000,
+        )
+
+    @property
+    def modality(self) -> str:
+        """What the run reads: ``image`` or ``text``."""
+        return self.model.encoder.modality
+
+    @property
+    def batches(self) -> int:
+        """How many batches have been computed."""
+        return self._batcher.batches
+
+    @property
+    def ready(self) -> bool:
+        """Whether the inference threads run."""
+        return self._batcher.alive
+
+    def check(self, question: Question) -> None:
+        """Raise a DataError unless the calibration suffices for what is asked."""
+        if question.promise is not None:
+            self.decider.rule.bars(question.promise)
+
+    def ask(self, name: str, content: bytes | str, question: Question) -> Future[dict[str, Any]]:
+        """Decode a sample, and compute it in one of the next batches.
+
+        Returns:
+            the future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of ``sample``,
+            ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read. Cancel
+            it to drop the sample.
+        """
+        job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, question))
+        if isinstance(content, str):
+            self._batcher.submit(job)
+        else:
+            self._decoders.submit(self._decode, job)
+        return job.found
+
+    def close(self, timeout: float | None = None) -> None:
+        """End all threads, after what they have begun."""
+        self._decoders.shutdown(wait=True, cancel_futures=True)
+        self._batcher.close(timeout)
+
+    def _decode(self, job: Job[_Sample, dict[str, Any]]) -> None:
+        if job.found.cancelled():
+            return
+        sample, shape = job.sample, self.model.network.image_shape
+        assert shape is not None
+        try:
+            pixels = read_upload(sample.content, shape[1], shape[0], self.settings.max_pixels)
+            job.sample = _Sample(sample.name, pixels, sample.question)
+            self._batcher.submit(job)
+        except Exception as error:
+            if job.found.set_running_or_notify_cancel():
+                job.found.set_exception(error)
+
+
+class _Compute:
+    """Rows of the samples of a batch, by one model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._decider = model.decider
+
+    def __call__(self, samples: list[_Sample]) -> list[dict[str, Any]]:
+        model = self._model
+        contents = [sample.content for sample in samples]
+        inputs = (
+            model.inputs(contents) if isinstance(contents[0], str) else torch.from_numpy(np.stack(contents))
+        )
+        features, embeddings = model.embed_inputs(inputs)
+        rows: list[dict[str, Any]] = [{} for _ in samples]
+        places: dict[Question, list[int]] = {}
+        for place, sample in enumerate(samples):
+            places.setdefault(sample.question, []).append(place)
+        for question, which in places.items():
+            names = [samples[place].name for place in which]
+            if question.promise is None:
+                made = [
+                    {
+                        "sample": name,
+                        "embedding": embeddings[place].tolist(),
+                        "features": features[place].tolist(),
+                    }
+                    for name, place in zip(names, which, strict=True)
+                ]
+            else:
+                geometry = model.network.objective.geometry.name
+                table = EmbeddingTable(
+                    embeddings=embeddings[which],
+                    features=features[which],
+                    nodes=torch.full((len(which),), -1),
+                    geometry=geometry,
+                    curvature=model.recipe.curvature,
+                )
+                scores = self._decider.scores(table)
+                answers = self._decider.rule.answer(scores, question.promise, top=question.top)
+                made = answer_rows(answers, names, model.taxonomy)
+            for place, row in zip(which, made, strict=True):
+                rows[place] = row
+        return rows
+
+
+def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np.ndarray[Any, Any]:
+    """Pixels ``(channels, size, size)`` uint8 of an image file's content, from a stranger.
+
+    Raises:
+        DataError: if it is broken, too large, or of a format that image files do not have.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    if not content:
+        raise DataError("it is empty")
+    if is_dicom(content):  # not by `decode`, which asks Pillow first
+        with image_errors():
+            shown = Image.fromarray(dicom_pixels(content, max_pixels))
+        return pixels_of(shown, size, channels)
+    with image_errors():
+        try:
+            with Image.open(BytesIO(content), formats=_FORMATS) as image:
+                width, height = image.size
+        except UnidentifiedImageError:
+            raise DataError("it is not an image in a format that can be read") from None
+        if width * height > max_pixels:
+            raise DataError(
+                f"it has {width} x {height} pixels; {max_pixels:,} are the most that this service decodes"
+            )
+    return decode(content, size, channels)
+
+
+def _warm_up(model: Model) -> None:
+    """The first pass takes longer: libraries load, and memory is allocated."""
+    shape = model.network.image_shape
+    samples = ["warm up"] if shape is None else [np.zeros((shape[1], shape[1], 3), np.uint8)]
+    model.answer_batch(samples, coverage=0.5)

@@ -1,0 +1,130 @@
+"""What a service takes as JSON, and what it replies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+
+__all__ = [
+    "About",
+    "Answer",
+    "Embedding",
+    "Embeddings",
+    "Guess",
+    "Health",
+    "Images",
+    "Info",
+    "Predictions",
+    "Problem",
+    "TaxonomyReply",
+    "Texts",
+]
+
+
+class Images(BaseModel):
+    """Images as JSON: the content of image files in base64."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    images: list[Base64Bytes] = Field(min_length=1)
+
+
+class Texts(BaseModel):
+    """Texts as JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    texts: list[str] = Field(min_length=1)
+
+
+class About(BaseModel):
+    """Which model answered, when, and what was asked of it."""
+
+    model: str = Field(description="fingerprint of weights, classifier, calibration and taxonomy")
+    labeltree: str = Field(description="version of labeltree")
+    date: str
+    asked: str
+    taxonomy: str = Field(description="fingerprint of the taxonomy")
+
+
+class Guess(BaseModel):
+    """A class, and its probability."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    name: str = Field(alias="class")
+    probability: float
+
+
+class Answer(BaseModel):
+    """The answer for a sample, as `labeltree predict --format json` gives it."""
+
+    sample: str
+    answer: str | None = Field(None, description="a node of the taxonomy, as a path")
+    probability: float | None = None
+    cut: bool | None = Field(None, description="whether the answer is coarser than the classes")
+    guesses: list[Guess] = []
+    problem: str | None = Field(None, description="why there is no answer")
+
+
+class Predictions(BaseModel):
+    """An answer for each sample of a request, in order."""
+
+    about: About
+    answers: list[Answer]
+
+
+class Embedding(BaseModel):
+    """Embedding and features of a sample."""
+
+    sample: str
+    embedding: list[float] | None = None
+    features: list[float] | None = None
+    problem: str | None = Field(None, description="why there is no embedding")
+
+
+class Embeddings(BaseModel):
+    """An embedding for each sample of a request, in order."""
+
+    about: About
+    geometry: str
+    curvature: float
+    embeddings: list[Embedding]
+
+
+class TaxonomyReply(BaseModel):
+    """The taxonomy of the answers."""
+
+    digest: str
+    classes: list[str] = Field(description="the finest answers, as paths, in the order of the classifier")
+    taxonomy: dict[str, Any] = Field(description="as .json files hold it: names and parents of the nodes")
+
+
+class Health(BaseModel):
+    """Whether the service answers."""
+
+    status: str
+    model: str = Field(description="fingerprint of the model")
+    labeltree: str = Field(description="version of labeltree")
+    devices: list[str]
+    reads: str = Field(description="image or text")
+    waiting: int = Field(description="samples that are decoded or wait for the network")
+    answered: int = Field(description="samples answered so far")
+    batches: int = Field(description="batches computed so far")
+
+
+class Info(BaseModel):
+    """What this service is, and how to use it."""
+
+    service: str
+    reads: str
+    model: str
+    labeltree: str
+    paths: dict[str, str]
+
+
+class Problem(BaseModel):
+    """What is wrong, in one sentence."""
+
+    detail: str

@@ -1,0 +1,133 @@
+"""Running a service until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from labeltree.errors import DataError
+from labeltree.serving.settings import ServiceSettings
+
+__all__ = ["serve"]
+
+
+def serve(
+    run: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    settings: ServiceSettings | None = None,
+    devices: Sequence[str] = (),
+    threads: int | None = None,
+    token: str | None = None,
+    access_log: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve a run over HTTP until Ctrl-C or SIGTERM; requests in progress are still answered.
+
+    Args:
+        run: the run folder, or the folder of an exported model.
+        host: address to listen on; the default is reached from this machine only.
+        port: 0 = one that is free.
+        settings: batches and limits.
+        devices: see `labeltree.serving.engine.Engine`.
+        threads: see `labeltree.serving.engine.Engine`.
+        token: a bearer token that clients must send.
+        access_log: print a line for every request.
+        say: is told once the service answers, and where.
+
+    Raises:
+        RunError: if the folder is not a finished run.
+        DataError: if the address cannot be listened on.
+        ImportError: if the libraries of the service are missing.
+    """
+    try:
+        import fastapi_offline  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise ImportError(
+            f"serving needs the library {error.name}; install it with: pip install 'labeltree[serve]'"
+        ) from error
+    settings = settings or ServiceSettings()
+    with _bound(host, port) as listener:
+        from labeltree.serving.app import create_app
+        from labeltree.serving.engine import Engine
+
+        engine = Engine(run, settings, devices=devices, threads=threads)
+
+        class Server(uvicorn.Server):
+            """Says when it answers, and ends without raising the signal again."""
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                if self.started:
+                    address = listener.getsockname()
+                    name = f"[{address[0]}]" if ":" in address[0] else address[0]
+                    say(f"http://{name}:{address[1]}")
+
+            @contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                with _signals(self.handle_exit):
+                    yield
+
+        try:
+            config = uvicorn.Config(
+                create_app(engine, token=token),
+                log_level="info" if access_log else "warning",
+                access_log=access_log,
+                limit_concurrency=settings.max_connections,
+                timeout_graceful_shutdown=int(settings.timeout) + 1,
+                ws="none",
+            )
+            Server(config).run(sockets=[listener])
+        finally:
+            engine.close(settings.timeout)
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket at the address, which does not listen yet."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+    except (OSError, OverflowError) as error:
+        raise DataError(
+            f"cannot listen on '{host}', port {port}: {_reason(error)}; name another --host"
+        ) from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            raise DataError(
+                f"cannot listen on '{host}', port {port}: {_reason(error)}; name another --port (0: any "
+                "that is free)"
+            ) from error
+        yield listener
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Within the block, Ctrl-C and SIGTERM call the handler; ignored signals stay ignored."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
