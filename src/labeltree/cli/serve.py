@@ -8,6 +8,17 @@ import os
 import sys
 from pathlib import Path
 
+_LIMITS: tuple[tuple[str, int | float, str, str], ...] = (
+    ("--max-batch", 32, "N", "samples that the network reads at once"),
+    ("--max-wait", 5.0, "MS", "milliseconds that an idle network waits for more"),
+    ("--max-waiting", 256, "N", "samples that may wait; further requests get 503"),
+    ("--timeout", 30.0, "S", "seconds for a request"),
+    ("--max-upload", 32.0, "MB", "size of a request"),
+    ("--max-pixels", 50.0, "MILLIONS", "pixels of an image, before it is resized"),
+    ("--max-samples", 64, "N", "images or texts of a request"),
+    ("--max-text", 20_000, "N", "characters of a text"),
+)
+
 
 def run(arguments: list[str]) -> None:
     """Serve the run that the arguments name until Ctrl-C or SIGTERM."""
@@ -99,39 +110,16 @@ def _parser() -> argparse.ArgumentParser:
         "--device",
         nargs="+",
         default=[],
-        help="such as cpu, or cuda:0 cuda:1; default: a GPU if there is one",
+        help="cpu, or cuda:0 cuda:1 … (default: a GPU if there is one)",
     )
-    parser.add_argument(
-        "--threads", type=int, help="threads of the network on a CPU (default: all cores but one)"
-    )
-    parser.add_argument(
-        "--max-batch", type=int, default=32, help="samples that the network reads at once (32)"
-    )
-    parser.add_argument(
-        "--max-wait",
-        type=float,
-        default=5.0,
-        metavar="MS",
-        help="milliseconds an idle network waits for more (5)",
-    )
-    parser.add_argument(
-        "--max-waiting", type=int, default=256, help="samples that may wait; more get 503 (256)"
-    )
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for a request (30)")
-    parser.add_argument("--max-upload", type=float, default=32, metavar="MB", help="size of a request (32)")
-    parser.add_argument(
-        "--max-pixels",
-        type=float,
-        default=50,
-        metavar="MILLIONS",
-        help="of an image, before it is resized (50)",
-    )
-    parser.add_argument("--max-samples", type=int, default=64, help="images or texts of a request (64)")
-    parser.add_argument("--max-text", type=int, default=20_000, help="characters of a text (20000)")
+    parser.add_argument("--threads", type=int, help="of the network on a CPU (default: all cores but one)")
+    limits = parser.add_argument_group("batches and limits")
+    for name, default, unit, meaning in _LIMITS:
+        limits.add_argument(
+            name, type=type(default), default=default, metavar=unit, help=f"{meaning} (default {default:g})"
+        )
     token = parser.add_mutually_exclusive_group()
-    token.add_argument(
-        "--token-file", metavar="FILE", help="clients must send the token in this file (bearer)"
-    )
+    token.add_argument("--token-file", metavar="FILE", help="clients must send the token in this file")
     token.add_argument("--token-env", metavar="NAME", help="the same, in this environment variable")
     parser.add_argument("--access-log", action="store_true", help="print a line for every request")
     return parser

@@ -61,6 +61,7 @@ class Engine:
 
     Raises:
         RunError: if the folder is not a finished run.
+        ValueError: if a device or the number of threads is not valid.
     """
 
     def __init__(
@@ -72,6 +73,10 @@ class Engine:
         threads: int | None = None,
     ) -> None:
         cores = available_cores()
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads is {threads}; expected at least 1")
+        for device in devices:
+            _check_device(device)
         torch.set_num_threads(threads or max(1, min(torch.get_num_threads(), cores - 1)))
         self.settings = settings
         self.models = [Model(run, device=device) for device in devices or (None,)]
@@ -211,6 +216,18 @@ def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np
                 f"it has {width} x {height} pixels; {max_pixels:,} are the most that this service decodes"
             )
     return decode(content, size, channels)
+
+
+def _check_device(name: str) -> None:
+    """Raise a ValueError unless there is such a device."""
+    try:
+        device = torch.device(name)
+        there = device.type != "cuda" or (device.index or 0) < torch.cuda.device_count()
+    except RuntimeError:
+        there = False
+    if not there:
+        gpus = ", ".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
+        raise ValueError(f"there is no device '{name}'; there is cpu{gpus and ', '}{gpus}")
 
 
 def _warm_up(model: Model) -> None:

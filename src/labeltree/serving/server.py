@@ -44,6 +44,7 @@ def serve(
     Raises:
         RunError: if the folder is not a finished run.
         DataError: if the address cannot be listened on.
+        ValueError: if the port, a device or the number of threads is not valid.
         ImportError: if the libraries of the service are missing.
     """
     try:
@@ -93,12 +94,14 @@ def serve(
 @contextmanager
 def _bound(host: str, port: int) -> Iterator[socket.socket]:
     """A socket at the address, which does not listen yet."""
+    if not 0 <= port <= 65_535:
+        raise ValueError(f"port is {port}; expected 0 (any that is free) to 65535")
     try:
         family, kind, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise DataError(
             f"cannot listen on '{host}', port {port}: {_reason(error)}; name another --host"
         ) from error
