@@ -37,6 +37,7 @@ SCRIPTS = (
     "passage",
     "cold_start",
     "large_data",
+    "serving",
 )
 
 

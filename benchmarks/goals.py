@@ -78,6 +78,9 @@ GOALS = (
     Goal("P14 GPU", "loss in a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "training_step"),
     Goal("P15 cold", "`labeltree predict RUN IMAGE`, a cold process", "≤", 2.5, "CPU s", "cold_start"),
     Goal("P15 warm", "a prediction by an open model, small encoder", "≤", 5, "CPU ms", "cold_start"),
+    Goal("P20", "service with 16 clients over the bare model, requests a second", "≥", 0.8, "×", "serving"),
+    Goal("P20 latency", "p99 latency over the time of a batch", "≤", 3, "×", "serving"),
+    Goal("P20 failed", "requests with an unexpected answer", "≤", 0, "", "serving"),
 )
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "\ndef measure(" in path.read_text("utf-8"))
 # Those that start processes or build encoders have tests of their own, or are run by hand.
-SLOW = {"memory", "ranks", "data", "text", "training_step", "metrics"}
+SLOW = {"memory", "ranks", "data", "text", "training_step", "metrics", "serving"}
 
 
 def assert_well_formed(kept: dict, name: str) -> None:

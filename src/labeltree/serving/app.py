@@ -5,7 +5,7 @@ import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from labeltree.decisions import Promise
 from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import DataError
-from labeltree.serving.bodies import Admission, busy, problem_of, read_samples
+from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.engine import Engine, Question
 from labeltree.serving.replies import (
     About,
@@ -36,7 +36,6 @@ from labeltree.serving.replies import (
 __all__ = ["create_app"]
 
 _LOG = logging.getLogger("labeltree.serving")
-_GONE = 499  # the client has closed the connection: nobody reads this
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem, "description": description}
     for code, description in {
@@ -222,20 +221,19 @@ async def _finished(
 ) -> list[dict[str, Any] | BaseException]:
     """Results or errors of the futures; all are cancelled if the time is up or the client is gone."""
     everything = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
-    gone = asyncio.ensure_future(_disconnected(request))
-    either: set[asyncio.Future[Any]] = {everything, gone}
+    closed = asyncio.ensure_future(_disconnected(request))
+    either: set[asyncio.Future[Any]] = {everything, closed}
     try:
         done, _ = await asyncio.wait(either, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
         if everything in done:
             return everything.result()
-        if gone in done:
-            raise HTTPException(_GONE, "the client has gone")
+        if closed in done:
+            raise gone()
         raise busy("the answer takes too long; try again a little later")
     finally:
-        gone.cancel()
+        closed.cancel()
+        everything.add_done_callback(lambda found: found.cancelled() or found.exception())  # not logged
         everything.cancel()
-        with suppress(asyncio.CancelledError):
-            await everything if everything.done() else None
 
 
 async def _disconnected(request: Request) -> None:

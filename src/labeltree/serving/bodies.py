@@ -80,6 +80,11 @@ def busy(sentence: str) -> HTTPException:
     return HTTPException(503, sentence, {"Retry-After": "1"})
 
 
+def gone() -> HTTPException:
+    """The client has closed the connection: nobody reads this, and it is no error of the service."""
+    return HTTPException(499, "the client has gone")
+
+
 def too_large(settings: ServiceSettings) -> HTTPException:
     """413; the rest of the body is not read."""
     return HTTPException(
@@ -139,6 +144,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 def _limited(receive: Receive, lease: Lease) -> Receive:
     async def counted() -> MutableMapping[str, Any]:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise gone()
         lease.take_bytes(len(message.get("body", b"")))
         return message
 

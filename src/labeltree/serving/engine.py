@@ -209,6 +209,8 @@ def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np
         try:
             with Image.open(BytesIO(content), formats=_FORMATS) as image:
                 width, height = image.size
+        except Image.DecompressionBombError:
+            raise DataError(f"it has more than the {max_pixels:,} pixels that this service decodes") from None
         except UnidentifiedImageError:
             raise DataError("it is not an image in a format that can be read") from None
         if width * height > max_pixels:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from labeltree.errors import DataError
+from labeltree.processes import keep_freed_memory
 from labeltree.serving.settings import ServiceSettings
 
 __all__ = ["serve"]
@@ -60,6 +61,7 @@ def serve(
         from labeltree.serving.app import create_app
         from labeltree.serving.engine import Engine
 
+        keep_freed_memory()
         engine = Engine(run, settings, devices=devices, threads=threads)
 
         class Server(uvicorn.Server):

@@ -1,0 +1,41 @@
+"""A run on images and one on texts, for services."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import labeltree as lt
+
+WORDS = {"animal,dog": "barks bone kennel", "animal,cat": "purrs mouse sofa", "plant,oak": "acorn trunk leaf"}
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory, make_image_folder: Callable[..., Path]) -> Path:
+    return make_image_folder(tmp_path_factory.mktemp("serving") / "photos")
+
+
+@pytest.fixture(scope="session")
+def image_run(photos: Path) -> Path:
+    settings = {"epochs": 1, "batch_size": 16, "image_size": 28, "val": 0.3}
+    out = photos.parent / "run"
+    return lt.train(
+        photos, "hwc+lam", out=out, encoder="small-conv", accelerator="cpu", progress_bar=False, **settings
+    ).path
+
+
+@pytest.fixture(scope="session")
+def text_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("notes")
+    rows = [f"{a} {b},{label}" for label, said in WORDS.items() for a in said.split() for b in said.split()]
+    (folder / "notes.csv").write_text("\n".join(["text,depth1,depth2", *(3 * rows)]))
+    return lt.train(
+        folder / "notes.csv",
+        "ce",
+        out=folder / "run",
+        encoder="small-text",
+        epochs=1,
+        val=0.4,
+        accelerator="cpu",
+        progress_bar=False,
+    ).path
