@@ -430,9 +430,9 @@ def _measured(
         },
         [
             f"JPEG files of 320 x 240 pixels, {sum(map(len, images)) // len(images) / 1000:.0f} kB on "
-            "average. Each round takes the bare model of the same minutes, before and after the load. Both keep "
-            "freed memory (`labeltree.processes.keep_freed_memory`); at the start, without that, a bare batch "
-            f"took {1000 * usual:,.0f} ms.",
+            "average. Each round takes the bare model of the same minutes, before and after the load. Both "
+            "keep freed memory (`labeltree.processes.keep_freed_memory`); at the start, without that, a bare "
+            f"batch took {1000 * usual:,.0f} ms.",
             "The client is wrk, on another core. Load of the machine at the end, this included: "
             f"{load_now:.1f} (average of 5 minutes) on {os.cpu_count()} cores.",
             *sorted(set(disturbance.wrong)),

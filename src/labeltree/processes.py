@@ -89,7 +89,7 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_ARENA_MAX, 1))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    return all(mallopt(name, value) == 1 for name, value in settings)
 
 
 def end_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:

@@ -1,4 +1,4 @@
-"""What a service answers: the same as the model, to everyone their own; and one sentence to what it cannot read."""
+"""What a service answers: what the model does, to everyone their own; a sentence to what it cannot read."""
 
 import asyncio
 import base64
