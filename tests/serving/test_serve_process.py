@@ -1,0 +1,213 @@
+"""`labeltree serve` as a process: it says where it answers, survives its clients, and ends when told to."""
+
+import contextlib
+import http.client
+import json
+import os
+import platform
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+import labeltree as lt
+from labeltree.cli.main import main
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _usual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of the tests keeps its own way with memory."""
+    monkeypatch.setattr("labeltree.serving.server.keep_freed_memory", lambda: True)
+
+
+PATIENCE = 120  # seconds until a test gives up; nothing depends on how long it takes
+Address = tuple[str, int]
+
+
+@contextlib.contextmanager
+def serving(run: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Address]]:
+    command = [sys.executable, "-m", "labeltree", "serve", str(run), "--port", "0", "--device", "cpu", *words]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    assert process.stdout is not None
+    try:
+        said = process.stdout.readline()
+        host, _, port = said.partition("http://")[2].split(" ")[0].rpartition(":")
+        assert port.isdecimal(), said or process.communicate()[1]
+        yield process, (host, int(port))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(address: Address, path: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
+    connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+    try:
+        connection.request(
+            "POST" if body else "GET", path, body or None, {"Content-Type": "image/png", **headers}
+        )
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
+    finally:
+        connection.close()
+
+
+def wait_until_deaf(address: Address) -> None:
+    """Wait until nobody listens at the address."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(address, PATIENCE).close()
+        except ConnectionRefusedError:
+            return
+        except OSError:
+            continue
+    raise AssertionError("it still listens")
+
+
+def head(length: int) -> bytes:
+    return (
+        f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def test_the_same_answers_and_an_end_by_ctrl_c(image_run: Path, photos: Path) -> None:
+    files = sorted(photos.rglob("*.png"))[::5]
+    model = lt.load(image_run)
+    nodes = model.answer_batch([Image.open(file) for file in files], coverage=0.8).nodes.tolist()
+    with serving(image_run, "--max-batch", "4") as (process, address):
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(lambda f: ask(address, "/predict?coverage=0.8", f.read_bytes()), files))
+        assert [status for status, _ in found] == [200] * len(files)
+        answers = [reply["answers"][0]["answer"] for _, reply in found]
+        assert answers == [model.taxonomy.path_name(node) for node in nodes]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, errors) == (0, "")
+
+
+def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path) -> None:
+    image = min(photos.rglob("*.png")).read_bytes()
+    with serving(image_run, "--timeout", "2") as (process, address):
+        slow = [socket.create_connection(address, PATIENCE) for _ in range(3)]
+        for client in slow:
+            client.sendall(head(len(image)) + image[:10])
+        for number in range(60):
+            client = socket.create_connection(address, PATIENCE)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            client.sendall((head(len(image)) + image)[: None if number % 3 else 200 + number])
+            client.close()
+        for garbage in (
+            b"\x16\x03\x01\x02\x00",
+            b"GET\r\n\r\n",
+            b"POST /predict HTTP/9.9\r\n\r\n",
+            os.urandom(200),
+        ):
+            with socket.create_connection(address, PATIENCE) as client:
+                client.sendall(garbage + b"\r\n\r\n")
+        assert ask(address, "/predict", image)[0] == 200
+        for client in slow:  # told, and closed, when their time is up
+            reply = b""
+            while chunk := client.recv(4096):
+                reply += chunk
+            assert reply.startswith(b"HTTP/1.1 408")
+            client.close()
+        until = time.monotonic() + PATIENCE
+        while (health := ask(address, "/health")[1])["waiting"] and time.monotonic() < until:
+            time.sleep(0.05)
+        assert health["waiting"] == 0
+        assert health["status"] == "ready"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+        assert "Traceback" not in errors
+
+
+def test_requests_in_progress_are_answered_before_the_end(image_run: Path, photos: Path) -> None:
+    image = min(photos.rglob("*.png")).read_bytes()
+    with serving(image_run) as (process, address), socket.create_connection(address, PATIENCE) as client:
+        client.sendall(head(len(image)) + image[:50])
+        assert ask(address, "/health")[0] == 200  # by now, the first request has been taken
+        process.send_signal(signal.SIGTERM)
+        wait_until_deaf(address)
+        client.sendall(image[50:])
+        reply = client.recv(4096)
+        assert reply.startswith(b"HTTP/1.1 200")
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+
+
+def test_token_and_address(image_run: Path, photos: Path, tmp_path: Path) -> None:
+    image = min(photos.rglob("*.png")).read_bytes()
+    token = "a-token-of-enough-letters"
+    with serving(image_run, "--host", "0.0.0.0", "--token-env", "OWN_TOKEN", OWN_TOKEN=token) as (
+        process,
+        (_, port),
+    ):
+        address = ("127.0.0.1", port)
+        assert ask(address, "/predict", image)[0] == 401
+        assert ask(address, "/predict", image, Authorization=f"Bearer {token}")[0] == 200
+        process.send_signal(signal.SIGINT)
+        assert "unencrypted" in process.communicate(timeout=PATIENCE)[1]
+    with serving(image_run, "--host", "0.0.0.0") as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert "there is no authentication" in process.communicate(timeout=PATIENCE)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--port", "99999"], "port is 99999; expected 0"),
+        (["--host", "no.such.host.invalid"], "name another --host"),
+        (["--device", "cuda:77"], "there is no device 'cuda:77'"),
+        (["--device", "banana"], "there is no device 'banana'"),
+        (["--threads", "0"], "threads is 0"),
+        (["--max-batch", "0"], "max_batch is 0; expected at least 1"),
+        (["--token-env", "NO_SUCH_VARIABLE"], "variable NO_SUCH_VARIABLE holds no token"),
+        (["--token-file", "no-such-file"], "'no-such-file': no such file"),
+    ],
+)
+def test_bad_options_are_told(
+    image_run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(image_run), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_told(image_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(image_run), "--port", str(port)]) == 2
+    assert f"port {port}: address already in use; name another --port" in capsys.readouterr().err
+    assert main(["serve", str(tmp_path), "--port", "0"]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+    weak = tmp_path / "token"
+    weak.write_text("secret\n")
+    assert main(["serve", str(image_run), "--token-file", str(weak)]) == 2
+    assert "holds no token: at least 16" in capsys.readouterr().err
+
+
+def test_freed_memory_is_kept_by_glibc_alone() -> None:
+    code = "from labeltree.processes import keep_freed_memory as keep; print(keep(), keep())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(platform.libc_ver()[0] == "glibc")] * 2
+
+
+def test_missing_libraries_are_named(
+    image_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", str(image_run)]) == 2
+    assert "pip install 'labeltree[serve]'" in capsys.readouterr().err
