@@ -8,7 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk clean
+.PHONY: install quickstart check test lint bench bench-full campaign campaign-crash campaign-fuzz campaign-bulk campaign-serve clean
 
 install: $(READY)
 
@@ -48,17 +48,21 @@ bench-full: $(READY)
 
 # What docs/reliability.md says, tried at length. For more, or other, kills: make campaign-crash COUNT=500 SEED=1;
 # more, or other, damaged files: make campaign-fuzz FUZZ_CASES=9000 SEED=1
+# The service under load, make campaign-serve, needs wrk (apt install wrk).
 COUNT      ?= 120
 FUZZ_CASES ?= 2000
 SEED       ?= 0
 
-campaign: campaign-crash campaign-fuzz
+campaign: campaign-crash campaign-fuzz campaign-serve
 
 campaign-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
 
 campaign-fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/reliability/campaign_fuzz.py --cases $(FUZZ_CASES) --seed $(SEED)
+
+campaign-serve: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/serving.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -23,6 +23,8 @@ IMPORTED_AS = {
     "markdown-it-py": "markdown_it",
     "sentence-transformers": "sentence_transformers",
     "open-clip-torch": "open_clip",
+    "fastapi-offline": "fastapi_offline",
+    "python-multipart": "python_multipart",
 }
 # Comes with torch where there are GPUs; the kernels are left out where it is not there.
 WITH_TORCH = {"triton"}

@@ -327,7 +327,7 @@ def test_too_many_waiting_are_refused(
         assert blocked.began.wait(60)
         parts = [("x", files[0].read_bytes())] * 3
         refused = client.post("/predict", files=parts)
-        assert "1 samples are waiting" in detail(refused, 503)
+        assert "1 of 3 places" in detail(refused, 503)
         assert refused.headers["Retry-After"] == "1"
         blocked.go.set()
         assert first.result().status_code == 200

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException as FormError
 
 from labeltree.serving.replies import Images, Texts
 from labeltree.serving.settings import ServiceSettings
@@ -56,7 +57,8 @@ class Lease:
         """
         more, limit = count - self._samples, self._admission.settings.max_waiting
         if self._admission.samples + more > limit:
-            raise busy(f"{self._admission.samples} samples are waiting already; try again a little later")
+            taken = self._admission.samples - self._samples
+            raise busy(f"{taken} of {limit} places for waiting samples are taken; try again a little later")
         self._admission.samples += more
         self._samples = count
 
@@ -155,7 +157,9 @@ def _limited(receive: Receive, lease: Lease) -> Receive:
 async def _from_multipart(request: Request, settings: ServiceSettings) -> Samples:
     try:
         form = await request.form(max_files=settings.max_samples + 1, max_fields=0)
-    except HTTPException as error:
+    except FormError as error:  # fastapi's own are of this kind, too
+        if isinstance(error, HTTPException):
+            raise
         if "Too many files" in error.detail:
             raise too_many(settings) from None
         if "Too many fields" in error.detail:
