@@ -79,32 +79,34 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
     body = {"requestBody": _body_of(engine.modality)}
     posted: dict[str, Any] = {"responses": _PROBLEMS, "dependencies": guards, "openapi_extra": body}
 
-    @app.post("/predict", **posted)
+    @app.post("/predict", response_model=Predictions, **posted)
     async def predict(
         request: Request,
         coverage: Annotated[
             float, Query(gt=0, lt=1, description="share of answers that hold the truth")
         ] = 0.9,
         top: Annotated[int, Query(ge=0, le=1000, description="most probable classes to list")] = 3,
-    ) -> Predictions:
+    ) -> Response:
         """Answer each sample with a node of the taxonomy, at the finest depth that keeps the coverage."""
         promise = Promise(coverage)
         rows = await service.answer(request, Question(promise, top))
-        about = engine.decider.about(f"coverage {promise.coverage:g}, {promise.method}")
-        return Predictions(
+        about = engine.about(f"coverage {promise.coverage:g}, {promise.method}")
+        reply = Predictions(
             about=About.model_validate(about), answers=[Answer.model_validate(row) for row in rows]
         )
+        return Response(reply.model_dump_json(), media_type="application/json")
 
-    @app.post("/embed", **posted)
-    async def embed(request: Request) -> Embeddings:
+    @app.post("/embed", response_model=Embeddings, **posted)
+    async def embed(request: Request) -> Response:
         """The embedding (of the head) and the features (of the encoder) of each sample."""
         rows = await service.answer(request, Question())
-        return Embeddings(
-            about=About.model_validate(engine.decider.about("embeddings")),
+        reply = Embeddings(
+            about=About.model_validate(engine.about("embeddings")),
             geometry=engine.model.network.objective.geometry.name,
             curvature=engine.model.recipe.curvature,
             embeddings=[Embedding.model_validate(row) for row in rows],
         )
+        return Response(reply.model_dump_json(), media_type="application/json")
 
     @app.get("/health", responses={503: {"model": Problem}})
     async def health() -> Health:
@@ -114,7 +116,7 @@ def create_app(engine: Engine, *, token: str | None = None) -> FastAPI:
         return Health(
             status="ready",
             model=engine.decider.digest,
-            labeltree=version("labeltree"),
+            labeltree=app.version,
             devices=[str(model.network.device) for model in engine.models],
             reads=engine.modality,
             waiting=service.admission.samples,
@@ -133,7 +135,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
             service="labeltree",
             reads=engine.modality,
             model=engine.decider.digest,
-            labeltree=version("labeltree"),
+            labeltree=app.version,
             paths={
                 "/predict": f"POST {engine.modality}s: answers; ?coverage=0.9&top=3",
                 "/embed": f"POST {engine.modality}s: embeddings and features",

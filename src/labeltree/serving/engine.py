@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ class Engine:
         self.models = [Model(run, device=device) for device in devices or (None,)]
         self.model = self.models[0]
         self.decider = self.model.decider
+        self._about = self.decider.about("")
         for model in self.models:
             _warm_up(model)
         self._decoders = ThreadPoolExecutor(max_workers=max(2, cores), thread_name_prefix="decode")
@@ -95,6 +97,10 @@ class Engine:
     def modality(self) -> str:
         """What the run reads: ``image`` or ``text``."""
         return self.model.encoder.modality
+
+    def about(self, asked: str) -> dict[str, str]:
+        """See `Decider.about`; what does not change is computed once."""
+        return {**self._about, "asked": asked, "date": datetime.now(UTC).isoformat(timespec="seconds")}
 
     @property
     def batches(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -62,6 +63,7 @@ def serve(
         from labeltree.serving.engine import Engine
 
         keep_freed_memory()
+        logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every broken form
         engine = Engine(run, settings, devices=devices, threads=threads)
 
         class Server(uvicorn.Server):
