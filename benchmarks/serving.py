@@ -144,8 +144,8 @@ class Service:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stop(self) -> int:
-        """End it as Ctrl-C does; returns its exit code."""
-        self.process.send_signal(signal.SIGINT)
+        """End it; returns its exit code. (Shells may have it ignore Ctrl-C.)"""
+        self.process.terminate()
         return self.process.wait(120)
 
 
@@ -383,7 +383,7 @@ def _measured(
         after = (service.memory, service.files)
         disturbance = Disturbance(service, images[0])
         disturbance.start()
-        seen = load(service, script, folder, 2 * requests)
+        seen = load(service, script, folder, requests)
         disturbance.enough.set()
         disturbance.join()
         time.sleep(1)
@@ -412,7 +412,7 @@ def _measured(
             *([name, count] for name, count in disturbance.sent.items()),
             ["unexpected statuses", len(disturbance.wrong)],
             ["samples still waiting", waiting],
-            ["exit code after Ctrl-C", code],
+            ["exit code after SIGTERM", code],
             ["memory at start, MB", start[0]],
             ["memory after the undisturbed rounds, MB", after[0]],
             ["memory at the end, MB", end[0]],
