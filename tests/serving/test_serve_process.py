@@ -32,12 +32,18 @@ def _usual_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PATIENCE = 120  # seconds until a test gives up; nothing depends on how long it takes
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+from labeltree.__main__ import main
+sys.exit(main())
+"""
 Address = tuple[str, int]
 
 
 @contextlib.contextmanager
 def serving(run: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Address]]:
-    command = [sys.executable, "-m", "labeltree", "serve", str(run), "--port", "0", "--device", "cpu", *words]
+    command = [sys.executable, "-c", PROGRAM, "serve", str(run), "--port", "0", "--device", "cpu", *words]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
     )
