@@ -100,6 +100,9 @@ def load_run(
         description, training = _described(folder)
     else:
         description, training, source = _described_by_samples(folder, source, progress)
+        description = replace(
+            description, normalisation=_earlier_normalisation(folder, description, training)
+        )
     network = _build(folder, description, training)
     for module, prefix in ((network.encoder, "encoder."), (network.objective, "objective.")):
         own = {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
@@ -153,6 +156,7 @@ def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy 
         from_training=nodes,
         aspects=description.aspect_taxonomies,
         encoder_config=folder.encoder_config,
+        normalisation=description.normalisation,
     )
     network.recipe = recipe
     return network
@@ -199,6 +203,22 @@ def _described_by_samples(
         from_training=None if same else tuple(labels.from_training.tolist()),
     )
     return description, None if same else labels.taxonomy, source
+
+
+def _earlier_normalisation(
+    folder: RunFolder, description: ModelDescription, training: Taxonomy | None
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """The normalisation of pixels in a run that did not record it.
+
+    Grey images were then normalised by a third of the mean and standard deviation of an encoder that says its
+    own for one channel.
+    """
+    network = _build(folder, description, training)
+    mean, std = network.normalisation
+    if mean is None or std is None:
+        return None
+    share = 1 / 3 if len(mean) == 1 == len(network.encoder.without_adapter.mean or ()) else 1.0
+    return tuple((share * mean).tolist()), tuple((share * std).tolist())
 
 
 def _own_samples(folder: RunFolder, progress: Progress | None, *, verify: bool) -> Source:

@@ -29,6 +29,8 @@ class ModelDescription:
         aspect_taxonomies: one taxonomy per aspect.
         from_training: for each node of the training taxonomy its node in the data's taxonomy, −1 where there
             is none; None if the model was trained on the data's own taxonomy.
+        normalisation: mean and standard deviation per channel that pixels in [0, 1] are normalised with; None
+            if they are not.
     """
 
     settings: Mapping[str, Any]
@@ -36,6 +38,7 @@ class ModelDescription:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     from_training: tuple[int, ...] | None = None
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     def save(self, path: Path) -> None:
         """Write the description as JSON, atomically."""
@@ -44,6 +47,7 @@ class ModelDescription:
             "version": _VERSION,
             "settings": dict(self.settings),
             "image_shape": self.image_shape,
+            "normalisation": self.normalisation,
             "columns": {kind: list(names) for kind, names in self.columns.items()},
             "aspect_taxonomies": [taxonomy.to_dict() for taxonomy in self.aspect_taxonomies],
             "from_training": self.from_training,
@@ -74,11 +78,15 @@ class ModelDescription:
                 if not fits(content[name], kind):
                     raise ValueError(name)
             shape, mapped = content["image_shape"], content["from_training"]
+            normalised = content["normalisation"]
+            if normalised is not None and [len(values) for values in normalised] != [shape[0]] * 2:
+                raise ValueError("normalisation")
             if shape is not None and (len(shape) != 3 or min(shape) < 1):
                 raise ValueError("image_shape")
             return cls(
                 settings=content["settings"],
                 image_shape=None if shape is None else (shape[0], shape[1], shape[2]),
+                normalisation=None if normalised is None else (tuple(normalised[0]), tuple(normalised[1])),
                 columns={kind: tuple(names) for kind, names in content["columns"].items()},
                 aspect_taxonomies=tuple(map(Taxonomy.from_dict, content["aspect_taxonomies"])),
                 from_training=None if mapped is None else tuple(mapped),
@@ -88,6 +96,7 @@ class ModelDescription:
 _KINDS: dict[str, Any] = {
     "settings": dict[str, Any],
     "image_shape": list[int] | None,
+    "normalisation": list[list[float]] | None,
     "columns": dict[str, list[str]],
     "aspect_taxonomies": list[dict[str, Any]],
     "from_training": list[int] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,11 +14,14 @@ from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
 from labeltree.models import Encoder, TextEncoder, usually_pretrained
 from labeltree.training.recipe import Recipe
 
-__all__ = ["InputStore", "ViewPair", "Views", "open_inputs", "open_views"]
+__all__ = ["InputStore", "Normalisation", "ViewPair", "Views", "open_inputs", "open_views"]
 
 # Mean and standard deviation, per channel, for pixels in [0, 1]: used unless the encoder has its own.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+Normalisation = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation, per channel
 
 
 class InputStore(Protocol):
@@ -79,13 +83,20 @@ def open_inputs(source: Source, encoder: Encoder, recipe: Recipe) -> InputStore:
     return source.store
 
 
-def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, int] | None) -> ViewPair:
+def open_views(
+    recipe: Recipe,
+    encoder: Encoder,
+    image_shape: tuple[int, int, int] | None,
+    normalisation: Normalisation | None = None,
+) -> ViewPair:
     """The training views and the plain view of a resolved recipe.
 
     Args:
         recipe: the recipe.
         encoder: the encoder.
         image_shape: ``(c, h, w)`` of the images; None for texts.
+        normalisation: mean and standard deviation per channel, as an earlier run has recorded them; None = as
+            the recipe and the encoder say.
     """
     encoder = encoder.without_adapter
     if isinstance(encoder, TextEncoder):
@@ -95,7 +106,9 @@ def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, in
     channels, height, _ = image_shape
     # Weights from a file are most likely those of a run that started from the same checkpoint.
     trained = recipe.pretrained or (recipe.weights is not None and usually_pretrained(recipe.encoder))
-    mean, std = _normalisation(encoder, channels) if trained else (None, None)
+    if normalisation is None and trained:
+        normalisation = _normalisation(encoder, channels)
+    mean, std = normalisation or (None, None)
 
     def views(name: Any, **options: Any) -> ViewGenerator:
         return ViewGenerator(
@@ -105,7 +118,7 @@ def open_views(recipe: Recipe, encoder: Encoder, image_shape: tuple[int, int, in
     return ViewPair(views(recipe.views, flip=recipe.flip, erasing=recipe.erasing), views("identity"))
 
 
-def _normalisation(encoder: Encoder, channels: int) -> tuple[list[float], list[float]]:
+def _normalisation(encoder: Encoder, channels: int) -> Normalisation:
     mean = list(encoder.mean or IMAGENET_MEAN)
     std = list(encoder.std or IMAGENET_STD)
     return (mean, std) if len(mean) == channels else ([sum(mean) / len(mean)], [sum(std) / len(std)])

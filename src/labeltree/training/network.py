@@ -20,7 +20,7 @@ from labeltree.models import (
     set_trainable,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.inputs import Views, open_views
+from labeltree.training.inputs import Normalisation, Views, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
@@ -111,6 +111,7 @@ def build_network(
     from_training: Tensor | None = None,
     aspects: Sequence[Taxonomy] = (),
     encoder_config: Path | None = None,
+    normalisation: Normalisation | None = None,
 ) -> Network:
     """Build the network of a finished run, in evaluation mode; its weights are to be loaded next.
 
@@ -122,10 +123,11 @@ def build_network(
         from_training: see `Network`; None = the same nodes.
         aspects: taxonomies of the samples' aspects.
         encoder_config: what the run kept to build its encoder from, see `build_encoder`.
+        normalisation: mean and standard deviation of pixels that the run recorded, see `open_views`.
     """
     encoder = recipe_encoder(recipe, image_shape, start_weights=False, config=encoder_config)
     objective = Objective(recipe, training_taxonomy or taxonomy, encoder.feature_dim, aspects)
-    plain = open_views(recipe, encoder, image_shape).plain
+    plain = open_views(recipe, encoder, image_shape, normalisation).plain
     nodes = torch.arange(taxonomy.num_nodes) if from_training is None else from_training
     return Network(recipe, taxonomy, encoder, objective, plain, image_shape, nodes).eval()
 

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from labeltree.data import DataSummary, Source
 from labeltree.errors import OtherSettingsError, RunError
-from labeltree.models import encoder_modality
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
@@ -171,7 +170,7 @@ def begin_run(
     if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
-    description_of(module.recipe, source, labels).save(folder.description)
+    description_of(module, source, labels).save(folder.description)
     module.objective.save_word_vectors(folder.word_vectors)
     folder.keep_encoder_config(module.encoder.save_config)
     _record_of(source, len(data), _split_of(data)[_places(data, source)]).save(folder.samples)
@@ -179,12 +178,15 @@ def begin_run(
     return True
 
 
-def description_of(recipe: Recipe, source: Source, labels: TrainingLabels) -> ModelDescription:
-    """The description of the model that a resolved recipe builds for these samples and training labels."""
+def description_of(module: RepresentationModule, source: Source, labels: TrainingLabels) -> ModelDescription:
+    """The description of the model that is trained on these samples and training labels."""
     same = labels.taxonomy == source.taxonomy
+    plain = module.views.plain
+    mean, std = getattr(plain, "mean", None), getattr(plain, "std", None)
     return ModelDescription(
-        settings=recipe.to_dict(),
-        image_shape=source.image_shape if encoder_modality(recipe.encoder) == "image" else None,
+        settings=module.recipe.to_dict(),
+        image_shape=source.image_shape if module.encoder.modality == "image" else None,
+        normalisation=None if mean is None or std is None else (tuple(mean.tolist()), tuple(std.tolist())),
         columns=source.columns,
         aspect_taxonomies=source.aspect_taxonomies,
         from_training=None if same else tuple(labels.from_training.tolist()),
