@@ -53,7 +53,7 @@ COUNT      ?= 120
 FUZZ_CASES ?= 2000
 SEED       ?= 0
 
-campaign: campaign-crash campaign-fuzz campaign-serve
+campaign: campaign-crash campaign-fuzz campaign-serve campaign-bulk
 
 campaign-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/processes/crash.py --count $(COUNT) --seed $(SEED)
@@ -63,6 +63,10 @@ campaign-fuzz: $(READY)
 
 campaign-serve: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/serving.py
+
+# 100,000 generated images, 20 kills: ten minutes to half an hour. Results in benchmarks/results/bulk.json.
+campaign-bulk: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bulk.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

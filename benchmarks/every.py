@@ -35,6 +35,7 @@ SCRIPTS = (
     "text",
     "tables",
     "passage",
+    "bulk",
     "cold_start",
     "large_data",
     "serving",

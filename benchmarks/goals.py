@@ -1,4 +1,4 @@
-"""The goals P1 to P15, beside what was measured and the command that repeats it.
+"""The goals P1 to P20, beside what was measured and the command that repeats it.
 
     python benchmarks/goals.py [--short] [--write]
 
@@ -78,6 +78,11 @@ GOALS = (
     Goal("P14 GPU", "loss in a step of ResNet-50 on a GPU, n = 512", "≤", 2, "%", "training_step"),
     Goal("P15 cold", "`labeltree predict RUN IMAGE`, a cold process", "≤", 2.5, "CPU s", "cold_start"),
     Goal("P15 warm", "a prediction by an open model, small encoder", "≤", 5, "CPU ms", "cold_start"),
+    Goal("P16 small", "bulk embedding, 100,000 files, 64 px, over decode + encode", "≤", 1.15, "×", "bulk"),
+    Goal("P16 large", "the same, EfficientNet-Lite0, 224 px, a further file", "≤", 1.15, "×", "bulk"),
+    Goal("P16 memory", "memory of it, the most", "≤", 1.5, "GB", "bulk"),
+    Goal("P16 growth", "memory when the number of files doubles", "≤", 1.05, "×", "bulk"),
+    Goal("P16 kills", "kills, after which the output equals the undisturbed one", "≥", 20, "", "bulk"),
     Goal("P20", "service with 16 clients over the bare model, requests a second", "≥", 0.8, "×", "serving"),
     Goal("P20 latency", "p99 latency over the time of a batch", "≤", 3, "×", "serving"),
     Goal("P20 failed", "requests with an unexpected answer", "≤", 0, "", "serving"),

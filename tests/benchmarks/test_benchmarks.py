@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if "\ndef measure(" in path.read_text("utf-8"))
 # Those that start processes or build encoders have tests of their own, or are run by hand.
-SLOW = {"memory", "ranks", "data", "text", "training_step", "metrics", "serving"}
+SLOW = {"memory", "ranks", "data", "text", "training_step", "metrics", "serving", "bulk"}
 
 
 def assert_well_formed(kept: dict, name: str) -> None:
@@ -42,7 +42,7 @@ def test_one_command_runs_all() -> None:
     assert set(SCRIPTS) <= set(every.SCRIPTS)
     assert {goal.script for goal in goals.GOALS} <= set(every.SCRIPTS)
     assert len({goal.key for goal in goals.GOALS}) == len(goals.GOALS)
-    assert {f"P{number}" for number in range(1, 15)} <= {goal.key.split()[0] for goal in goals.GOALS}
+    assert {f"P{number}" for number in range(1, 17)} <= {goal.key.split()[0] for goal in goals.GOALS}
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.json")), ids=lambda path: path.stem)
