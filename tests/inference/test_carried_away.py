@@ -87,6 +87,34 @@ def test_commands_work(
     assert "are no longer at" in capsys.readouterr().err
 
 
+def test_it_is_exported_and_served(
+    carried: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fastapi.testclient import TestClient
+
+    from labeltree.serving import ServiceSettings
+    from labeltree.serving.app import create_app
+    from labeltree.serving.engine import Engine
+
+    away, new, _ = carried
+    image = min(new.rglob("*.png"))
+    expected = json.loads(lt.load(away).predict(image, coverage=0.8).text("json"))["answers"][0]
+    assert main(["export", str(away), "--out", str(tmp_path / "model"), "--format", "safetensors"]) == 0
+    assert (
+        main(["predict", str(tmp_path / "model"), str(image), "--coverage", "0.8", "--format", "json"]) == 0
+    )
+    printed = capsys.readouterr().out
+    assert json.loads(printed[printed.index("{\n") :])["answers"][0] == expected
+    for folder in (away, tmp_path / "model"):
+        engine = Engine(folder, ServiceSettings(), threads=1)
+        with TestClient(create_app(engine)) as client:
+            files = [("files", (image.name, image.read_bytes(), "image/png"))]
+            reply = client.post("/predict", params={"coverage": 0.8}, files=files).json()
+        assert reply["about"]["model"] == lt.load(folder).digest
+        assert reply["answers"][0]["answer"] == expected["answer"]
+        assert reply["answers"][0]["probability"] == pytest.approx(expected["probability"], abs=1e-4)
+
+
 def test_a_new_calibration_is_another_model(
     carried: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path
 ) -> None:
