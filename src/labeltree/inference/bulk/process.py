@@ -34,8 +34,8 @@ from labeltree.training.network import Network
 __all__ = ["Place", "run_process"]
 
 _BATCH = 256
-_CPU_PIXELS = 256 * 64 * 64  # of a batch on a CPU, whose activations then fit in its memory
-_SMALLEST = 16
+_CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit in its memory
+_SMALLEST = 8
 _CHUNK = 16  # images that a thread decodes at a time
 _AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
 
