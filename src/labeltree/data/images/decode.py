@@ -57,6 +57,7 @@ REDUCING_GAP = 3.0
 """Images more than this many times too large are reduced by a whole factor before they are resized."""
 
 _GRAY = {"1", "L", "LA", "I", "F"}
+_DRAWINGS = ("EPS", "WMF")  # Pillow starts another program (Ghostscript) to draw them
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _BITS, _PHOTOMETRIC, _CHANNELS, _PLANAR, _FORMAT = 258, 262, 277, 284, 339
 _TIFF_NUMBERS = {1: "whole numbers", 2: "signed whole numbers", 3: "real numbers"}
@@ -86,6 +87,8 @@ def _open(file: Path | bytes) -> PilImage:
             raise DataError(why) from None
         raise
     try:
+        if image.format in _DRAWINGS:
+            raise DataError(f"it is a drawing ({image.format}), not an image of pixels; save it as PNG")
         _check_pixels(image)
     except DataError:
         image.close()
