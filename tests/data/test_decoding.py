@@ -158,9 +158,7 @@ def test_reasons(tmp_path, quadrants):
 
 def test_drawings_are_refused_before_another_program_reads_them(tmp_path):
     """Pillow has Ghostscript draw EPS, a language with which programs are written."""
-    drawing = (
-        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n\n0 0 moveto 8 8 lineto stroke\n"
-    )
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n\n0 0 moveto 8 8 lineto stroke\n"
     (tmp_path / "innocent.png").write_bytes(drawing)
     with pytest.raises(DataError, match=r"it is a drawing \(EPS\), not an image of pixels; save it as PNG"):
         decode(tmp_path / "innocent.png", 8, 3)
