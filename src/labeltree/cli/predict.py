@@ -88,9 +88,9 @@ def run(arguments: list[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="labeltree predict",
+        usage="labeltree predict RUN [IMAGE ...] [options]",
         description="Answer for images or texts with a node of the taxonomy, as fine as is sure: 'mammal' "
-        "where dog or wolf is a toss-up. The first time, the run is calibrated on its validation samples; "
-        "see 'labeltree calibrate'. A file that cannot be read gets a row that says why, and the exit "
+        "where dog or wolf is a toss-up. A sample that cannot be read gets a row that says why, and the exit "
         "code is 1. " + folder_help("answers"),
     )
     parser.add_argument("run", help="the run folder")

@@ -15,11 +15,8 @@ _BULK = ("devices", "part_size", "workers")
 def folder_help(rows: str) -> str:
     """What a command's help says of writing a folder of parts."""
     return (
-        f"If OUT is a folder or ends in /, or if DATA are shards and OUT has no suffix, the {rows} go "
-        "to Parquet files in that folder, and DATA may be of any size: a folder of images, a table, or "
-        "shards ('name-{000..099}.tar', Parquet). Nothing is cached, memory does not grow, and the same "
-        "command goes on where it was stopped. A sample that cannot be read gets a row that says why, and "
-        "the exit code is 1."
+        f"With --out FOLDER/ (or shards as DATA) the {rows} of any number of samples go to Parquet files in "
+        "that folder; the same command goes on where it was stopped."
     )
 
 
@@ -29,8 +26,7 @@ def add_bulk(parser: argparse.ArgumentParser) -> None:
         "--devices",
         type=int,
         metavar="N",
-        help="with FOLDER/: processes, each with a GPU of its own if there are GPUs (default 1); with "
-        "torchrun or SLURM, which start the processes, leave it out",
+        help="with FOLDER/: processes, each with a GPU of its own if there are some (default 1)",
     )
     parser.add_argument(
         "--part-size", type=int, metavar="N", help="with FOLDER/: samples in a file (default 10,000)"
@@ -39,7 +35,7 @@ def add_bulk(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=int,
         metavar="N",
-        help="with FOLDER/: threads that decode images, in each process (default one per core, at most 16)",
+        help="with FOLDER/: threads that decode, in each process (default one per core, at most 16)",
     )
 
 
