@@ -339,13 +339,14 @@ def test_a_late_answer_is_given_up(
     image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = {"content": files[0].read_bytes(), "headers": {"Content-Type": "image/png"}}
-    with service(image_run, timeout=0.2) as client:
+    with service(image_run, timeout=5) as client:
+        assert client.post("/predict", **content).status_code == 200  # decoders are loaded
         blocked = Blocked(client, monkeypatch)
         assert "takes too long" in detail(client.post("/predict", **content), 503)
         assert "takes too long" in detail(client.post("/predict", **content), 503)
         blocked.go.set()
         health = client.get("/health").json()
-        assert (health["waiting"], health["answered"]) == (0, 0)
+        assert (health["waiting"], health["answered"]) == (0, 1)
     assert sum(blocked.sizes) == 1, "the second was dropped before it was computed"
 
 

@@ -30,7 +30,7 @@ def frozen(recipe_of: Callable[..., Recipe], **settings: object) -> Experiment:
 
 
 def encoded(experiment: Experiment, rows: list[int]) -> torch.Tensor:
-    return encode_rows(experiment.module, experiment.source, experiment.batches.inputs, torch.tensor(rows))
+    return encode_rows(experiment.network, experiment.source, experiment.batches.inputs, torch.tensor(rows))
 
 
 def test_kept_and_completed(
@@ -71,7 +71,7 @@ def test_other_weights_other_samples_and_other_pixels_are_other_features(
     assert files_after(frozen(recipe_of, epochs=1, limit=20)) == 1
     assert files_after(frozen(recipe_of, seed=1)) == 2  # a fresh encoder has weights of its own
     assert files_after(frozen(recipe_of, image_size=20)) == 3
-    experiment.module.encoder.mean = (0.5, 0.5, 0.5)
+    experiment.module.views.plain.mean = experiment.module.views.plain.std = torch.full((3,), 0.5)
     assert files_after(experiment) == 4
 
 

@@ -179,7 +179,7 @@ def _damage(on_error: OnError) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if on_error == "raise":
+        if on_error == "raise" or isinstance(error.__cause__, OSError):  # the next attempt may read it all
             raise
         _log.warning("%s. The rest of it is skipped", error)
 

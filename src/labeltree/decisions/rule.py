@@ -268,16 +268,20 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
 
 
 def _sorted(fitted: Fitted) -> Fitted:
-    """The samples by score and label, with groups numbered anew in that order."""
-    order = torch.argsort(fitted.labels, stable=True)
-    order = order[torch.argsort(fitted.scores[order], stable=True)]
+    """The samples by score and label, with groups numbered anew by what they hold: the order says no more."""
+    rows = list(zip(fitted.scores.tolist(), fitted.labels.tolist(), strict=True))
     groups = fitted.groups
-    if groups is not None:
-        numbers: dict[int, int] = {}
-        listed = groups[order].tolist()
-        groups = torch.tensor([-1 if old < 0 else numbers.setdefault(old, len(numbers)) for old in listed])
-        groups = groups.long()
-    return Fitted(fitted.scores[order], fitted.labels[order], groups)
+    codes = [-1] * len(rows) if groups is None else groups.tolist()
+    members: dict[int, list[tuple[float, int]]] = {}
+    for code, row in zip(codes, rows, strict=True):
+        if code >= 0:
+            members.setdefault(code, []).append(row)
+    by_content = sorted(members, key=lambda code: sorted(members[code]))
+    number = {-1: -1} | {code: place for place, code in enumerate(by_content)}
+    order = sorted(range(len(rows)), key=lambda place: (*rows[place], number[max(codes[place], -1)]))
+    index = torch.tensor(order, dtype=torch.int64)
+    renumbered = torch.tensor([number[max(codes[place], -1)] for place in order], dtype=torch.int64)
+    return Fitted(fitted.scores[index], fitted.labels[index], None if groups is None else renumbered)
 
 
 def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> DecisionRule:

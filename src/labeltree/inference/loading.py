@@ -215,7 +215,7 @@ def _earlier_normalisation(
     """
     network = _build(folder, description, training)
     mean, std = network.normalisation
-    if mean is None or std is None:
+    if mean is None or std is None or not network.recipe.pretrained:
         return None
     share = 1 / 3 if len(mean) == 1 == len(network.encoder.without_adapter.mean or ()) else 1.0
     return tuple((share * mean).tolist()), tuple((share * std).tolist())

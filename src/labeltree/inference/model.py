@@ -339,7 +339,7 @@ class Model:
         """The samples of `embed` and `predict`; None if they are data."""
         from PIL import Image
 
-        single = isinstance(samples, str | Path | Image.Image | np.ndarray)
+        single = isinstance(samples, str | Path | Image.Image | np.ndarray | Tensor)
         given = [samples] if single else list(samples)
         words = [texts] if isinstance(texts, str) else list(texts)
         if bool(given) + bool(words) + (data is not None) != 1:

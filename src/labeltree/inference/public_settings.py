@@ -54,15 +54,19 @@ def public_encoder(name: str) -> str:
 def _without_places(settings: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        if name in _PLACES or name in _OF_TRAINING:
+        if name in _PLACES or name in _OF_TRAINING or name == "vectors":
             found[name] = None
         elif isinstance(value, Mapping):
             found[name] = _without_places(value)
-        elif isinstance(value, str) and name not in ("data", "encoder") and _looks_like_a_place(value):
+        elif name not in ("data", "encoder") and _is_place(value):
             found[name] = None
         else:
             found[name] = value
     return found
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, str) and _looks_like_a_place(value)
 
 
 def _looks_like_a_place(text: str) -> bool:

@@ -107,13 +107,15 @@ class PartFolder:
             WriteError: if the folder cannot be written to.
         """
         clear_leftovers(self.path / "*.parquet", self.path / "*.json")
+        # listed before the manifest is looked for, which another process may be writing
+        others = self.path.is_dir() and any(not e.name.startswith((".", "_")) for e in self.path.iterdir())
         if self.exists():
             manifest = self.read_manifest()
             self._check_settings(manifest["settings"], dict(settings))
             if not self.taxonomy.is_file():
                 taxonomy.save(self.taxonomy)
             return manifest
-        if self.path.is_dir() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
+        if others:
             raise RunError(
                 f"the folder '{self.path}' holds other files; name a folder that is empty or new as --out"
             )

@@ -129,12 +129,16 @@ class FeatureFile:
 
 _BATCH = 256
 _SAVE_SECONDS = 30
-_VERSION = 2  # of the definition of a key
+_VERSION = 3  # of the definition of a key
 
 
 def has_fixed_features(recipe: Recipe) -> bool:
-    """Whether features stay fixed: the encoder is frozen and samples are not augmented."""
-    return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0
+    """Whether features stay fixed: the encoder is frozen and samples are not augmented.
+
+    Not if unreadable images are found, and replaced, only when they are read.
+    """
+    replaced = recipe.pixel_cache == "never" and recipe.on_error == "skip"
+    return recipe.trainable == "head" and recipe.views == "identity" and recipe.ema == 0 and not replaced
 
 
 def use_precomputed_features(experiment: Experiment, progress: Progress | None = None) -> None:
@@ -220,6 +224,10 @@ def _encoded(
         report("computing features", start + len(some), len(rows))
 
 
+def _values(tensor: Tensor | None) -> list[float] | None:
+    return None if tensor is None else tensor.tolist()
+
+
 def _key(network: Network, source: Source) -> str:
     """Key of everything that features depend on: encoder, weights, reading of samples, and the samples."""
     recipe, encoder = network.recipe, network.encoder.without_adapter
@@ -227,7 +235,7 @@ def _key(network: Network, source: Source) -> str:
     if encoder.modality == "text":
         read += [recipe.max_length]
     else:
-        read += [source.image_shape, encoder.mean, encoder.std, recipe.channels_last]
+        read += [source.image_shape, *map(_values, network.normalisation), recipe.channels_last]
     if recipe.pooling != "auto":
         read += [recipe.pooling]
     digest = hashlib.sha256(repr(read).encode())

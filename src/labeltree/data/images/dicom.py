@@ -17,6 +17,7 @@ __all__ = ["DICOM_EXTENSIONS", "dicom_head", "dicom_pixels", "is_dicom"]
 
 DICOM_EXTENSIONS = frozenset({".dcm", ".dicom"})
 _MARK_AT, _MARK = 128, b"DICM"
+_DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax of files that are compressed as a whole
 
 
 def is_dicom(file: Path | bytes) -> bool:
@@ -80,6 +81,10 @@ def _read(file: Path | bytes, *, pixels: bool) -> Dataset:
         raise DataError(
             "it is a DICOM file, which needs the package pydicom; install labeltree[dicom]"
         ) from error
+    if (
+        isinstance(file, bytes) and _DEFLATED in file
+    ):  # of a stranger: pydicom would unpack it without a limit
+        raise DataError("it is a deflated DICOM file; save it with another transfer syntax")
     try:
         return dcmread(BytesIO(file) if isinstance(file, bytes) else file, stop_before_pixels=not pixels)
     except InvalidDicomError as error:

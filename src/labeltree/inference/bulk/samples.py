@@ -144,6 +144,11 @@ class BulkSamples:
         """The columns that the run was trained on, where the table has them."""
         kind = "texts" if self._run.network.encoder.modality == "text" else "images"
         known = [column for column in self._run.columns.get(kind, ()) if column in table.columns]
+        if len(known) > 1:
+            raise DataError(
+                f"the run was trained on several images a row ({', '.join(known)}), which a folder of parts "
+                "does not take; give --out FILE.parquet, or a table with one image a row"
+            )
         return {f"{kind[:-1]}_column": known[0]} if known else {}
 
     def _label_columns(self, table: DataTable) -> list[str]:

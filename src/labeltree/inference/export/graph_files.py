@@ -66,7 +66,7 @@ def write_onnx(decider: Decider, path: Path) -> None:
         )
         model = program.model_proto
     _strip(model)
-    large = model.ByteSize() > _LARGEST
+    large = sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _LARGEST
     onnx.save(model, str(path), save_as_external_data=large, location=f"{path.name}.data")
     _check(decider, graph, path, example)
 

@@ -19,11 +19,15 @@ def read(sample):
     image, size = sample, READ["size"]
     if not isinstance(sample, Image.Image):
         image = Image.open(sample)
-        image.draft(None, (2 * size, 2 * size))  # JPEG decodes faster to a half, quarter or eighth
+    tags = getattr(image, "tag_v2", {})
+    if image.format in ("EPS", "WMF") or (tags.get(284) == 2 and image.mode[0] in "IF"):
+        raise ValueError(f"{image.format} of this kind is not read")
     if image.width * image.height > READ["most_pixels"]:
         raise ValueError(f"it has more than {READ['most_pixels']} pixels")
+    if image is not sample:
+        image.draft(None, (2 * size, 2 * size))  # JPEG decodes faster to a half, quarter or eighth
     image.load()
-    white_is_zero = getattr(image, "tag_v2", {}).get(262) == 0
+    white_is_zero = tags.get(262) == 0
     image = ImageOps.exif_transpose(image)
     if image.mode[0] in "IF":  # 16 bits or real numbers
         values = np.nan_to_num(np.asarray(image).astype(float))
@@ -97,7 +101,7 @@ def predict(samples, coverage=0.9, top=3, at_once=64):
             rows.append({"sample": str(name), "problem": None})
             try:
                 inputs.append((rows[-1], read(name)))
-            except (OSError, ValueError, SyntaxError) as error:
+            except Exception as error:  # whatever a broken file leads to
                 rows[-1]["problem"] = str(error)
         found = (
             SESSION.run(["log_probabilities"], {"inputs": stack([x for _, x in inputs])})[0] if inputs else []
