@@ -139,9 +139,9 @@ class _Process:
 def _in_processes(job: BulkJob, devices: int, progress: Progress) -> BulkDone:
     began = time.monotonic()
     if job.what == "predict":
-        from labeltree.inference.model import Model
+        from labeltree.inference.calibrate import open_decider
 
-        _ = Model(job.run, classifier=job.classifier).decider  # calibrated once, and not by each process
+        open_decider(job.run, job.classifier)  # calibrated once, and not by each process
     out = PartFolder(job.out)
     with out.locked():
         processes = [_Process(job, rank, devices) for rank in range(devices)]
