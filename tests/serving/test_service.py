@@ -339,7 +339,7 @@ def test_a_late_answer_is_given_up(
     image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = {"content": files[0].read_bytes(), "headers": {"Content-Type": "image/png"}}
-    with service(image_run, timeout=5) as client:
+    with service(image_run, timeout=3) as client:
         assert client.post("/predict", **content).status_code == 200  # decoders are loaded
         blocked = Blocked(client, monkeypatch)
         assert "takes too long" in detail(client.post("/predict", **content), 503)
