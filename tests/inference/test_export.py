@@ -17,7 +17,9 @@ from PIL import Image
 import labeltree as lt
 from labeltree.cli.main import main
 from labeltree.errors import RunError
+from labeltree.inference.loading import load_run
 from labeltree.inference.model import Model
+from labeltree.inference.reference import load_reference
 from tiny_transformer import write_tiny_transformer
 
 pytestmark = pytest.mark.slow
@@ -268,6 +270,12 @@ def test_program_of_torch(run: Path, exported: Path) -> None:
 def test_reference_samples_are_exported_only_if_asked_for(run: Path, exported: Path, tmp_path: Path) -> None:
     assert not (exported / "reference.safetensors").exists()
     folder = lt.load(run).export(tmp_path / "model", ["safetensors"], with_reference=True)
+    own, theirs = (load_reference(load_run(one, own_data=False)) for one in (run, folder))
+    assert own is not None
+    assert theirs is not None
+    assert not torch.equal(own.embeddings, theirs.embeddings), "the order of the data does not leave"
+    for one in (own, theirs):
+        assert sorted(map(tuple, own.embeddings.tolist())) == sorted(map(tuple, one.embeddings.tolist()))
     assert main(["calibrate", str(folder), "--calibration", "none"]) == 0
     with pytest.raises(ValueError, match="go with the format 'safetensors'"):
         lt.load(run).export(tmp_path / "other", ["onnx"], with_reference=True)

@@ -69,4 +69,11 @@ def run(arguments: list[str]) -> None:
     warning = other_report(options.run, decider.chosen)
     if warning is not None:
         print(warning, file=sys.stderr)
-    print(f"decisions: {RunFolder(options.run).decisions}")
+    folder = RunFolder(options.run)
+    if (folder.path / "model.onnx").is_file():
+        print(
+            f"model.onnx and predict.py in '{folder.path}' answer as before; 'labeltree export {folder.path} "
+            "--out NEW' writes them with this calibration",
+            file=sys.stderr,
+        )
+    print(f"decisions: {folder.decisions}")

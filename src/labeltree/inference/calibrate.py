@@ -129,24 +129,31 @@ def open_decider(
     """
     run = path if isinstance(path, TrainedRun) else load_run(path, own_data=own_data, verify=verify)
     folder, path = run.folder, run.folder.path
-    classifiers = run_classifiers(run, classifier)
     record = _read(folder)
+    if record is not None and classifier not in (None, "auto", record.get("classifier")):
+        _check_replaceable(record, path, str(classifier))  # before the choice is stored
+    classifiers = run_classifiers(run, classifier)
     if record is None:
         return replace(calibrate_run(path), run=run)
     name = classifiers.chosen.name
     if record.get("encoder") != run.weights_digest or record.get("classifier") != name:
-        given = record.get("calibrated_on", _VALIDATION)
-        if given != _VALIDATION:
-            raise RunError(
-                f"the decisions of '{path}' were calibrated on '{given}' for other weights or another "
-                f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
-            )
+        _check_replaceable(record, path, name)
         return replace(calibrate_run(path, **_choices(record)), run=run)
     rule = rule_from_dict(record, run.taxonomy)
     scores = classifiers.scores()
     if not torch.equal(scores.classes, rule.classes.nodes):
         raise RunError(f"the decisions of '{path}' fit another classifier than the run's; calibrate again")
     return Decider(run, scores, rule, record, classifiers.chosen)
+
+
+def _check_replaceable(record: dict[str, Any], path: Path, name: str) -> None:
+    """Raise a `RunError` if decisions were calibrated on samples from outside the run, and would be lost."""
+    given = record.get("calibrated_on", _VALIDATION)
+    if given != _VALIDATION:
+        raise RunError(
+            f"the decisions of '{path}' were calibrated on '{given}' for other weights or another "
+            f"classifier than '{name}'; calibrate again: 'labeltree calibrate {path} --data DATA'"
+        )
 
 
 def _choices(record: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ With them a run can be calibrated again, and new samples compared with what it k
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from labeltree.inference.loading import TrainedRun
 from labeltree.runs import EmbeddingTable
 from labeltree.safe_files import Reader, read_tensors
 
-__all__ = ["keep_reference", "load_reference", "validation_table"]
+__all__ = ["keep_reference", "load_reference", "save_unordered", "validation_table"]
 
 _VERSION = 1
 _MOST = {"train": 10_000, "val": MOST_CALIBRATED}  # samples that are kept, drawn evenly over the labels
@@ -91,7 +93,29 @@ def keep_reference(run: TrainedRun, table: EmbeddingTable) -> EmbeddingTable:
     return found
 
 
-def _save(run: TrainedRun, table: EmbeddingTable) -> None:
+def save_unordered(run: TrainedRun, path: Path) -> None:
+    """Write the reference samples of a run, if there are some, in an order that says nothing of the data's.
+
+    They are sorted by split, label and embedding, and groups are numbered anew in that order.
+
+    Args:
+        run: the run.
+        path: the file to write.
+    """
+    table = load_reference(run)
+    if table is None:
+        return
+    points = table.embeddings.numpy()
+    order = np.lexsort((*points.T[::-1], table.nodes.numpy(), np.asarray(table.split) == "val"))
+    sorted_table = table.rows(torch.from_numpy(order))
+    if sorted_table.groups is not None:
+        numbers: dict[int, int] = {}
+        codes = [g if g < 0 else numbers.setdefault(g, len(numbers)) for g in sorted_table.groups.tolist()]
+        sorted_table = replace(sorted_table, groups=torch.tensor(codes, dtype=torch.int64))
+    _save(run, sorted_table, path)
+
+
+def _save(run: TrainedRun, table: EmbeddingTable, path: Path | None = None) -> None:
     from safetensors.torch import save
 
     parts: dict[str, Tensor] = {
@@ -102,7 +126,7 @@ def _save(run: TrainedRun, table: EmbeddingTable) -> None:
         "split": torch.from_numpy(np.asarray(table.split) == "val").to(torch.uint8),
     }
     parts |= {name: column for name in ("features", "groups") if (column := getattr(table, name)) is not None}
-    with atomic_write(run.folder.reference) as temporary:
+    with atomic_write(path or run.folder.reference) as temporary:
         temporary.write_bytes(save({name: value.contiguous() for name, value in parts.items()}))
 
 

@@ -29,9 +29,10 @@ _FILES = {
 _LIMITS = (
     "For samples like those it was trained and calibrated on. For samples of another kind (another "
     "camera, site, population or language) neither the metrics nor the coverage hold; calibrate it anew "
-    "on labelled samples of that kind: `labeltree calibrate . --data DATA`. It knows no class outside "
-    "its taxonomy, and answers for a sample of an unknown class as if it were one of its own. Do not use "
-    "it alone where a wrong answer does harm."
+    "on labelled samples of that kind: `labeltree calibrate . --data DATA`, then `labeltree export . "
+    "--out NEW` for a `predict.py` with that calibration. It knows no class outside its taxonomy, and "
+    "answers for a sample of an unknown class as if it were one of its own. Do not use it alone where a "
+    "wrong answer does harm."
 )
 
 

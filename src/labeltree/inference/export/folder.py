@@ -17,6 +17,7 @@ from labeltree.inference.export.graph_files import need_onnx, write_onnx, write_
 from labeltree.inference.export.labels import labels, preprocessing, script, tokenizer_text
 from labeltree.inference.facts import CONFIG, EXPORT_FORMAT, Facts, model_facts
 from labeltree.inference.public_settings import EXPORTED, public_description, public_encoder, public_json
+from labeltree.inference.reference import save_unordered
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.runs.folder import plain_json
 
@@ -143,11 +144,11 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
         lambda one: one.classifier,
         lambda one: one.chosen_classifier,
     ]
-    if with_reference:
-        copied.append(lambda one: one.reference)
     for place in copied:
         if place(run).is_file():
             shutil.copyfile(place(run), place(new))
+    if with_reference:
+        save_unordered(decider.run, new.reference)
     if run.encoder_config.is_dir():
         _copy_config(run.encoder_config, new.encoder_config)
     record = {**decider.record, **rule_to_dict(decider.rule)}
