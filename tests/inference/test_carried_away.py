@@ -127,7 +127,7 @@ def test_a_new_calibration_is_another_model(
     assert lt.load(run).digest != before
     chosen = RunFolder(run).chosen_classifier.read_bytes()
     with pytest.raises(
-        RunError, match="were calibrated on 'photos' for .* another classifier than 'prototypes'"
+        RunError, match=r"were calibrated on 'photos' for .* another classifier than 'prototypes'"
     ):
         lt.load(run, classifier="prototypes").answer_batch([Image.new("RGB", (28, 28))])
     assert RunFolder(run).chosen_classifier.read_bytes() == chosen, "nothing is changed by what is refused"
