@@ -361,3 +361,11 @@ def test_predictions_leave_nothing_in_the_cache(
     assert main(["predict", str(run), *files]) == 0
     assert lt.load(run).embed(files).features is not None
     assert {file for file in cache_folder.rglob("*") if file.is_file()} == before
+
+
+def test_an_exported_model_is_not_trained_into(
+    carried: tuple[Path, Path, dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    out = lt.load(carried[0]).export(tmp_path / "model", ["safetensors"])
+    with pytest.raises(RunError, match="holds an exported model, not a run to continue"):
+        train(carried[1], out)

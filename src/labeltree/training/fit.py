@@ -98,7 +98,7 @@ def train(
         TrainingInterrupted: after Ctrl-C or SIGTERM; the state has been saved.
     """
     folder = RunFolder(path)
-    if folder.description.is_file() and not folder.recipe.is_file():
+    if folder.encoder.is_file() and not folder.recipe.is_file():
         raise RunError(f"'{folder.path}' holds an exported model, not a run to continue; give another --out")
     finished = folder.encoder.is_file()
     _check_monitor(recipe)
