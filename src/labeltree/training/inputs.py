@@ -14,7 +14,15 @@ from labeltree.data import Source, TextViews, TokenStore, ViewGenerator
 from labeltree.models import Encoder, TextEncoder, usually_pretrained
 from labeltree.training.recipe import Recipe
 
-__all__ = ["InputStore", "Normalisation", "ViewPair", "Views", "open_inputs", "open_views"]
+__all__ = [
+    "InputStore",
+    "Normalisation",
+    "ViewPair",
+    "Views",
+    "in_memory_format",
+    "open_inputs",
+    "open_views",
+]
 
 # Mean and standard deviation, per channel, for pixels in [0, 1]: used unless the encoder has its own.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -116,6 +124,13 @@ def open_views(
         )
 
     return ViewPair(views(recipe.views, flip=recipe.flip, erasing=recipe.erasing), views("identity"))
+
+
+def in_memory_format(samples: Tensor, recipe: Recipe) -> Tensor:
+    """Images ``(n, c, h, w)`` in the memory format of the recipe; tokens as they are."""
+    if samples.ndim == 4 and recipe.channels_last:
+        return samples.contiguous(memory_format=torch.channels_last)
+    return samples
 
 
 def _normalisation(encoder: Encoder, channels: int) -> Normalisation:

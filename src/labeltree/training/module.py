@@ -22,7 +22,7 @@ from labeltree.metrics.functional import (
 from labeltree.models import Encoder, KeyQueue, MomentumEncoder, encode_in_chunks
 from labeltree.taxonomy import Taxonomy
 from labeltree.training.batches import Batch
-from labeltree.training.inputs import ViewPair
+from labeltree.training.inputs import ViewPair, in_memory_format
 from labeltree.training.objective import Objective
 from labeltree.training.optim import Schedules, build_optimizer, learning_rate_factor
 from labeltree.training.recipe import Recipe
@@ -164,7 +164,7 @@ class RepresentationModule(L.LightningModule):
                 features: Tensor = batch["samples"]
                 return features
             samples = self.views.training(batch["samples"], instances, batch["epoch"], view)
-        return self._in_memory_format(samples)
+        return in_memory_format(samples, self.recipe)
 
     def _features(self, encoder: Encoder, samples: Tensor) -> Tensor:
         """Features of samples, or of precomputed features of a frozen encoder."""
@@ -175,12 +175,7 @@ class RepresentationModule(L.LightningModule):
     def plain(self, samples: Tensor, instances: Tensor) -> Tensor:
         """The plain view of samples, unaugmented, as the encoder reads them."""
         with torch.autocast(self.device.type, enabled=False):
-            return self._in_memory_format(self.views.plain(samples, instances))
-
-    def _in_memory_format(self, samples: Tensor) -> Tensor:
-        if samples.ndim == 4 and self.recipe.channels_last:
-            return samples.contiguous(memory_format=torch.channels_last)
-        return samples
+            return in_memory_format(self.views.plain(samples, instances), self.recipe)
 
     def _keys(self, samples: Tensor) -> Tensor:
         """Embeddings by the momentum encoder, which first follows the encoder (MoCo's order)."""

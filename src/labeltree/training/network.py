@@ -20,7 +20,7 @@ from labeltree.models import (
     set_trainable,
 )
 from labeltree.taxonomy import Taxonomy
-from labeltree.training.inputs import Normalisation, Views, open_views
+from labeltree.training.inputs import Normalisation, Views, in_memory_format, open_views
 from labeltree.training.objective import Objective
 from labeltree.training.recipe import Recipe
 
@@ -84,10 +84,7 @@ class Network(nn.Module):
         if instances is None:
             instances = torch.zeros(len(samples), dtype=torch.int64, device=samples.device)
         with torch.autocast(samples.device.type, enabled=False):
-            made = self._plain(samples, instances)
-        if made.ndim == 4 and self.recipe.channels_last:
-            return made.contiguous(memory_format=torch.channels_last)
-        return made
+            return in_memory_format(self._plain(samples, instances), self.recipe)
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """Tokens ``(n, 2, t)`` int32 of n texts, for `plain`."""

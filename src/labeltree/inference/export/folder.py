@@ -133,7 +133,7 @@ def _write_run(decider: Decider, folder: Path, with_reference: bool) -> None:
     if not run.description.is_file():
         raise RunError(
             f"run '{run.path}' was trained by a version before 0.1.0 and has no {run.description.name}; "
-            f"'labeltree train --config {run.recipe}' completes it"
+            f"'labeltree calibrate {run.path}' completes it"
         )
     public_description(ModelDescription.load(run.description)).save(new.description)
     run.load_taxonomy().save(new.taxonomy)
