@@ -66,10 +66,13 @@ def run(arguments: list[str]) -> None:
     ):
         return
 
-    from labeltree.inference.embeddings import embed_source
-    from labeltree.inference.loading import load_run
-    from labeltree.inference.samples import open_other
-    from labeltree.runs import RunFolder
+    from labeltree.processes import import_quickly
+
+    with import_quickly():
+        from labeltree.inference.embeddings import embed_source
+        from labeltree.inference.loading import load_run
+        from labeltree.inference.samples import open_other
+        from labeltree.runs import RunFolder
 
     trained = load_run(options.run, own_data=options.data is None, verify=options.verify)
     if options.data is None:

@@ -41,8 +41,11 @@ def run(arguments: list[str]) -> None:
     ):
         return
 
-    from labeltree.decisions import Promise
-    from labeltree.inference.predict import Request, answer
+    from labeltree.processes import import_quickly
+
+    with import_quickly():
+        from labeltree.decisions import Promise
+        from labeltree.inference.predict import Request, answer
 
     promise = Promise(options.coverage, options.method, options.confidence, options.counted)
     request = Request(
