@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from labeltree.evaluation.outcomes import load_outcomes
 from labeltree.evaluation.result import EvaluationResult
 from labeltree.inference.model import Model
 from labeltree.inference.reference import load_reference
+from labeltree.metrics.checks import check_nodes
 from labeltree.models import registry as encoders
 from labeltree.runs import EmbeddingTable, RunFolder
 from labeltree.taxonomy import Taxonomy
@@ -108,3 +110,10 @@ def test_exported_graphs_are_computed(frozen: Path, tmp_path: Path) -> None:
     rows = script.predict([Image.fromarray(pixels) for pixels in images(frozen)], 0.8)
     assert [row["answer"] for row in rows] == [taxonomy.path_name(node) for node in known["answers"]]
     assert [row["probability"] for row in rows] == pytest.approx(known["probabilities"], abs=1e-4)
+
+
+def test_labels_at_the_root_of_a_run_are_no_class_numbers(frozen: Path) -> None:
+    run = Model(frozen / "run", device="cpu").run
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_nodes("labels", torch.tensor([0, 1]), run.taxonomy)

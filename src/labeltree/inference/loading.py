@@ -16,6 +16,7 @@ from labeltree.models import misfits
 from labeltree.progress import Progress
 from labeltree.runs import ModelDescription, RunFolder
 from labeltree.taxonomy import Taxonomy
+from labeltree.taxonomy.nodes import trust_labels
 from labeltree.training.network import Network, build_network, on_usual_device
 from labeltree.training.recipe import Recipe
 
@@ -130,6 +131,7 @@ def keep_description(run: TrainedRun) -> None:
 
 def _build(folder: RunFolder, description: ModelDescription, training: Taxonomy | None) -> Network:
     taxonomy = folder.load_taxonomy()
+    trust_labels(taxonomy)
     mapped = description.from_training
     nodes = None if mapped is None else torch.tensor(mapped, dtype=torch.int64)
     size = (training or taxonomy).num_nodes
