@@ -1,5 +1,6 @@
 """A run knows its samples by name and content: what has changed is refused by name, what has not is taken."""
 
+import json
 import os
 import re
 import shutil
@@ -193,6 +194,7 @@ def test_what_was_only_touched_or_moved_as_a_whole_is_the_same(
         weights = (run / "encoder.safetensors").read_bytes()
         assert main(words) == 0
         assert (run / "encoder.safetensors").read_bytes() == weights
+        assert json.loads((run / "model.json").read_text())["settings"]["data"] == str(elsewhere)
         assert len(load_run(run).source) == 60
         (elsewhere / "plant" / "rose" / "003.png").unlink()
         shutil.copytree(elsewhere, photos)

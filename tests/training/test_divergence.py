@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import Callback
 
 from labeltree.cli.main import main
 from labeltree.errors import OtherSettingsError
-from labeltree.runs import RunFolder
+from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training import checkpoints
 from labeltree.training.divergence import DivergenceWatch, TrainingDiverged
 from labeltree.training.fit import train
@@ -109,6 +109,8 @@ def test_stops_saves_nothing_of_it_and_goes_on(
     assert all_finite(folder)
     assert folder.encoder.is_file()
     assert read_recipe(folder.recipe).optimizer.lr == 0.001
+    described = ModelDescription.load(folder.description).settings["optimizer"]
+    assert (described["lr"], described["clip_norm"]) == (0.001, 1.0)
     (entry,) = json.loads(folder.diverged.read_text())["diverged"]
     assert entry["step"] == step
     assert "optimizer.lr is 0.001, not 0.004" in entry["went_on_with"]

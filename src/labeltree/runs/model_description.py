@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,17 @@ class ModelDescription:
     aspect_taxonomies: tuple[Taxonomy, ...] = ()
     from_training: tuple[int, ...] | None = None
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    def with_settings(self, settings: Mapping[str, Any], names: Sequence[str]) -> ModelDescription:
+        """The description with some of other settings; a name is dotted where settings are nested."""
+        changed = copy.deepcopy(dict(self.settings))
+        for name in names:
+            *outer, last = name.split(".")
+            ours, theirs = changed, settings
+            for part in outer:
+                ours, theirs = ours.setdefault(part, {}), theirs[part]
+            ours[last] = theirs[last]
+        return replace(self, settings=changed)
 
     def save(self, path: Path) -> None:
         """Write the description as JSON, atomically."""

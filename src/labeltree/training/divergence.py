@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from labeltree.errors import RunError
-from labeltree.runs import RunFolder
+from labeltree.runs import ModelDescription, RunFolder
 from labeltree.training.recipe import Recipe
 
 __all__ = [
     "RECOVERY_SETTINGS",
     "DivergenceWatch",
     "TrainingDiverged",
+    "change_recipe",
     "continue_after_divergence",
     "has_diverged",
     "record_divergence",
@@ -163,12 +165,28 @@ def continue_after_divergence(folder: RunFolder, known: Recipe, recipe: Recipe) 
         return None
     entries = _entries(folder)
     entries[-1]["went_on_with"] = changes
-    recipe.save(folder.recipe)
+    change_recipe(folder, recipe, [name for name in RECOVERY_SETTINGS if f"{name} is " in "; ".join(changes)])
     folder.write_json(folder.diverged, {"diverged": entries})
     return (
         f"the run in '{folder.path}' diverged at step {entries[-1]['step']} and continues from its last "
         f"finite state with other settings: {'; '.join(changes)}"
     )
+
+
+def change_recipe(folder: RunFolder, recipe: Recipe, names: Sequence[str]) -> None:
+    """Save the new recipe of a run, and some of its settings in the description of the run's model.
+
+    Args:
+        folder: the run folder.
+        recipe: the new recipe.
+        names: the settings that have changed, dotted as ``optimizer.lr``. The description keeps the others:
+            what the recipe leaves open is resolved there.
+    """
+    if folder.description.is_file():  # runs of early versions have none until they are calibrated
+        ModelDescription.load(folder.description).with_settings(recipe.to_dict(), names).save(
+            folder.description
+        )
+    recipe.save(folder.recipe)
 
 
 def _entries(folder: RunFolder) -> list[dict[str, Any]]:

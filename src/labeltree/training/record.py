@@ -21,7 +21,7 @@ from labeltree.runs import ModelDescription, RunFolder, SampleRecord
 from labeltree.runs.samples import Changes
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.naming import some
-from labeltree.training.divergence import RECOVERY_SETTINGS, has_diverged
+from labeltree.training.divergence import RECOVERY_SETTINGS, change_recipe, has_diverged
 from labeltree.training.experiment import open_recipe_data, split_by_recipe
 from labeltree.training.labels import TrainingLabels
 from labeltree.training.module import RepresentationModule
@@ -127,7 +127,7 @@ def _check_data(folder: RunFolder, known: Recipe, recipe: Recipe, data: Source, 
         ) from error
     if elsewhere and is_first_rank():
         with folder.locked() if folder.encoder.is_file() else nullcontext():  # else training holds the lock
-            moved.save(folder.recipe)
+            change_recipe(folder, moved, _PLACES)
 
 
 def is_first_rank() -> bool:
