@@ -107,7 +107,7 @@ def test_the_same_answers_and_an_end_by_ctrl_c(image_run: Path, photos: Path) ->
 
 def test_clients_that_die_or_dawdle_do_no_harm(image_run: Path, photos: Path) -> None:
     image = min(photos.rglob("*.png")).read_bytes()
-    with serving(image_run, "--timeout", "5") as (process, address):
+    with serving(image_run, "--timeout", "3") as (process, address):
         slow = [socket.create_connection(address, PATIENCE) for _ in range(3)]
         for client in slow:
             client.sendall(head(len(image)) + image[:10])

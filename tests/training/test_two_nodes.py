@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import by_itself
@@ -13,6 +14,7 @@ import pytest
 import torch
 from test_two_ranks import RANK, run_ranks, write_recipe
 
+from forked import end_forked, start_forked
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.recipe import Recipe
@@ -27,24 +29,30 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
-def start(commands: list[list[str]], environments: list[dict[str, str]]) -> list[subprocess.Popen[str]]:
-    """Start a process for each command."""
-    shared = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+def start_ranks(
+    code: str, recipe: Path, folder: Path, environments: list[dict[str, str]], stops: tuple[int, int] = (0, 0)
+) -> list[ForkServerProcess]:
+    """Start a process for each machine, which trains ``folder/run``; 0 = it does not stop by itself."""
+    folder.mkdir(exist_ok=True)
     return [
-        subprocess.Popen(command, env=os.environ | shared | own, stderr=subprocess.PIPE, text=True)
-        for command, own in zip(commands, environments, strict=True)
+        start_forked(
+            code,
+            [str(recipe), str(folder / "run"), str(folder), str(stop)],
+            folder / f"errors{node}.txt",
+            {"OMP_NUM_THREADS": "1", **environment},
+        )
+        for node, (environment, stop) in enumerate(zip(environments, stops, strict=True))
     ]
 
 
-def finish(processes: list[subprocess.Popen[str]]) -> list[str]:
-    """Wait for processes that end well; the standard error of each."""
+def end_well(processes: list[ForkServerProcess], folder: Path) -> None:
+    """Wait for processes that end well."""
     try:
-        errors = [process.communicate(timeout=400)[1] for process in processes]
+        ended = [end_forked(process, 400) for process in processes]
     finally:
         for process in processes:
             process.kill()
-    assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(errors)
-    return errors
+    assert ended == [0, 0], "\n".join(file.read_text() for file in folder.glob("errors*.txt"))
 
 
 def by_elastic(port: str) -> list[dict[str, str]]:
@@ -107,7 +115,17 @@ def test_two_machines_learn_what_one_with_two_devices_does(image_folder: Path, t
     where = ["--master_addr", "127.0.0.1", "--master_port", port]
     program = ["-m", "labeltree", "train", "--config", str(nodes), "--out", str(run), "--quiet"]
     commands = [[sys.executable, *launch, "--node_rank", str(node), *where, *program] for node in range(2)]
-    finish(start(commands, [{}, {}]))
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(command, env=os.environ | paths, stderr=subprocess.PIPE, text=True)
+        for command in commands
+    ]
+    try:
+        errors = [process.communicate(timeout=400)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)
     folder = RunFolder(run)
     ours, theirs = last_state(RunFolder(tmp_path / "one")), last_state(folder)
     assert ours.keys() == theirs.keys()
@@ -118,39 +136,25 @@ def test_two_machines_learn_what_one_with_two_devices_does(image_folder: Path, t
 
 
 def test_a_run_goes_on_after_one_machine_was_killed(image_folder: Path, tmp_path: Path) -> None:
+    """As torchrun starts processes; the undisturbed run is started as SLURM does it."""
     recipe = recipe_at(tmp_path / "recipe.yaml", image_folder, devices=1, num_nodes=2)
     stopping = RANK.replace("raise SystemExit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-
-    def commands(script: str, run: str, stops: list[int]) -> list[list[str]]:
-        (tmp_path / run).mkdir(exist_ok=True)
-        return [
-            [sys.executable, "-c", script, str(recipe), str(tmp_path / run / "run"), str(tmp_path), str(stop)]
-            for stop in stops
-        ]
-
-    finish(start(commands(RANK, "whole", [0, 0]), by_elastic(free_port())))
-    first, second = start(commands(stopping, "cut", [0, 3]), by_elastic(free_port()))
-    assert second.wait(timeout=400) == -signal.SIGKILL
+    undisturbed, stopped = tmp_path / "whole", tmp_path / "cut"
+    end_well(start_ranks(RANK, recipe, undisturbed, by_slurm(free_port())), undisturbed)
+    whole, cut = RunFolder(undisturbed / "run"), RunFolder(stopped / "run")
+    assert len(whole.read_history()) == 2
+    assert not list(whole.path.glob("hpc_ckpt*"))  # requeueing is left to SLURM
+    first, second = start_ranks(stopping, recipe, stopped, by_elastic(free_port()), (0, 3))
+    assert end_forked(second, 400) == -signal.SIGKILL
     first.terminate()  # as torchrun does
-    try:
-        first.communicate(timeout=100)
-    finally:
-        first.kill()
-    cut = RunFolder(tmp_path / "cut" / "run")
+    first.join(100)
+    first.kill()
     assert 1 <= torch.load(cut.last_checkpoint, weights_only=True)["global_step"] <= 3
     assert not cut.encoder.is_file()
-    finish(start(commands(RANK, "cut", [0, 0]), by_elastic(free_port())))
-    ours, theirs = last_state(RunFolder(tmp_path / "whole" / "run")), last_state(cut)
+    end_well(start_ranks(RANK, recipe, stopped, by_elastic(free_port())), stopped)
+    ours, theirs = last_state(whole), last_state(cut)
     for name, value in ours.items():
         assert torch.equal(value, theirs[name]), name
-
-
-def test_processes_that_slurm_started(image_folder: Path, tmp_path: Path) -> None:
-    recipe = recipe_at(tmp_path / "recipe.yaml", image_folder, devices=1, num_nodes=2, epochs=1)
-    command = [sys.executable, "-c", RANK, str(recipe), str(tmp_path / "run"), str(tmp_path), "0"]
-    finish(start([command, command], by_slurm(free_port())))
-    assert len(RunFolder(tmp_path / "run").read_history()) == 1
-    assert not list((tmp_path / "run").glob("hpc_ckpt*"))  # requeueing is left to SLURM
 
 
 def test_a_number_of_machines_that_slurm_does_not_give(

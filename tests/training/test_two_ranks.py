@@ -1,10 +1,7 @@
 """Training on two ranks: real gloo processes, started as a launcher would start them."""
 
-import os
 import shutil
 import socket
-import subprocess
-import sys
 import textwrap
 from dataclasses import dataclass
 from math import isfinite
@@ -14,6 +11,7 @@ import by_itself
 import pytest
 import torch
 
+from forked import end_forked, start_forked
 from labeltree.runs import RunFolder
 from labeltree.training.fit import train
 from labeltree.training.reading import read_recipe
@@ -67,24 +65,23 @@ def run_ranks(recipe: Path, run: Path, out: Path, *, stop_after: int = 0) -> lis
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(recipe), str(run), str(out), str(stop_after)],
-            env=os.environ
-            | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
-            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"}
-            | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
-            stderr=subprocess.PIPE,
-            text=True,
+        start_forked(
+            RANK,
+            [str(recipe), str(run), str(out), str(stop_after)],
+            out / f"errors{rank}.txt",
+            {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "NODE_RANK": "0"}
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
         )
         for rank in range(2)
     ]
     try:
-        errors = [rank.communicate(timeout=400)[1] for rank in ranks]
+        ended = [end_forked(rank, 400) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
+    errors = [(out / f"errors{rank}.txt").read_text() for rank in range(2)]
     if not stop_after:
-        assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(errors)
+        assert ended == [0, 0], "\n".join(errors)
     return errors
 
 
