@@ -36,5 +36,6 @@ def _run(code: str, arguments: list[str], errors: str, environment: dict[str, st
     sys.argv = ["-c", *arguments]
     from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-    rank_zero_only.rank = int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
+    rank = environment.get("RANK") or environment.get("SLURM_PROCID") or 0
+    rank_zero_only.rank = int(rank)  # type: ignore[attr-defined]
     exec(compile(code, "-c", "exec"), {"__name__": "__main__"})

@@ -29,9 +29,10 @@ from labeltree.errors import (
     TaxonomyError,
     WriteError,
 )
-from labeltree.inference.bulk import BulkJob, run_bulk
+from labeltree.inference.bulk import BulkJob, process, run_bulk
 from labeltree.inference.bulk.process import Place, run_process
 from labeltree.inference.bulk.samples import BulkSamples
+from labeltree.inference.calibrate import open_decider
 from labeltree.lock import lock_folder
 from labeltree.runs import EmbeddingTable, PartFolder, RunFolder
 from labeltree.runs.parts import PartWriter
@@ -415,8 +416,8 @@ sys.exit(main(sys.argv[2:]))
 def test_killed_in_the_middle(run: Path, photos: Path, tmp_path: Path, undisturbed: Path) -> None:
     words = ["embed", str(run), "--data", str(photos), "--out", f"{tmp_path}/out/", "--part-size", str(SIZE)]
     for calls in (0, 1, 3, 4, 2, 3, 3):  # at each kind of step, the last one before the end
-        process = start_forked(KILLED, [str(calls), *words], tmp_path / "errors.txt")
-        assert end_forked(process, 400) == -9, (tmp_path / "errors.txt").read_text()
+        killed = start_forked(KILLED, [str(calls), *words], tmp_path / "errors.txt")
+        assert end_forked(killed, 400) == -9, (tmp_path / "errors.txt").read_text()
     assert main(words) == 0
     assert same(tmp_path / "out", undisturbed)
 
@@ -592,6 +593,31 @@ def test_processes_started_by_others(
     assert same(tmp_path / "out", undisturbed)
     with pytest.raises(ValueError, match="goes without torchrun"):
         run_bulk(job(run, photos, tmp_path / "out"), devices=2)
+
+
+def test_processes_wait_for_the_one_that_calibrates(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def opened(*given: object) -> object:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise FolderInUseError("in use")
+        return open_decider(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(process, "open_decider", opened)
+    monkeypatch.setattr(process, "_PAUSE_S", 0)
+    answers = job(run, photos, tmp_path / "out", what="predict")
+    with pytest.raises(FolderInUseError, match=r"^in use$"):
+        run_process(answers)  # the only process does not wait
+    assert run_process(answers, Place(1, 2)).written == SIZE
+    assert tries == 3
+    tries = -1000
+    monkeypatch.setattr(process, "_PATIENCE_S", 0)
+    with pytest.raises(FolderInUseError, match=r"process 0 of 2 .*run 'labeltree calibrate .*run' before"):
+        run_process(answers, Place(0, 2))
 
 
 # Reading

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
 from labeltree.decisions.rule import taxonomy_digest
-from labeltree.errors import DataError
+from labeltree.errors import DataError, FolderInUseError
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
 from labeltree.inference.bulk.samples import BulkSamples
-from labeltree.inference.calibrate import about_run, open_decider
+from labeltree.inference.calibrate import Decider, about_run, open_decider
 from labeltree.inference.classifiers import other_report
 from labeltree.inference.loading import TrainedRun, load_run
 from labeltree.progress import Progress, silent
@@ -38,6 +38,7 @@ _CPU_PIXELS = 128 * 64 * 64  # of a batch on a CPU, whose activations then fit i
 _SMALLEST = 8
 _CHUNK = 16  # images that a thread decodes at a time
 _AHEAD = 2  # batches that are decoded ahead, beyond what the threads have at hand
+_PATIENCE_S, _PAUSE_S = 3600, 1.0  # while another process of the job calibrates the run
 
 Array = np.ndarray[Any, Any]
 
@@ -90,7 +91,7 @@ def run_process(
         about, digest = about_run(run, "embeddings"), run.weights_digest
         rows = EmbeddingRows(job, run, about, samples.labelled)
     else:
-        decider = open_decider(run, job.classifier)
+        decider = _decider(run, job, place)
         rows = AnswerRows(job, decider, samples.labelled)
         about, digest = rows.about, decider.digest
         warning = other_report(run.folder.path, decider.chosen)
@@ -122,6 +123,24 @@ def run_process(
         counts is not None,
         warning,
     )
+
+
+def _decider(run: TrainedRun, job: BulkJob, place: Place) -> Decider:
+    """The run with its decision rule; if it must be calibrated first, one process does, the others wait."""
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return open_decider(run, job.classifier)
+        except FolderInUseError as error:
+            if place.world == 1:
+                raise
+            if time.monotonic() >= until:
+                raise FolderInUseError(
+                    f"{error}; process {place.rank} of {place.world} has waited "
+                    f"{_PATIENCE_S / 60:.0f} minutes for the run to be calibrated: run "
+                    f"'labeltree calibrate {job.run}' before"
+                ) from error
+            time.sleep(_PAUSE_S)
 
 
 @dataclass(frozen=True)
