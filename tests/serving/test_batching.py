@@ -60,10 +60,35 @@ def test_a_batch_collects_while_one_is_computed() -> None:
     jobs[3].found.cancel()  # its client has gone
     go.set()
     batcher.close()
-    assert sizes == [1, 4, 3]
+    assert sizes == [1, 5, 2], "the cancelled one has left the queue"
     assert [job.found.result() for job in jobs if job is not jobs[3]] == [0, 1, 2, 4, 5, 6, 7, 8]
     with pytest.raises(CancelledError):
         jobs[3].found.result()
+
+
+def test_a_cancelled_sample_leaves_the_queue_at_once() -> None:
+    began, go, ended = threading.Event(), threading.Event(), []
+
+    def compute(numbers: list[int]) -> list[int]:
+        began.set()
+        assert go.wait(WAIT)
+        return numbers
+
+    batcher: Batcher[int, int] = Batcher([compute], max_batch=1, max_wait=0)
+    jobs: list[Job[int, int]] = [Job(n, on_end=lambda n=n: ended.append(n)) for n in range(3)]
+    batcher.submit(jobs[0])
+    assert began.wait(WAIT)
+    jobs[2].found.cancel()
+    for job in jobs[1:]:
+        batcher.submit(job)
+    assert ended == [2], "it was cancelled before it was queued"
+    jobs[1].found.cancel()
+    assert ended == [2, 1]
+    assert not hasattr(jobs[1], "sample"), "its memory is free"
+    assert not jobs[0].found.cancel(), "it is being computed"
+    go.set()
+    batcher.close()
+    assert ended == [2, 1, 0]
 
 
 def test_a_bad_sample_does_not_fail_the_others() -> None:
@@ -71,10 +96,12 @@ def test_a_bad_sample_does_not_fail_the_others() -> None:
         return [12 / number for number in numbers]
 
     batcher: Batcher[int, float] = Batcher([compute], max_batch=4, max_wait=10)
-    jobs: list[Job[int, float]] = [Job(number) for number in (1, 0, 2, 3)]
+    ended: list[int] = []
+    jobs: list[Job[int, float]] = [Job(n, on_end=lambda n=n: ended.append(n)) for n in (1, 0, 2, 3)]
     for job in jobs:
         batcher.submit(job)
-    assert [job.found.result(WAIT) for job in jobs if job.sample] == [12, 6, 4]
+    assert [job.found.result(WAIT) for job in jobs if job is not jobs[1]] == [12, 6, 4]
+    assert ended == [1, 0, 2, 3]
     assert isinstance(jobs[1].found.exception(WAIT), ZeroDivisionError)
     assert batcher.alive
     batcher.close()

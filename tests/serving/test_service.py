@@ -7,6 +7,7 @@ import json
 import random
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +21,11 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 import labeltree as lt
+from labeltree.data.images.decode import FORMATS
 from labeltree.inference.format_answers import answer_rows
 from labeltree.serving import ServiceSettings
 from labeltree.serving.app import create_app
-from labeltree.serving.engine import Engine
+from labeltree.serving.engine import Engine, read_upload
 
 pytestmark = pytest.mark.slow
 
@@ -272,6 +274,21 @@ def test_bad_bodies_get_a_sentence(client: TestClient, files: list[Path]) -> Non
     assert client.get("/health").json()["waiting"] == 0
 
 
+def test_uploads_are_opened_by_the_decoders_of_image_files_alone(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, usual = [], Image.open
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        opened.append(options.get("formats"))
+        return usual(*arguments, **options)
+
+    monkeypatch.setattr(Image, "open", recorded)
+    assert read_upload(files[0].read_bytes(), 8, 3, 10_000).shape == (3, 8, 8)
+    assert opened
+    assert all(formats == FORMATS for formats in opened)
+
+
 def test_damaged_images_never_fail_the_service(client: TestClient, files: list[Path]) -> None:
     """Flipped bytes of images of every format: an answer or a sentence, and the next image is answered."""
     rng, image = np.random.default_rng(0), Image.open(files[0]).convert("RGB")
@@ -345,7 +362,9 @@ def test_a_late_answer_is_given_up(
         assert "takes too long" in detail(client.post("/predict", **content), 503)
         assert "takes too long" in detail(client.post("/predict", **content), 503)
         blocked.go.set()
-        health = client.get("/health").json()
+        until = time.monotonic() + 60
+        while (health := client.get("/health").json())["waiting"] and time.monotonic() < until:
+            time.sleep(0.01)  # the first is being computed
         assert (health["waiting"], health["answered"]) == (0, 1)
     assert sum(blocked.sizes) == 1, "the second was dropped before it was computed"
 
@@ -385,9 +404,46 @@ def test_who_has_gone_is_dropped(image_run: Path, files: list[Path], monkeypatch
         client.portal.call(request(body, gone))
         client.portal.call(request({"type": "http.request", "body": content[:9], "more_body": True}, gone))
         assert [reply["status"] for reply in replies if "status" in reply] == [499, 499]
+        admission = client.app.state.service.admission  # type: ignore[attr-defined]
+        assert admission.held == len(content), "of the first, which is still computed"
         blocked.go.set()
         first.result(60)
     assert sum(blocked.sizes) == 1
+
+
+def test_who_has_gone_holds_memory_until_it_is_free(
+    image_run: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease lasts as long as a decoder reads its bytes; what is queued is dropped at once."""
+    content = files[0].read_bytes()
+    began, go = threading.Semaphore(0), threading.Event()
+
+    def slow(*arguments: Any) -> Any:
+        began.release()
+        assert go.wait(60)
+        return read_upload(*arguments)
+
+    monkeypatch.setattr("labeltree.serving.engine.read_upload", slow)
+    with service(image_run, timeout=1, max_samples=64) as client:
+        service_ = client.app.state.service  # type: ignore[attr-defined]
+        engine, admission = service_.engine, service_.admission
+        workers = engine._decoders._max_workers
+        for _ in range(workers):
+            headers = {"Content-Type": "image/png"}
+            reply = client.post("/predict", content=content, headers=headers)
+            assert "takes too long" in detail(reply, 503)
+            assert began.acquire(timeout=60)
+        assert (admission.samples, admission.held) == (workers, workers * len(content))
+        assert "takes too long" in detail(client.post("/predict", content=content, headers=headers), 503)
+        until = time.monotonic() + 60
+        while admission.samples > workers and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (admission.samples, admission.held) == (workers, workers * len(content))
+        go.set()
+        while admission.samples and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (admission.samples, admission.held) == (0, 0)
+        assert engine.batches == 0, "nothing of them was computed"
 
 
 def test_an_error_of_the_service_is_told_and_survived(

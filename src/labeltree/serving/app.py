@@ -196,7 +196,8 @@ class _Service:
                 if isinstance(content, str) and not content.strip():
                     problems[place] = "the text is empty"
                 else:
-                    asked[place] = engine.ask(name, content, question)
+                    lease.hold()  # of a client that goes, too, until its sample is out of the queue
+                    asked[place] = engine.ask(name, content, question, lease.let_go)
             names = [name for name, _ in samples]
             del samples, content  # what is decoded is not held
             left = settings.timeout - (asyncio.get_running_loop().time() - began)

@@ -24,11 +24,18 @@ class Job(Generic[S, F]):
         sample: what to compute with.
         found: its result; a job that is cancelled before its batch begins is dropped.
         since: when it was submitted, by the monotonic clock.
+        on_end: called once the sample is no longer held, in any thread, before the result is there.
     """
 
     sample: S
     found: Future[F] = field(default_factory=Future)
     since: float = 0.0
+    on_end: Callable[[], None] = lambda: None
+
+    def end(self) -> None:
+        """Let go of the sample; for whoever holds the job, once."""
+        del self.sample
+        self.on_end()
 
 
 class Batcher(Generic[S, F]):
@@ -73,6 +80,7 @@ class Batcher(Generic[S, F]):
             job.since = time.monotonic()
             self._queue.append(job)
             self._changed.notify()
+        job.found.add_done_callback(lambda found: self._drop(job) if found.cancelled() else None)
 
     @property
     def alive(self) -> bool:
@@ -91,12 +99,27 @@ class Batcher(Generic[S, F]):
         for thread in self._threads:
             thread.join(timeout)
 
+    def _drop(self, job: Job[S, F]) -> None:
+        """Take a cancelled job out of the queue; if a thread has taken it already, that lets go of it."""
+        with self._changed:
+            try:
+                self._queue.remove(job)
+            except ValueError:
+                return
+        job.end()
+
     def _work(self, compute: Callable[[list[S]], Sequence[F]]) -> None:
         while (batch := self._next()) is not None:
-            wanted = [job for job in batch if job.found.set_running_or_notify_cancel()]
+            wanted = []
+            for job in batch:
+                if job.found.set_running_or_notify_cancel():
+                    wanted.append(job)
+                else:
+                    job.end()
             if wanted:
                 self.batches += 1
                 _compute(compute, wanted)
+            del batch, wanted, job  # while it waits for the next batch
 
     def _next(self) -> list[Job[S, F]] | None:
         """The next batch; None once the batcher is closed and its queue is empty."""
@@ -121,10 +144,12 @@ def _compute(compute: Callable[[list[S]], Sequence[F]], jobs: list[Job[S, F]]) -
             raise RuntimeError(f"{len(results)} results for {len(jobs)} samples")
     except Exception as error:
         if len(jobs) == 1:
+            jobs[0].end()
             jobs[0].found.set_exception(error)
             return
         for job in jobs:
             _compute(compute, [job])
         return
     for job, result in zip(jobs, results, strict=True):
+        job.end()
         job.found.set_result(result)

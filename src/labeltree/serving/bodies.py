@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 
@@ -21,12 +22,19 @@ _LONGEST_NAME = 200
 
 
 class Admission:
-    """How much the requests in progress hold; refuses what would be too much."""
+    """How much the requests in progress hold; refuses what would be too much.
+
+    Attributes:
+        samples: samples that wait, of all requests.
+        held: bytes of their bodies.
+        lock: held while one of them changes.
+    """
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.samples = 0
         self.held = 0
+        self.lock = threading.Lock()
 
     def lease(self) -> Lease:
         """A place for a request with one sample; use it as a context."""
@@ -34,20 +42,34 @@ class Admission:
 
 
 class Lease:
-    """What one request holds."""
+    """What one request holds, from its first byte until the request and all of its samples are gone."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._samples = 0
         self._bytes = 0
+        self._holders = 0
 
     def __enter__(self) -> Lease:
+        self.hold()
         self.take_samples(1)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._admission.samples -= self._samples
-        self._admission.held -= self._bytes
+        self.let_go()
+
+    def hold(self) -> None:
+        """Keep the lease until `let_go`: a sample is queued that may outlive the request."""
+        with self._admission.lock:
+            self._holders += 1
+
+    def let_go(self) -> None:
+        """The counterpart of `hold`, in any thread; the last one ends the lease."""
+        with self._admission.lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._admission.samples -= self._samples
+                self._admission.held -= self._bytes
 
     def take_samples(self, count: int) -> None:
         """Hold this many samples.
@@ -55,12 +77,15 @@ class Lease:
         Raises:
             HTTPException: 503 if too many are waiting.
         """
-        more, limit = count - self._samples, self._admission.settings.max_waiting
-        if self._admission.samples + more > limit:
+        limit = self._admission.settings.max_waiting
+        with self._admission.lock:
             taken = self._admission.samples - self._samples
-            raise busy(f"{taken} of {limit} places for waiting samples are taken; try again a little later")
-        self._admission.samples += more
-        self._samples = count
+            if taken + count > limit:
+                raise busy(
+                    f"{taken} of {limit} places for waiting samples are taken; try again a little later"
+                )
+            self._admission.samples = taken + count
+            self._samples = count
 
     def take_bytes(self, count: int) -> None:
         """Hold this many more bytes of the body.
@@ -71,10 +96,11 @@ class Lease:
         settings = self._admission.settings
         if self._bytes + count > settings.max_upload:
             raise too_large(settings)
-        if self._admission.held + count > settings.max_held:
-            raise busy("other uploads fill the memory; try again a little later")
-        self._bytes += count
-        self._admission.held += count
+        with self._admission.lock:
+            if self._admission.held + count > settings.max_held:
+                raise busy("other uploads fill the memory; try again a little later")
+            self._bytes += count
+            self._admission.held += count
 
 
 def busy(sentence: str) -> HTTPException:

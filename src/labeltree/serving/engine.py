@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeltree.data.images.decode import decode, image_errors, pixels_of
+from labeltree.data.images.decode import FORMATS, decode, image_errors, pixels_of
 from labeltree.data.images.dicom import dicom_pixels, is_dicom
 from labeltree.decisions import Promise
 from labeltree.errors import DataError
@@ -25,9 +25,6 @@ from labeltree.serving.batching import Batcher, Job
 from labeltree.serving.settings import ServiceSettings
 
 __all__ = ["Engine", "Question"]
-
-# Formats of uploads: those of image files. Pillow knows more, and runs another program for some of them.
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 @dataclass(frozen=True)
@@ -117,19 +114,38 @@ class Engine:
         if question.promise is not None:
             self.decider.rule.bars(question.promise)
 
-    def ask(self, name: str, content: bytes | str, question: Question) -> Future[dict[str, Any]]:
+    def ask(
+        self,
+        name: str,
+        content: bytes | str,
+        question: Question,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> Future[dict[str, Any]]:
         """Decode a sample, and compute it in one of the next batches.
+
+        Args:
+            name: of the sample, for its row.
+            content: that of an image file, or a text.
+            question: what is asked of it.
+            on_end: called, in any thread, once the sample is no longer held: it has been computed, cannot be
+                read, or was cancelled and has left the queue.
 
         Returns:
             the future of a row, as of `labeltree.inference.format_answers.answer_rows`, or of ``sample``,
             ``embedding`` and ``features``. Its exception is a DataError if the sample cannot be read. Cancel
             it to drop the sample.
         """
-        job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, question))
+        job: Job[_Sample, dict[str, Any]] = Job(_Sample(name, content, question), on_end=on_end)
         if isinstance(content, str):
             self._batcher.submit(job)
         else:
-            self._decoders.submit(self._decode, job)
+            work = self._decoders.submit(self._decode, job)
+
+            def drop(found: Future[dict[str, Any]]) -> None:
+                if found.cancelled() and work.cancel():  # else `_decode` has the job, or has passed it on
+                    job.end()
+
+            job.found.add_done_callback(drop)
         return job.found
 
     def close(self, timeout: float | None = None) -> None:
@@ -139,6 +155,7 @@ class Engine:
 
     def _decode(self, job: Job[_Sample, dict[str, Any]]) -> None:
         if job.found.cancelled():
+            job.end()
             return
         sample, shape = job.sample, self.model.network.image_shape
         assert shape is not None
@@ -147,6 +164,7 @@ class Engine:
             job.sample = _Sample(sample.name, pixels, sample.question)
             self._batcher.submit(job)
         except Exception as error:
+            job.end()
             if job.found.set_running_or_notify_cancel():
                 job.found.set_exception(error)
 
@@ -213,7 +231,7 @@ def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np
         return pixels_of(shown, size, channels)
     with image_errors():
         try:
-            with Image.open(BytesIO(content), formats=_FORMATS) as image:
+            with Image.open(BytesIO(content), formats=FORMATS) as image:
                 width, height = image.size
         except Image.DecompressionBombError:
             raise DataError(f"it has more than the {max_pixels:,} pixels that this service decodes") from None
@@ -223,7 +241,7 @@ def read_upload(content: bytes, size: int, channels: int, max_pixels: int) -> np
             raise DataError(
                 f"it has {width} x {height} pixels; {max_pixels:,} are the most that this service decodes"
             )
-    return decode(content, size, channels)
+    return decode(content, size, channels, formats=FORMATS)
 
 
 def _check_device(name: str) -> None:

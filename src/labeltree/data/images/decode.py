@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXTENSIONS",
+    "FORMATS",
     "MAX_PIXELS",
     "REDUCING_GAP",
     "ImageHead",
@@ -50,6 +51,9 @@ _KINDS = (
 EXTENSIONS = frozenset(f".{kind}" for kind in _KINDS) | DICOM_EXTENSIONS
 """File extensions of images."""
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Pillow's names of their formats but DICOM. It knows more, and runs another program for some of them."""
+
 MAX_PIXELS = 89_478_485
 """Larger images are refused: a file of a few bytes can claim any size (a decompression bomb)."""
 
@@ -71,15 +75,15 @@ class ImageHead(NamedTuple):
     gray: bool
 
 
-def _open(file: Path | bytes) -> PilImage:
-    """An image whose pixels are not read yet, unless it is DICOM."""
+def _open(file: Path | bytes, formats: tuple[str, ...] | None = None) -> PilImage:
+    """An image whose pixels are not read yet, unless it is DICOM; of these formats alone, or of any."""
     from PIL import Image, UnidentifiedImageError
 
     check_file(file)
     if isinstance(file, Path) and file.suffix.lower() in DICOM_EXTENSIONS:
         return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
     try:
-        image = Image.open(BytesIO(file) if isinstance(file, bytes) else file)
+        image = Image.open(BytesIO(file) if isinstance(file, bytes) else file, formats=formats)
     except UnidentifiedImageError:
         if is_dicom(file):
             return Image.fromarray(dicom_pixels(file, MAX_PIXELS))
@@ -168,7 +172,12 @@ def is_gray(image: PilImage) -> bool:
 
 
 def decode(
-    file: Path | bytes, size: int, channels: int, box: Sequence[float] | None = None
+    file: Path | bytes,
+    size: int,
+    channels: int,
+    box: Sequence[float] | None = None,
+    *,
+    formats: tuple[str, ...] | None = None,
 ) -> np.ndarray[Any, Any]:
     """Read an image as ``(channels, size, size)``, uint8.
 
@@ -185,11 +194,12 @@ def decode(
         channels: 1 or 3.
         box: Left, top, width and height of a crop box in pixels: the square around it is read, as far as the
             image goes; None = the whole image.
+        formats: The formats that Pillow may open, such as `FORMATS`; None = all that it knows.
 
     Raises:
         DataError: With the reason (without the path) if the file cannot be read as a whole.
     """
-    with image_errors(), _open(file) as opened:
+    with image_errors(), _open(file, formats) as opened:
         # JPEG decodes faster to a half, quarter or eighth; twice the size wanted leaves the rest to resizing.
         if box is None:
             opened.draft(None, (2 * size, 2 * size))
