@@ -32,7 +32,8 @@ def test_value_and_gradient():
 
 def test_nothing_is_kept_but_the_gradient():
     loss, z = SupConLoss(TREE), embeddings()
-    step = eager_gradient(lambda x: loss(x, *labels()), z).grad_fn
+    value = eager_gradient(lambda x: loss(x, *labels()), z)  # torch 2.11 frees what its step keeps with it
+    step = value.grad_fn
     assert [tuple(x.shape) for x in step.saved_tensors] == [(260, 5)]
     (of_z, _), *others = step.next_functions
     assert of_z.variable is z
