@@ -424,6 +424,7 @@ def test_who_has_gone_holds_memory_until_it_is_free(
         return read_upload(*arguments)
 
     monkeypatch.setattr("labeltree.serving.engine.read_upload", slow)
+    monkeypatch.setattr("labeltree.serving.engine.available_cores", lambda: 2)  # so many decoders
     with service(image_run, timeout=1, max_samples=64) as client:
         service_ = client.app.state.service  # type: ignore[attr-defined]
         engine, admission = service_.engine, service_.admission
