@@ -79,7 +79,7 @@ def test_numbers_are_names(table):
 
 
 def test_a_gap_in_a_label(table):
-    with pytest.raises(DataError, match=r"birds\.csv', row 2: 'depth1' is empty but a finer label is given"):
+    with pytest.raises(DataError, match=r"birds\.csv': in 1 of 4 rows (.|\n)*row 2, depth1: it is empty"):
         open_source(table(depth1=["a", None, "b", "b"], depth2=["x", "y", None, "z"]))
 
 

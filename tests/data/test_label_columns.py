@@ -115,14 +115,32 @@ def test_columns_that_nearly_nest_are_named(tmp_path: Path) -> None:
     assert any("nearly nests in 'department', but 'c0' lies in several" in note for note in source.notes)
 
 
-def test_columns_with_gaps_are_named(tmp_path: Path) -> None:
+def test_a_few_gaps_that_other_rows_fill_hide_no_column(tmp_path: Path) -> None:
     columns = shop()
     columns["department"][:3] = [""] * 3
     columns["product"][-3:] = [""] * 3  # finer labels may be missing
     source = open_source(write(tmp_path, columns))
-    assert labels(source) == ("category", "subcategory", "product")
-    assert (source.taxonomy.depth[source.nodes[-3:]] == 2).all()
-    assert any("'department' is empty in 3 rows" in note for note in source.notes)
+    assert labels(source) == ("department", "category", "subcategory", "product")
+    assert (source.taxonomy.depth[source.nodes[-3:]] == 3).all()
+    assert source.taxonomy.path(int(source.nodes[0]))[:2] == ("d0", "c0")
+    assert any("in 3 rows a missing name" in note and "from other rows" in note for note in source.notes)
+
+
+def test_columns_with_gaps_are_named(tmp_path: Path) -> None:
+    """Category c0 never says its department."""
+    columns = shop()
+    columns["category"] = [f"c{int(p[1:]) % 24}" for p in columns["product"]]
+    columns["subcategory"] = columns["product"]
+    del columns["product"]
+    lost = [row for row, name in enumerate(columns["category"]) if name == "c0"]
+    for row in lost:
+        columns["department"][row] = ""
+    source = open_source(write(tmp_path, columns))
+    assert "department" not in labels(source)
+    assert any(f"'department' is empty in {len(lost)} rows" in note for note in source.notes)
+    bridged = open_source(write(tmp_path, columns), gaps="skip")
+    assert labels(bridged)[0] == "department"
+    assert bridged.taxonomy.path(int(bridged.nodes[lost[0]]))[0] == "c0"
 
 
 def test_placeholders_lie_anywhere(tmp_path: Path) -> None:

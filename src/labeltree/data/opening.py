@@ -12,6 +12,7 @@ import torch
 
 from labeltree.data.folders import open_folder
 from labeltree.data.images.files import ImageSettings, check_image_settings
+from labeltree.data.rank_gaps import Gaps
 from labeltree.data.registry import get_dataset, list_datasets, require_files
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.source import Source
@@ -35,6 +36,7 @@ def open_source(
     aspect_columns: Sequence[str] | str | None = None,
     group_column: str | None = None,
     split_column: str | None = None,
+    gaps: Gaps | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, or shards.
@@ -55,6 +57,7 @@ def open_source(
         aspect_columns: Columns of further labels of the same samples, each with its own taxonomy.
         group_column: Column of groups; rows with equal values stay in one split.
         split_column: Column of the split.
+        gaps: What becomes of a label whose coarser name is missing; see `open_table`.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -74,6 +77,7 @@ def open_source(
         "aspect_columns": aspect_columns,
         "group_column": group_column,
         "split_column": split_column,
+        "gaps": gaps,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
 
@@ -91,6 +92,7 @@ class Source:
         missing_labels: Names of classes that stand for missing labels, and how many samples lost their
             label, or the finer part of it, to each.
         notes: Sentences about decisions made when the data were read, and about alternatives.
+        unused: For a table: the rows that are not used, or without a label, with the reasons.
         aspect_taxonomies: Taxonomies of the A aspects, further labels of the same samples (for MLCL).
         aspects: Labels of the aspects ``(n, A)`` int64, nodes of the aspect's taxonomy, -1 where missing;
             None if there are no aspects.
@@ -115,6 +117,7 @@ class Source:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing_labels: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unused: UnusedRows | None = None
     group_names: Array | None = None
     names: Sequence[str] | None = None
     digests: Array | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,9 +145,20 @@ def summarize(source: Source) -> DataSummary:
         dict(source.columns),
         splits,
         dict(source.missing_labels),
-        source.notes,
+        (*source.notes, *_unused(source)),
         (*_warnings(source, splits, finest, learned), *placeholder_sentences(tree, source.nodes)),
     )
+
+
+def _unused(source: Source) -> list[str]:
+    """A note with the number of rows that are not used, by reason."""
+    if source.unused is None or not len(source.unused):
+        return []
+    counts = Counter(reason for _, _, reason in source.unused.lines())
+    shown = ", ".join(f"{reason} ({count:,})" for reason, count in counts.most_common(3))
+    more = f", and {len(counts) - 3:,} other reasons" if len(counts) > 3 else ""
+    rows = len(set(source.unused.rows.tolist()))
+    return [f"{rows:,} rows are not used, or not as they stand: {shown}{more}"]
 
 
 def _distinct(nodes: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,12 +17,15 @@ from torch import Tensor
 
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, OnError
+from labeltree.data.label_columns import LabelColumns, find_label_columns
 from labeltree.data.listed_images import open_listed
+from labeltree.data.rank_gaps import Gaps
 from labeltree.data.shards.finding import Shards
 from labeltree.data.shards.table import ShardTable, read_shards
 from labeltree.data.source import SPLIT_NAMES, SPLITS, Source
 from labeltree.data.table_columns import DataTable, read_header
-from labeltree.data.table_labels import LabelColumns, find_label_columns, label_nodes, table_aspects
+from labeltree.data.table_labels import TableLabels, label_nodes, table_aspects
+from labeltree.data.unused_rows import UnusedRows
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.taxonomy import Taxonomy
 from labeltree.taxonomy.placeholders import MissingNames
@@ -64,6 +67,7 @@ def open_table(
     group_column: str | None = None,
     split_column: str | None = None,
     missing_labels: Sequence[str] | str = (),
+    gaps: Gaps | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
@@ -93,6 +97,12 @@ def open_table(
         split_column: Column with ``train``, ``val`` or ``test``; None = ``split`` if there is one.
         missing_labels: Names that are not classes, such as ``unknown``, in columns of labels and of aspects:
             a label ends before such a name, and is the node above or missing.
+        gaps: Rule for a label whose coarser name is missing in one of several ``label_columns``.
+            ``placeholder``: a node takes its place, named ``Pomacentridae (order incertae sedis)`` after the
+            next finer name, so that depth stays rank; ``skip``: the finer name hangs on the next coarser
+            given one; both first take the name from other rows if these agree on it. ``error``: an error
+            lists the rows. None = ``placeholder`` if the columns are ranks of biological names, else an error
+            for rows whose missing name other rows do not tell.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -110,6 +120,7 @@ def open_table(
         group_column=group_column,
         split_column=split_column,
         missing_labels=missing_labels,
+        gaps=gaps,
         **images,
     )
 
@@ -148,6 +159,7 @@ def open_data_table(
     group_column: str | None = None,
     split_column: str | None = None,
     missing_labels: Sequence[str] | str = (),
+    gaps: Gaps | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
@@ -156,20 +168,22 @@ def open_data_table(
     samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"))
     missing = MissingNames(missing_labels)
     taken = _taken(table, samples, aspect_columns, group_column, split_column)
-    labels = LabelColumns([])
+    columns_of_labels = LabelColumns([])
     if taxonomy is not None and label_columns is not None and not len(label_columns):
-        nodes = torch.full((table.num_rows,), -1)
+        labels = TableLabels(taxonomy, torch.full((table.num_rows,), -1))
     else:
         others = {column for columns in taken.values() for column in columns}
-        labels = find_label_columns(table, label_columns, others, taken["groups"], nest=taxonomy is None)
-        taxonomy, nodes = label_nodes(table, labels.columns, taxonomy, missing)
+        columns_of_labels = find_label_columns(
+            table, label_columns, others, taken["groups"], nest=taxonomy is None, gaps=gaps
+        )
+        labels = label_nodes(table, columns_of_labels.columns, taxonomy, missing, gaps)
     aspects = table_aspects(table, taken["aspects"], missing)
     split = _split(table, taken["split"])
     groups, group_names = _groups(table, taken["groups"], samples, split is not None)
     rows = torch.from_numpy(samples.rows)
     columns: dict[str, Any] = {
-        "nodes": nodes[rows],
-        "taxonomy": taxonomy,
+        "nodes": labels.nodes[rows],
+        "taxonomy": labels.taxonomy,
         "instances": torch.from_numpy(samples.instances),
         "groups": groups,
         "group_names": group_names,
@@ -181,18 +195,23 @@ def open_data_table(
     }
     found: dict[str, Any] = {
         "columns": {
-            kind: names for kind, names in {**taken, "labels": tuple(labels.columns)}.items() if names
+            kind: names
+            for kind, names in {**taken, "labels": tuple(columns_of_labels.columns)}.items()
+            if names
         },
         "missing_labels": missing.found,
-        "notes": (*samples.notes, *labels.notes),
+        "notes": (*samples.notes, *columns_of_labels.notes, *labels.notes),
     }
+    unused = samples.unused + labels.unused
     name = table.path.name if isinstance(table, ShardTable) else table.path.stem
     if samples.files is None:
         names = [table.row_name(row) for row in samples.rows.tolist()]
         places = torch.arange(len(rows))
-        return Source(name=name, store=None, rows=places, names=names, **columns, **found)
+        return Source(name=name, store=None, rows=places, names=names, unused=unused, **columns, **found)
     source = open_listed(name, table.path.parent, samples.files, **columns, **images)
-    return dataclasses.replace(source, **found)
+    lost = ~np.isin(samples.instances, source.instances.numpy())
+    unreadable = UnusedRows.because(samples.rows[lost], samples.image_columns, "an image cannot be read")
+    return dataclasses.replace(source, unused=unused + unreadable, **found)
 
 
 def column_names(path: Path) -> list[str]:
@@ -238,7 +257,8 @@ def shard_labels(shards: Shards) -> tuple[Taxonomy, Tensor]:
 def _labels_of(table: DataTable) -> tuple[Taxonomy, Tensor]:
     images, text = sample_columns(table, None, None)
     taken = {*images, *([] if text is None else [text])}
-    return label_nodes(table, find_label_columns(table, None, taken).columns, None)
+    labels = label_nodes(table, find_label_columns(table, None, taken).columns, None)
+    return labels.taxonomy, labels.nodes
 
 
 def _taken(
@@ -311,6 +331,7 @@ class TableSamples:
         image_columns: Image columns that were read.
         text_column: Text column that was read.
         notes: Sentences about other columns that could have been read.
+        unused: Rows without an image or a text.
     """
 
     rows: Array
@@ -321,6 +342,7 @@ class TableSamples:
     image_columns: tuple[str, ...] = ()
     text_column: str | None = None
     notes: tuple[str, ...] = ()
+    unused: UnusedRows = field(default_factory=UnusedRows.none)
 
 
 def _table_samples(
@@ -339,13 +361,16 @@ def _table_samples(
     shown = _files(table, images) if images else None
     words = None if text is None else table.cells(text)
     there = np.ones(table.num_rows, bool)
+    unused = UnusedRows.none()
     for kind, codes in (
         ("image", shown[1] if shown else None),
         ("text", words.codes[:, None] if words else None),
     ):
         if codes is not None:
             empty = np.all(codes < 0, axis=1)
-            _report_empty(empty, table, kind, images if kind == "image" else [text or ""], on_error)
+            of_kind = images if kind == "image" else [text or ""]
+            _report_empty(empty, table, kind, of_kind, on_error)
+            unused += UnusedRows.because(np.flatnonzero(empty), of_kind, f"it has no {kind}")
             there &= ~empty
     if not there.any():
         raise DataError(f"{table} has no row with both an image and a text")
@@ -361,7 +386,7 @@ def _table_samples(
         alike = words.codes[rows]
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
     notes = [] if image_column or text_column else _also_possible(table, images, text)
-    return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes))
+    return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused)
 
 
 def _also_possible(table: DataTable, images: list[str], text: str | None) -> list[str]:

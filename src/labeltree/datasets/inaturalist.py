@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from labeltree.data.listed_images import ListedImages, register_reader
+from labeltree.data.rank_gaps import placeholder_name
 from labeltree.data.registry import Needed, Published
 from labeltree.errors import DataError
 from labeltree.taxonomy import Taxonomy
@@ -49,8 +50,7 @@ def rank_paths(categories: Sequence[Category]) -> dict[int, tuple[str, ...]]:
         for rank in reversed(RANKS):
             given = str(category.get(rank) or "").strip()
             if not given:
-                taxon = path[0].partition(" (")[0] if path[0].endswith("incertae sedis)") else path[0]
-                given = f"{taxon} ({rank} incertae sedis)"
+                given = placeholder_name(path[0], rank)
             path.insert(0, given)
         paths[_id(category)] = tuple(path)
     return _distinct(paths)

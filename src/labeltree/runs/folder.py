@@ -72,6 +72,11 @@ class RunFolder:
         return self.path / "data.json"
 
     @property
+    def unused_rows(self) -> Path:
+        """The rows of a table that are not used, with the reasons (CSV), if there are any."""
+        return self.path / "unused-rows.csv"
+
+    @property
     def description(self) -> Path:
         """What rebuilds the model, beside its weights (JSON); see `ModelDescription`."""
         return self.path / "model.json"

@@ -46,6 +46,9 @@ class TableRecipe:
         split_column: ``train``, ``val`` or ``test``.
         aspect_columns: labels of further taxonomies over the same samples (MLCL), one column each, flat names
             or paths ``a/b``; whole numbers are ratings too.
+        gaps: what becomes of a label whose coarser name is missing: ``placeholder`` (a node for it),
+            ``skip`` (the finer name hangs on the next coarser one) or ``error``; None = ``placeholder`` for
+            ranks of biological names, else ``error`` unless other rows tell the name.
     """
 
     image_column: list[str] | str | None = None
@@ -54,6 +57,7 @@ class TableRecipe:
     group_column: str | None = None
     split_column: str | None = None
     aspect_columns: list[str] | None = None
+    gaps: Literal["placeholder", "skip", "error"] | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -170,6 +170,8 @@ def begin_run(
     if labels.taxonomy != source.taxonomy:
         labels.taxonomy.save(folder.training_taxonomy)
     folder.write_json(folder.data, summary.to_dict())
+    if data.unused is not None and len(data.unused):
+        data.unused.save(folder.unused_rows)
     description_of(module, source, labels).save(folder.description)
     module.objective.save_word_vectors(folder.word_vectors)
     folder.keep_encoder_config(module.encoder.save_config)
@@ -199,6 +201,7 @@ def abandon_run(folder: RunFolder) -> None:
         folder.recipe,
         folder.samples,
         folder.data,
+        folder.unused_rows,
         folder.description,
         folder.word_vectors,
         folder.training_taxonomy,

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from labeltree.data.label_columns import find_label_columns
+from labeltree.data.rank_gaps import LabelFinder
+from labeltree.data.ranks import Ranks
 from labeltree.data.shards.finding import find_shards
 from labeltree.data.shards.parquet import class_names
 from labeltree.data.shards.table import CLASSES
 from labeltree.data.source import SPLIT_NAMES, SPLITS
 from labeltree.data.streaming import StreamedSample, count_samples, stream_samples
 from labeltree.data.table_columns import PARQUET, DataTable, read_header
-from labeltree.data.table_labels import cut_label, find_label_columns
+from labeltree.data.table_labels import cut_label
 from labeltree.data.tables import TABLE_SUFFIXES
 from labeltree.errors import DataError, TaxonomyError
 from labeltree.inference.loading import TrainedRun
@@ -74,6 +77,8 @@ class BulkSamples:
                     self._classes = class_names(str(table.path))
         self.labelled = labelled and (self._folder or bool(self._labels))
         self._several = table is not None and len(self._labels) > 1
+        self._ranks = Ranks(self._labels, [] if table is None else table.columns)
+        self._finder = LabelFinder(run.taxonomy)
         self.seeks = self._shards is not None and self._shards.kind == "parquet"
 
     def stream(self, skip: int = 0) -> Iterator[StreamedSample]:
@@ -85,7 +90,7 @@ class BulkSamples:
         return stream_samples(
             self._data,
             skip=skip,
-            fields=tuple(self._labels),
+            fields=(*self._labels, *([self._ranks.depth_column] if self._ranks.depth_column else [])),
             on_error="raise" if self.seeks else "skip",
             **self._columns,
         )
@@ -110,8 +115,12 @@ class BulkSamples:
         if self._folder:
             return tuple(sample.name.split("/")[:-1])
         if self._several:
-            cells = [self._text(column, sample.fields.get(column)) for column in self._labels]
-            return tuple(cell for cell in cells if cell)
+            cells = {
+                column: text
+                for column, value in sample.fields.items()
+                if (text := self._text(column, value)) is not None
+            }
+            return tuple(name for name in self._ranks.label_of(self._labels, cells) if name)
         found = (self._text(column, sample.fields.get(column)) for column in self._labels)
         text = next((text for text in found if text), None)
         return split_path(text) if text else ()
@@ -138,7 +147,8 @@ class BulkSamples:
                 return int(self._run.taxonomy.encode([label])[0])
             except TaxonomyError:
                 continue
-        return -2
+        known = self._finder.find(path) if self._several else None  # a name between given ones is missing
+        return -2 if known is None else int(self._run.taxonomy.encode([known])[0])
 
     def _chosen_columns(self, table: DataTable) -> dict[str, Any]:
         """The columns that the run was trained on, where the table has them."""

@@ -1,0 +1,87 @@
+"""The rows of a table that are not used as they stand, each with its reason."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeltree.atomic import atomic_write
+from labeltree.cache import data_home
+
+__all__ = ["UnusedRows"]
+
+Array = np.ndarray[Any, Any]
+_SHOWN = 20  # rows that an error names
+
+
+@dataclass(frozen=True)
+class UnusedRows:
+    """Rows of a table that are not used, or only in part.
+
+    Attributes:
+        rows: Numbers of the rows ``(n,)`` int64, from 0; a row may have several reasons.
+        why: Index of each row's reason ``(n,)`` int64.
+        reasons: Pairs of columns and a reason.
+    """
+
+    rows: Array
+    why: Array
+    reasons: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def none(cls) -> UnusedRows:
+        """No rows."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
+
+    @classmethod
+    def because(cls, rows: Array, columns: Sequence[str], reason: str) -> UnusedRows:
+        """Rows ``(n,)`` with one reason, which completes "the row is not used: …"."""
+        if not len(rows):
+            return cls.none()
+        numbers = np.asarray(rows, np.int64)
+        return cls(numbers, np.zeros(len(numbers), np.int64), ((", ".join(columns), reason),))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __add__(self, other: UnusedRows) -> UnusedRows:
+        return UnusedRows(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.why, other.why + len(self.reasons)]),
+            self.reasons + other.reasons,
+        )
+
+    def lines(self) -> list[tuple[int, str, str]]:
+        """Row (counted from 1), columns and reason of each, in the order of the rows."""
+        order = np.argsort(self.rows, kind="stable")
+        return [
+            (row + 1, *self.reasons[why])
+            for row, why in zip(self.rows[order].tolist(), self.why[order].tolist(), strict=True)
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write a CSV file with the columns ``row``, ``columns`` and ``reason``, atomically."""
+        with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["row", "columns", "reason"])
+            writer.writerows(self.lines())
+
+    def in_words(self, table: Path) -> str:
+        """The first rows, and the file in the cache folder to which all are written if there are more.
+
+        Args:
+            table: Path of the table, after which the file is named.
+        """
+        lines = self.lines()
+        text = "\n".join(f"  row {row}, {columns}: {reason}" for row, columns, reason in lines[:_SHOWN])
+        name = hashlib.sha256(str(table.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        path = data_home() / "bad-rows" / f"{table.stem}-{name}.csv"
+        self.save(path)
+        more = len(lines) - _SHOWN
+        return f"{text}\n{f'  and {more:,} more; ' if more > 0 else '  '}all are listed in '{path}'"
