@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -37,7 +35,6 @@ __all__ = [
     "fit_rule",
     "rule_from_dict",
     "rule_to_dict",
-    "taxonomy_digest",
 ]
 
 
@@ -234,12 +231,6 @@ def fit_rule(
 VERSION = 1
 
 
-def taxonomy_digest(taxonomy: AnyTaxonomy) -> str:
-    """A fingerprint of the names and parents of all nodes."""
-    document = taxonomy.to_dict()
-    return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
-
-
 def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
     """The rule as a JSON-serialisable dictionary; every number is restored exactly.
 
@@ -249,7 +240,7 @@ def rule_to_dict(rule: DecisionRule) -> dict[str, Any]:
     fitted = _sorted(rule.fitted)
     return {
         "version": VERSION,
-        "taxonomy": taxonomy_digest(rule.classes.taxonomy),
+        "taxonomy": rule.classes.taxonomy.digest,
         "classes": rule.classes.nodes.tolist(),
         "calibrator": {
             "kind": rule.calibrator.kind,
@@ -295,7 +286,7 @@ def rule_from_dict(content: Mapping[str, Any], taxonomy: AnyTaxonomy) -> Decisio
         raise RunError(
             f"the decisions have version {version}, this labeltree reads {VERSION}; calibrate again"
         )
-    if content.get("taxonomy") != taxonomy_digest(taxonomy):
+    if content.get("taxonomy") != taxonomy.digest:
         raise RunError("the decisions were fitted to another taxonomy; calibrate again")
     try:
         calibrator, fitted = content["calibrator"], content["fitted"]

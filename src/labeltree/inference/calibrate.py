@@ -31,7 +31,7 @@ from labeltree.decisions.classifiers import (
     LinearScores,
     PrototypeScores,
 )
-from labeltree.decisions.rule import rule_from_dict, rule_to_dict, taxonomy_digest
+from labeltree.decisions.rule import rule_from_dict, rule_to_dict
 from labeltree.errors import RunError
 from labeltree.inference.classifiers import run_classifiers
 from labeltree.inference.embeddings import OwnSamples, embed_source
@@ -85,7 +85,7 @@ class Decider:
 
     @cached_property
     def _origin(self) -> dict[str, str]:
-        taxonomy = taxonomy_digest(self.run.taxonomy)
+        taxonomy = self.run.taxonomy.digest
         return {"model": self.digest, "taxonomy": taxonomy, "labeltree": version("labeltree")}
 
     def embed(self, source: Source) -> tuple[EmbeddingTable, Tensor]:
@@ -101,7 +101,7 @@ def about_run(run: TrainedRun, asked: str) -> dict[str, str]:
         "labeltree": version("labeltree"),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "asked": asked,
-        "taxonomy": taxonomy_digest(run.taxonomy),
+        "taxonomy": run.taxonomy.digest,
     }
 
 

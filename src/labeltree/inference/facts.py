@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.decisions.conformal import Promise, samples_needed
-from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import DataError, LabeltreeError
 from labeltree.inference.calibrate import Decider, open_decider
 from labeltree.inference.loading import TrainedRun, load_run
@@ -78,7 +77,7 @@ def model_facts(run: TrainedRun, decider: Decider | None, *, public: bool = Fals
             "leaves": len(taxonomy.leaves),
             "depth": taxonomy.max_depth,
         },
-        "digests": {"weights": run.weights_digest, "taxonomy": taxonomy_digest(taxonomy)},
+        "digests": {"weights": run.weights_digest, "taxonomy": taxonomy.digest},
         "labeltree": version("labeltree"),
     }
     if decider is not None:

@@ -15,7 +15,6 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from labeltree.decisions import Promise
-from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import DataError
 from labeltree.serving.bodies import Admission, busy, gone, problem_of, read_samples
 from labeltree.serving.engine import Engine, Question
@@ -148,7 +147,7 @@ def _add_pages(app: FastAPI, engine: Engine, guards: list[Any]) -> None:
     nodes = engine.decider.rule.classes.nodes.tolist()
     tree = engine.model.taxonomy
     reply = TaxonomyReply(
-        digest=taxonomy_digest(tree),
+        digest=tree.digest,
         classes=[tree.path_name(node) for node in nodes],
         taxonomy=tree.to_dict(),
     )

@@ -1,19 +1,24 @@
 """The label taxonomy: build it, check it, number it, and ask it how labels are related."""
 
 from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.changes import Change, Guess
 from labeltree.taxonomy.dag import TaxonomyDAG
 from labeltree.taxonomy.loading import AnyTaxonomy, load_taxonomy
+from labeltree.taxonomy.mapping import TaxonomyMapping
 from labeltree.taxonomy.matching import Matching, match_nodes
 from labeltree.taxonomy.relations import RelationTable, num_relations, relation_code, relation_from_paths
 from labeltree.taxonomy.tree import Taxonomy
 
 __all__ = [
     "AnyTaxonomy",
+    "Change",
+    "Guess",
     "Matching",
     "RelationTable",
     "Taxonomy",
     "TaxonomyDAG",
     "TaxonomyError",
+    "TaxonomyMapping",
     "load_taxonomy",
     "match_nodes",
     "num_relations",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -162,6 +164,12 @@ class Graph:
         child, parent = self._numbering.edges
         return Entries(list(self.names), child.tolist(), parent.tolist())
 
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the names and parents of all nodes."""
+        document = self.to_dict()
+        return hashlib.sha256(json.dumps([document["names"], document["parents"]]).encode()).hexdigest()
+
     def to_dict(self) -> dict[str, Any]:
         """The taxonomy as plain data, as `.json` files hold it."""
         return document_from(self.entries(), self._several_parents)
@@ -228,6 +236,10 @@ class Graph:
                 paths).
         """
         return self._labels.find(label)
+
+    def candidates(self, label: Label) -> list[int]:
+        """All nodes that a label, a name or a path, may refer to, ascending; perhaps none."""
+        return self._labels.candidates(label)
 
     def follow(self, path: Sequence[str]) -> int | None:
         """The node at the end of a path of names from depth 1, or None if there is none."""

@@ -1,16 +1,21 @@
-"""Find the nodes of one taxonomy in another: by path, or else by name."""
+"""Find the nodes of one taxonomy in another: by path, by name, and by where their children went."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.changes import Change, Guess, Kind
 from labeltree.taxonomy.graph import Graph
+from labeltree.taxonomy.near_names import near_pairs, plain_key
+from labeltree.taxonomy.tree import Taxonomy
 
-__all__ = ["Matching", "match_nodes"]
+__all__ = ["Matching", "match_nodes", "match_versions"]
 
 
 class Matching(NamedTuple):
@@ -56,3 +61,118 @@ def match_nodes(source: Graph, target: Graph) -> Matching:
             ambiguous += [] if certain else [node]
         found.append(-1 if there is None else there)
     return Matching(torch.tensor(found), ambiguous)
+
+
+def match_versions(
+    old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str]
+) -> tuple[list[list[int]], list[Guess]]:
+    """The targets of every old node that are certain, and guesses; see `TaxonomyMapping.between`."""
+    targets = [[] if node < 0 else [node] for node in match_nodes(old, new).nodes.tolist()]
+    for name, accepted in synonyms.items():
+        place = new.candidates(accepted)
+        for node in old.candidates(name) if place else ():
+            if len(place) > 1:
+                raise TaxonomyError(
+                    f"the accepted name {accepted!r} of {name!r} is ambiguous in the new taxonomy; give "
+                    "its path"
+                )
+            if node and new.follow(old.path(node)) is None:
+                targets[node] = [place[0]] if place[0] else []
+    _follow_children(old, new, targets)
+    return targets, _guesses(old, new, targets)
+
+
+def _follow_children(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> None:
+    """Match inner nodes that are left to the parents of what their children became, the finest first."""
+    parent = new.parent.tolist()
+    above = old.parent.tolist()
+    for node in range(old.num_nodes - 1, 0, -1):
+        if targets[node]:
+            continue
+        parents = {parent[target] for child in old.children(node) for target in targets[child] if target}
+        higher = above[node]
+        while not targets[higher]:
+            higher = above[higher]
+        stays = {new_node for target in targets[higher] for new_node in _line_up(target, parent)}
+        if parents and not parents & (stays | {0, -1}):
+            targets[node] = sorted(parents)
+
+
+def _line_up(node: int, parent: list[int]) -> list[int]:
+    found = [node]
+    while node > 0:
+        node = parent[node]
+        found.append(node)
+    return found
+
+
+def _guesses(old: Taxonomy, new: Taxonomy, targets: list[list[int]]) -> list[Guess]:
+    """Likely changes of the nodes that are left, among the children of where their parents went."""
+    sourced = {target for several in targets for target in several}
+    found: list[Guess] = []
+    for node in range(old.num_nodes):
+        if len(targets[node]) != 1 and node:
+            continue
+        gone = [child for child in old.children(node) if not targets[child]]
+        if not gone:
+            continue
+        place = targets[node][0] if node else 0
+        children = new.children(place)
+        fresh = [child for child in children if child not in sourced]
+        known = [child for child in children if child in sourced]
+        found += _among_siblings(old, new, gone, fresh, known)
+    return sorted(found, key=lambda guess: guess.node)
+
+
+def _among_siblings(
+    old: Taxonomy, new: Taxonomy, gone: list[int], fresh: list[int], known: list[int]
+) -> list[Guess]:
+    """Guesses about children that are gone, from new children of the same parent and those that stayed."""
+
+    def guess(node: int, there: list[int], reason: str) -> Guess:
+        kind: Kind = "split" if len(there) > 1 else "merge" if there[0] in known else "rename"
+        change = Change(kind, old.path(node), tuple(new.path(one) for one in there))
+        return Guess(node, tuple(there), change, reason)
+
+    by_key: dict[str, list[int]] = {}
+    for child in fresh:
+        by_key.setdefault(plain_key(new.names[child]), []).append(child)
+    spelled = {node: by_key.get(plain_key(old.names[node]), []) for node in gone}
+    found = {
+        node: guess(node, there, "the same name, spelled otherwise")
+        for node, there in spelled.items()
+        if len(there) == 1
+    }
+    left = [node for node in gone if node not in found]
+    prefixes = sorted((new.names[child].casefold(), child) for child in fresh)
+    for node in left:
+        name = old.names[node].casefold()
+        parts = _beginning_with(prefixes, name)
+        if len(parts) > 1:
+            found[node] = guess(node, parts, f"new names that begin with {old.names[node]!r}")
+    left = [node for node in left if node not in found]
+    for candidates, reason in ((fresh, "one letter apart"), (known, "one letter apart from one that stayed")):
+        names = [old.names[node] for node in left] + [new.names[child] for child in candidates]
+        for first, second in near_pairs(names):
+            if first < len(left) <= second and left[first] not in found:
+                found[left[first]] = guess(left[first], [candidates[second - len(left)]], reason)
+        left = [node for node in left if node not in found]
+    taken = {target for one in found.values() for target in one.targets}
+    free = [child for child in fresh if child not in taken]
+    if len(left) == 1 and len(free) == 1:
+        reason = "the only one that is gone and the only one that is new below this parent"
+        found[left[0]] = guess(left[0], free, reason)
+    return list(found.values())
+
+
+def _beginning_with(names: list[tuple[str, int]], start: str) -> list[int]:
+    """The nodes whose name is longer than the start and goes on with another word."""
+    from bisect import bisect_left
+
+    found = []
+    for name, node in names[bisect_left(names, (start, -1)) :]:
+        if not name.startswith(start):
+            break
+        if len(name) > len(start) and not name[len(start)].isalnum():
+            found.append(node)
+    return sorted(found)

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from labeltree.data.streaming import StreamedSample
-from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import DataError, FolderInUseError
 from labeltree.inference.bulk.job import BulkDone, BulkJob
 from labeltree.inference.bulk.rows import AnswerRows, EmbeddingRows, Encoded, Rows
@@ -98,7 +97,7 @@ def run_process(
     settings = {
         **job.settings(),
         "model": digest,
-        "taxonomy": taxonomy_digest(run.taxonomy),
+        "taxonomy": run.taxonomy.digest,
         "listing": samples.listing,
     }
     out = PartFolder(job.out)

@@ -7,7 +7,6 @@ from typing import Any
 
 from labeltree.data.images.decode import MAX_PIXELS, REDUCING_GAP
 from labeltree.decisions.conformal import threshold_steps
-from labeltree.decisions.rule import taxonomy_digest
 from labeltree.errors import RunError
 from labeltree.inference.calibrate import Decider
 from labeltree.inference.export.graph import LEAST_TOKENS, most_tokens
@@ -36,7 +35,7 @@ def labels(decider: Decider) -> dict[str, Any]:
     return {
         "format": "labeltree labels",
         "version": VERSION,
-        "taxonomy": taxonomy_digest(taxonomy),
+        "taxonomy": taxonomy.digest,
         "names": document["names"],
         "parents": document["parents"],
         "paths": [taxonomy.path_name(node) for node in nodes],

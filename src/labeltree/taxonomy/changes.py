@@ -1,0 +1,116 @@
+"""Changes between two versions of a taxonomy, as people read and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from labeltree.taxonomy.naming import join_path
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["KINDS", "Change", "Guess", "Kind", "changes_of"]
+
+Kind = Literal["rename", "move", "merge", "split", "remove", "add"]
+KINDS: tuple[Kind, ...] = ("rename", "move", "merge", "split", "remove", "add")
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change.
+
+    Attributes:
+        kind: ``rename`` (another name below the same parent), ``move`` (another parent, perhaps another name,
+            too), ``merge`` (one of several old nodes that are one node now), ``split``, ``remove``, ``add``.
+        old: path of the old node, () if it was added.
+        new: paths of the new nodes: one, several of a split node; of a removed one the node of its labels,
+            none if that is where its parent went.
+        follows: whether the node is only where its parent's change takes it. Such changes are written to
+            files, where they are needed to tell the old version from the new one, and not counted.
+    """
+
+    kind: Kind
+    old: Path
+    new: tuple[Path, ...] = ()
+    follows: bool = False
+
+    def __str__(self) -> str:
+        there = ", ".join(join_path(path) or "/" for path in self.new)
+        here = join_path(self.old)
+        return f"{self.kind}: {' -> '.join(part for part in (here, there) if part)}"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A change that is likely, for a person to confirm.
+
+    Attributes:
+        node: the old node.
+        targets: the new nodes that it may have become.
+        change: the change in words.
+        reason: why it is likely.
+    """
+
+    node: int
+    targets: tuple[int, ...]
+    change: Change
+    reason: str
+
+
+def changes_of(
+    old: Taxonomy,
+    new: Taxonomy,
+    targets: Sequence[Sequence[int]],
+    nodes: Sequence[int],
+    removed: Sequence[bool],
+) -> Iterator[Change]:
+    """The changes of a mapping, see `TaxonomyMapping`; old nodes in their order, then added nodes.
+
+    A node without a change is where its parent went, under its own name. Where several old nodes became one,
+    or one was split or removed, all nodes below have a change of their own, so that either version follows
+    from the other one and the changes.
+    """
+    parent, names = old.parent.tolist(), old.names
+    single = [
+        several[0] if len(several) == 1 and not gone else None
+        for several, gone in zip(targets, removed, strict=True)
+    ]
+    sources: dict[int, int] = {}
+    for target in single:
+        if target is not None:
+            sources[target] = sources.get(target, 0) + 1
+    child = {(int(above), new.names[node]): node for node, above in enumerate(new.parent.tolist()) if node}
+    silent = [True]  # whether the node has no change of its own
+    carries = [True]  # whether nodes below need no change if they stay below this node
+    default_of: dict[int, int] = {}  # the old node that is a new node without a change
+    for node in range(1, old.num_nodes):
+        above = parent[node]
+        by_default = child.get((nodes[above], names[node]))
+        quiet = carries[above] and single[node] is not None and single[node] == by_default
+        silent.append(quiet)
+        target = single[node]
+        carries.append(target is not None and (quiet or sources[target] == 1))
+        if quiet and target is not None:
+            default_of[target] = node
+    for node in range(1, old.num_nodes):
+        if silent[node]:
+            continue
+        above, target = parent[node], single[node]
+        there = tuple(new.path(one) for one in targets[node])
+        here = old.path(node)
+        if removed[node]:
+            yield Change("remove", here, () if list(targets[node]) == [nodes[above]] else there)
+        elif target is None:
+            yield Change("split", here, there)
+        else:
+            stays = target == child.get((nodes[above], names[node]))
+            if sources[target] > 1:
+                kind: Kind = "merge"
+            else:
+                same_parent = int(new.parent[target]) == nodes[above]
+                kind = "rename" if same_parent and new.names[target] != names[node] else "move"
+            yield Change(kind, here, there, follows=stays and sources[target] == 1)
+    for node in range(1, new.num_nodes):
+        if node not in sources or (sources[node] > 1 and node not in default_of):
+            yield Change("add", (), (new.path(node),), follows=node in sources)

@@ -1,0 +1,244 @@
+"""What became of the nodes of one version of a taxonomy in another version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.changes import Change, Guess, changes_of
+from labeltree.taxonomy.tree import Taxonomy
+
+__all__ = ["TaxonomyMapping"]
+
+Targets = tuple[tuple[int, ...], ...]
+
+
+class TaxonomyMapping:
+    """For every node of a taxonomy, the nodes that it became in another version of that taxonomy.
+
+    A label of the old version is read in the new one by `nodes`: as the node that its class became; where the
+    class was split and nothing says into which part a sample falls, as the lowest node above all parts; where
+    it was removed, as the node where its parent went.
+
+    Args:
+        old: the old version, N_old nodes.
+        new: the new version, N_new nodes.
+        targets: for every old node its new nodes: one; several if it was split; none if it was removed and
+            its labels go where those of its parent go. The root is mapped to the root.
+        removed: ``(N_old,)`` bool, whether the node itself is gone and its targets only say where its labels
+            go; None: those without targets.
+
+    Attributes:
+        old: the old version.
+        new: the new version.
+        targets: for every old node its new nodes, ascending, at least one.
+        removed: ``(N_old,)`` bool.
+        nodes: ``(N_old,)`` int64, the new node of a label: the lowest common ancestor of its targets.
+        exact: ``(N_old,)`` bool, whether the node is one node of the new version.
+
+    Raises:
+        TaxonomyError: if a taxonomy is not a tree, a target is not a node, or the root is not mapped to the
+            root.
+
+    Example:
+        >>> old = Taxonomy.from_paths(["tit/blue", "tit/great"])
+        >>> new = Taxonomy.from_paths(["cyanistes/blue", "parus/great"])
+        >>> mapping, guesses = TaxonomyMapping.between(old, new)
+        >>> for change in mapping.changes():
+        ...     print(change)
+        split: tit -> cyanistes, parus
+        move: tit/blue -> cyanistes/blue
+        move: tit/great -> parus/great
+        add: cyanistes
+        add: parus
+    """
+
+    def __init__(
+        self,
+        old: Taxonomy,
+        new: Taxonomy,
+        targets: Sequence[Sequence[int]],
+        removed: Sequence[bool] | Tensor | None = None,
+    ) -> None:
+        for which, taxonomy in (("old", old), ("new", new)):
+            if not isinstance(taxonomy, Taxonomy):
+                raise TaxonomyError(
+                    f"a mapping between versions needs trees, and the {which} one is a DAG; make a tree of "
+                    "it with 'labeltree taxonomy project'"
+                )
+        if len(targets) != old.num_nodes:
+            raise TaxonomyError(f"there are {len(targets)} targets for {old.num_nodes} old nodes")
+        gone = [not several for several in targets] if removed is None else [bool(one) for one in removed]
+        if len(gone) != old.num_nodes:
+            raise TaxonomyError(f"removed has {len(gone)} entries for {old.num_nodes} old nodes")
+        if tuple(targets[0]) not in ((), (0,)):
+            raise TaxonomyError("the root of a taxonomy cannot become another node than the root")
+        self.old, self.new = old, new
+        self.targets, self.nodes = _completed(old, new, targets)
+        gone[0] = False
+        self.removed = torch.tensor(gone)
+
+    @property
+    def exact(self) -> Tensor:
+        """``(N_old,)`` bool, whether the node is one node of the new version."""
+        return ~self.removed & torch.tensor([len(several) == 1 for several in self.targets])
+
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for change in self.changes():
+            kinds[change.kind] = kinds.get(change.kind, 0) + 1
+        said = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "nothing changed"
+        return f"TaxonomyMapping({self.old.num_nodes} -> {self.new.num_nodes} nodes: {said})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TaxonomyMapping):
+            return NotImplemented
+        return (
+            _tree(self.old) == _tree(other.old)
+            and _tree(self.new) == _tree(other.new)
+            and self.targets == other.targets
+            and bool((self.removed == other.removed).all())
+        )
+
+    __hash__ = object.__hash__
+
+    @cached_property
+    def _changes(self) -> tuple[Change, ...]:
+        return tuple(changes_of(self.old, self.new, self.targets, self.nodes.tolist(), self.removed.tolist()))
+
+    def changes(self) -> list[Change]:
+        """What changed, old nodes first in their order, then new nodes that are no old one."""
+        return [change for change in self._changes if not change.follows]
+
+    def then(self, later: TaxonomyMapping) -> TaxonomyMapping:
+        """The mapping from the old version of this one to the new version of a later one.
+
+        Raises:
+            TaxonomyError: if the later one does not begin with the taxonomy that this one ends with.
+        """
+        place = _same_nodes(self.new, later.old)
+        lost = later.removed.tolist()
+        targets, removed = [], []
+        for several, gone in zip(self.targets, self.removed.tolist(), strict=True):
+            middle = [place[node] for node in several]
+            targets.append(sorted({target for node in middle for target in later.targets[node]}))
+            removed.append(gone or any(lost[node] for node in middle))
+        return TaxonomyMapping(self.old, later.new, targets, removed)
+
+    @classmethod
+    def between(
+        cls, old: Taxonomy, new: Taxonomy, synonyms: Mapping[str, str] | None = None
+    ) -> tuple[TaxonomyMapping, list[Guess]]:
+        """The mapping that is certain from the two taxonomies alone, and what else is likely.
+
+        A node is matched to the one at the same path, to the accepted name that `synonyms` give it, or to the
+        one node of its name if that occurs once in each version. An inner node that is left goes where its
+        children went. What is left then counts as removed.
+
+        Args:
+            old: the old version.
+            new: the new version.
+            synonyms: for names or paths of the old version the accepted name or path of the new one.
+
+        Returns:
+            the mapping, and guesses: changes that a person should confirm.
+
+        Raises:
+            TaxonomyError: if a taxonomy is not a tree, or an accepted name is ambiguous.
+        """
+        from labeltree.taxonomy.matching import match_versions
+
+        found, guesses = match_versions(old, new, synonyms or {})
+        return cls(old, new, found), guesses
+
+    def with_guesses(self, guesses: Sequence[Guess]) -> TaxonomyMapping:
+        """The mapping with these guesses taken as right; of several for one node, the first."""
+        targets = [list(several) for several in self.targets]
+        removed = self.removed.tolist()
+        taken: set[int] = set()
+        for guess in guesses:
+            if guess.node in taken:
+                continue
+            taken.add(guess.node)
+            targets[guess.node], removed[guess.node] = list(guess.targets), False
+        for node in range(1, len(targets)):
+            if removed[node] and targets[node] == [int(self.nodes[self.old.parent[node]])]:
+                targets[node] = []  # where the parent goes now
+        return TaxonomyMapping(self.old, self.new, targets, removed)
+
+    def save(self, path: str | os.PathLike[str], guesses: Sequence[Guess] = ()) -> None:
+        """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
+        from labeltree.taxonomy.mapping_file import write_mapping
+
+        write_mapping(path, self, guesses)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, old: Taxonomy | None = None, new: Taxonomy | None = None
+    ) -> Self:
+        """Read a mapping that `save` wrote, or that a person has written or edited.
+
+        One of the two taxonomies suffices; the other one follows from the changes. With both, nodes of the
+        new one that no change names count as added.
+
+        Args:
+            path: the YAML file.
+            old: the old version.
+            new: the new version.
+
+        Raises:
+            TaxonomyError: if the file is missing or no mapping, or was made for another taxonomy: the message
+                names the first paths that are not there.
+        """
+        from labeltree.taxonomy.mapping_file import read_mapping
+
+        return cls(*read_mapping(path, old, new))
+
+
+def _completed(old: Taxonomy, new: Taxonomy, targets: Sequence[Sequence[int]]) -> tuple[Targets, Tensor]:
+    """The targets of every old node, at least one, and the node of its labels."""
+    parent = old.parent.tolist()
+    completed: list[tuple[int, ...]] = [(0,)]
+    nodes = [0]
+    for node in range(1, old.num_nodes):
+        several = tuple(sorted({int(target) for target in targets[node]}))
+        if several and not (several[0] >= 0 and several[-1] < new.num_nodes):
+            raise TaxonomyError(
+                f"the targets of {old.path_name(node)!r} are {list(several)}; the new taxonomy has nodes 0 "
+                f"to {new.num_nodes - 1}"
+            )
+        several = several or (nodes[parent[node]],)
+        place = several[0]
+        for target in several[1:]:
+            place = int(new.lca(place, target))
+        completed.append(several)
+        nodes.append(place)
+    return tuple(completed), torch.tensor(nodes)
+
+
+def _tree(taxonomy: Taxonomy) -> tuple[list[str], list[int]]:
+    return list(taxonomy.names), taxonomy.parent.tolist()
+
+
+def _same_nodes(first: Taxonomy, second: Taxonomy) -> list[int]:
+    """For each node of a taxonomy the node of the same path in an equal one."""
+    if _tree(first) == _tree(second):
+        return list(range(first.num_nodes))
+    place = [second.follow(first.path(node)) for node in range(first.num_nodes)]
+    if first.num_nodes != second.num_nodes or None in place:
+        missing = next((node for node, other in enumerate(place) if other is None), None)
+        what = (
+            f"has no {first.path_name(missing)!r}"
+            if missing is not None
+            else f"has {second.num_nodes - first.num_nodes} more nodes"
+        )
+        raise TaxonomyError(
+            f"the later mapping does not begin with the taxonomy that the earlier one ends with: it {what}"
+        )
+    return [node for node in place if node is not None]

@@ -1,0 +1,286 @@
+"""Mappings between versions of a taxonomy as YAML, one line a change, to be read and edited by people."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from labeltree.atomic import atomic_write
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy.changes import KINDS, Change, Guess
+from labeltree.taxonomy.naming import join_path, some, split_path
+from labeltree.taxonomy.tree import Taxonomy
+
+if TYPE_CHECKING:
+    from labeltree.taxonomy.mapping import TaxonomyMapping
+
+__all__ = ["read_mapping", "write_mapping"]
+
+VERSION = 1
+_PLAIN = re.compile(r"[\w(][\w ()./+×'-]*")
+_HEADER = """\
+# What became of each node; one line a change, to be edited by hand:
+#   - {rename: a/b, to: a/c}    - {move: a/b, to: c/b}    - {merge: a/b, to: a/c}
+#   - {split: a/b, to: [a/c, a/d]}    - {remove: a/b}    - {add: a/c}
+# Labels of a removed node become those of the node above (or of `to`). A node without a line stays below its
+# parent, wherever that goes.
+"""
+_GUESSES = "# Likely, but not certain: remove the '# ' before those that are right.\n"
+Path_ = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A change as a file states it."""
+
+    kind: str
+    old: Path_
+    new: tuple[Path_, ...]
+    number: int
+
+
+def write_mapping(
+    path: str | os.PathLike[str], mapping: TaxonomyMapping, guesses: Sequence[Guess] = ()
+) -> None:
+    """Write a mapping, atomically; see `TaxonomyMapping.save`."""
+    lines = [f"labeltree mapping: {VERSION}\n", _HEADER]
+    for which, taxonomy in (("old", mapping.old), ("new", mapping.new)):
+        about = {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
+        lines.append(f"{which}: {_flow(about)}\n")
+    changes = list(mapping._changes)
+    lines.append("changes:\n" if changes or guesses else "changes: []\n")
+    lines += [f"- {_entry(change)}\n" for change in changes]
+    if guesses:
+        lines.append(_GUESSES)
+        lines += [f"# - {_entry(guess.change)}  # {guess.reason}\n" for guess in guesses]
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise TaxonomyError(f"cannot save {path.name!r}: the folder {str(path.parent)!r} does not exist")
+    with atomic_write(path) as temporary:
+        temporary.write_text("".join(lines), "utf-8", newline="")
+
+
+def _entry(change: Change) -> str:
+    there = [join_path(path) or "/" for path in change.new]
+    if change.kind == "add":
+        return _flow({"add": there[0]})
+    content: dict[str, Any] = {change.kind: join_path(change.old)}
+    if there:
+        content["to"] = there if len(there) > 1 else there[0]
+    return _flow(content)
+
+
+def _flow(content: dict[str, Any]) -> str:
+    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in content.items()) + "}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_scalar, value))}]"
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) and text == text.strip() else json.dumps(text, ensure_ascii=False)
+
+
+def read_mapping(
+    path: str | os.PathLike[str], old: Taxonomy | None, new: Taxonomy | None
+) -> tuple[Taxonomy, Taxonomy, list[list[int]], list[bool]]:
+    """Read a mapping; see `TaxonomyMapping.load`.
+
+    Returns:
+        the old and the new version, and for every old node its targets and whether it was removed.
+    """
+    path = Path(path)
+    if old is None and new is None:
+        raise TaxonomyError(f"'{path}' says what changed; give the old or the new taxonomy, too")
+    try:
+        about, lines = _parsed(path)
+        if old is None:
+            assert new is not None
+            old = _undone(new, lines, about.get("old", {}).get("root", new.names[0]))
+        return _done(old, new, lines, about.get("new", {}).get("root", old.names[0]))
+    except TaxonomyError as error:
+        raise TaxonomyError(f"{path}: {error}") from None
+
+
+def _parsed(path: Path) -> tuple[dict[str, dict[str, str]], list[_Line]]:
+    import yaml
+
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise TaxonomyError("there is no such file; 'labeltree taxonomy map OLD NEW' writes one") from None
+    except UnicodeDecodeError:
+        raise TaxonomyError("not UTF-8 text; save it as UTF-8") from None
+    except OSError as error:
+        raise TaxonomyError(f"cannot be read: {error.strerror}") from None
+    try:
+        document = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        raise TaxonomyError(f"{where}not readable as YAML: {getattr(error, 'problem', error)}") from None
+    except RecursionError:
+        raise TaxonomyError("no mapping: it is nested too deeply") from None
+    top = _mapping_of(document) if isinstance(document, yaml.MappingNode) else {}
+    if "labeltree mapping" not in top:
+        raise TaxonomyError("no mapping: its first line is not 'labeltree mapping: 1'")
+    version = top["labeltree mapping"].value
+    if version != str(VERSION):
+        raise TaxonomyError(f"a mapping of version {version!r}, this labeltree reads version {VERSION}")
+    unknown = set(top) - {"labeltree mapping", "old", "new", "changes"}
+    if unknown:
+        raise TaxonomyError(f"has the unknown entry {sorted(unknown)[0]!r}; there are old, new and changes")
+    about: dict[str, dict[str, str]] = {
+        which: {key: node.value for key, node in _mapping_of(top[which]).items()}
+        for which in ("old", "new")
+        if which in top
+    }
+    entries = top["changes"].value if "changes" in top else []
+    return about, [_line(entry) for entry in entries] if isinstance(entries, list) else []
+
+
+def _mapping_of(node: Any) -> dict[str, Any]:
+    """The values of a mapping by key; each key once."""
+    found: dict[str, Any] = {}
+    for key, value in node.value if isinstance(node.value, list) else ():
+        if not isinstance(key.value, str) or key.value in found:
+            _refuse(key, f"{key.value!r} is given twice" if key.value in found else "a key is not text")
+        found[key.value] = value
+    return found
+
+
+def _refuse(node: Any, what: str) -> NoReturn:
+    raise TaxonomyError(f"line {node.start_mark.line + 1}: {what}")
+
+
+def _line(entry: Any) -> _Line:
+    fields = _mapping_of(entry) if type(entry).__name__ == "MappingNode" else {}
+    kinds = [kind for kind in KINDS if kind in fields]
+    if len(kinds) != 1 or set(fields) - {*kinds, "to"}:
+        _refuse(entry, f"expected one of {', '.join(KINDS)} and perhaps 'to', as in {{rename: a/b, to: a/c}}")
+    kind = kinds[0]
+    here, there = _paths(fields[kind]), _paths(fields["to"]) if "to" in fields else ()
+    if len(here) != 1 or not here[0]:
+        _refuse(entry, f"{kind} names one node, by its path")
+    if kind == "add":
+        if there:
+            _refuse(entry, "what is added has no 'to'")
+        here, there = ((),), here
+    elif kind != "remove" and len(there) != 1 and not (kind == "split" and there):
+        _refuse(entry, f"{kind} needs the path 'to' which the node went, as in {{{kind}: a/b, to: a/c}}")
+    elif kind in ("rename", "move", "merge") and not there[0]:
+        _refuse(entry, "a node cannot become the root")
+    return _Line(kind, here[0], there, entry.start_mark.line + 1)
+
+
+def _paths(node: Any) -> tuple[Path_, ...]:
+    if isinstance(node.value, str):
+        return (split_path(node.value),)
+    return tuple(path for part in node.value if hasattr(part, "value") for path in _paths(part))
+
+
+def _done(
+    old: Taxonomy, new: Taxonomy | None, lines: list[_Line], root: str
+) -> tuple[Taxonomy, Taxonomy, list[list[int]], list[bool]]:
+    """Carry out the changes."""
+    of_node = _lines_of_nodes(old, lines)
+    places: list[Path_] = [()]  # of labels
+    there: list[tuple[Path_, ...]] = [((),)]
+    parent, names = old.parent.tolist(), old.names
+    removed = [False]
+    for node in range(1, old.num_nodes):
+        line = of_node.get(node)
+        if line is None:
+            found: tuple[Path_, ...] = ((*places[parent[node]], names[node]),)
+        else:
+            found = line.new or (places[parent[node]],)
+        removed.append(line is not None and line.kind == "remove")
+        there.append(found)
+        places.append(_shared(found))
+    if new is None:
+        paths = [path for found in there for path in found]
+        new = Taxonomy.from_paths([*filter(None, paths), *(p for x in lines for p in x.new if p)], root)
+    missing: list[str] = []
+    targets: list[list[int]] = []
+    for node, found in enumerate(there):
+        at = [new.follow(path) for path in found]
+        if None in at and len(missing) < 6:
+            lost = next(path for path, target in zip(found, at, strict=True) if target is None)
+            missing.append(f"{old.path_name(node)} at {join_path(lost)}")
+        targets.append([target for target in at if target is not None])
+    if missing:
+        raise TaxonomyError(
+            f"made for another version: after the changes there would be {some(missing, 3)}, but the new "
+            "taxonomy has no such place; add a line for what became of it"
+        )
+    return old, new, targets, removed
+
+
+def _lines_of_nodes(old: Taxonomy, lines: list[_Line]) -> dict[int, _Line]:
+    """The change of each old node; a guess that was accepted replaces the line that removes the node."""
+    found: dict[int, _Line] = {}
+    unknown = []
+    for line in lines:
+        if line.kind == "add":
+            continue
+        node = old.follow(line.old)
+        if node is None:
+            unknown.append(f"{join_path(line.old)} (line {line.number})")
+            continue
+        before = found.get(node)
+        if before is not None and "remove" not in (before.kind, line.kind):
+            raise TaxonomyError(
+                f"lines {before.number} and {line.number} are both about {join_path(line.old)!r}; remove one"
+            )
+        if before is None or before.kind == "remove":
+            found[node] = line
+    if unknown:
+        raise TaxonomyError(f"made for another version: the old taxonomy has no {some(unknown, 3)}")
+    return found
+
+
+def _shared(paths: Iterable[Path_]) -> Path_:
+    """The path of the lowest node above all."""
+    several = list(paths)
+    length = 0
+    for names in zip(*several, strict=False):
+        if len(set(names)) > 1:
+            break
+        length += 1
+    return several[0][:length]
+
+
+def _undone(new: Taxonomy, lines: list[_Line], root: str) -> Taxonomy:
+    """The old version: each new node that was not added, and each node that a line begins with."""
+    unknown = [
+        f"{join_path(path)} (line {x.number})" for x in lines for path in x.new if new.follow(path) is None
+    ]
+    if unknown:
+        raise TaxonomyError(f"made for another version: the new taxonomy has no {some(unknown, 3)}")
+    added = {new.follow(line.new[0]) for line in lines if line.kind == "add"}
+    sources: dict[int | None, list[_Line]] = {}
+    for line in lines:
+        if line.kind in ("rename", "move", "merge"):
+            sources.setdefault(new.follow(line.new[0]), []).append(line)
+    parent = new.parent.tolist()
+    carrier: list[Path_ | None] = [()]  # the old node whose children without a line are children here
+    paths: list[Path_] = []
+    for node in range(1, new.num_nodes):
+        from_lines = sources.get(node, [])
+        alone = node in added or any(line.kind != "merge" for line in from_lines)
+        above = carrier[parent[node]]
+        same = None if alone or above is None else (*above, new.names[node])
+        if same is not None:
+            paths.append(same)
+            carrier.append(same)
+        else:
+            carrier.append(from_lines[0].old if len(from_lines) == 1 else None)
+    paths += [line.old for line in lines if line.old]
+    if not paths:
+        raise TaxonomyError("every node of the new taxonomy was added, so there is no old one")
+    return Taxonomy.from_paths(paths, root)

@@ -1,0 +1,65 @@
+"""Names that are nearly the same: equal but for spelling, or one letter apart."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+__all__ = ["near_pairs", "plain_key"]
+
+_SHORTEST = 5  # letters; in shorter names one letter makes another word
+
+
+def plain_key(name: str) -> str:
+    """What names have in common that differ in case, accents, spaces and punctuation only.
+
+    Example:
+        >>> plain_key("Blue_Tit (Européen)") == plain_key("blue tit europeen")
+        True
+    """
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    letters = "".join(c if c.isalnum() else " " for c in plain if not unicodedata.combining(c))
+    return " ".join(letters.split()) or name
+
+
+def near_pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Pairs of positions of names that differ by one letter inserted, left out, replaced, or two swapped.
+
+    Case does not count. Short names are left out, and so are names that differ in a digit, such as codes. The
+    search takes time in proportion to the letters of all names, however many names there are.
+
+    Args:
+        names: n names.
+
+    Yields:
+        positions (i, j), i < j, each pair once, ascending.
+
+    Example:
+        >>> list(near_pairs(["sparrow", "Sparow", "spqrrow", "sparrow hawk", "class 1", "class 2"]))
+        [(0, 1), (0, 2)]
+    """
+    plain = [name.casefold() for name in names]
+    by_shorter: dict[str, list[int]] = {}
+    found: set[tuple[int, int]] = set()
+    for position, name in enumerate(plain):
+        if len(name) < _SHORTEST:
+            continue
+        for shorter in {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))}:
+            alike = by_shorter.setdefault(shorter, [])
+            found.update((other, position) for other in alike if _one_apart(plain[other], name))
+            alike.append(position)
+    yield from sorted(found)
+
+
+def _one_apart(first: str, second: str) -> bool:
+    """Whether one letter makes the difference, and it is no digit."""
+    if first == second:
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
+    if start < 0:
+        start = min(len(first), len(second))
+    ends = (first[start:], second[start:])
+    if any(c.isdigit() for c in (ends[0][:1] + ends[1][:1])):
+        return False
+    (a, b) = ends
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[:2][::-1] and a[2:] == b[2:])

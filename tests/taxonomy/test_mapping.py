@@ -1,0 +1,304 @@
+"""Mappings between versions of a taxonomy: what they say, and that either version follows from them."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree.errors import TaxonomyError
+from labeltree.taxonomy import Taxonomy, TaxonomyDAG, TaxonomyMapping
+
+NAMES = [
+    "a",
+    "b",
+    "no",
+    "1.0",
+    "x/y",
+    "back\\slash",
+    "Ärger",
+    "漢字",
+    "~",
+    "- b",
+    "{c}",
+    "d: e #f",
+    "'q'",
+    '"',
+]
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 9) -> Taxonomy:
+    count = draw(st.integers(1, most))
+    names, parents, taken = ["root"], [-1], set()
+    for node in range(1, count + 1):
+        parent = draw(st.integers(0, node - 1))
+        name = draw(st.sampled_from(NAMES))
+        if (parent, name) not in taken:
+            taken.add((parent, name))
+            names.append(name)
+            parents.append(min(parent, len(names) - 2))
+            taken.add((parents[-1], name))
+    unique = dict.fromkeys(zip(parents[1:], names[1:], strict=True))
+    if len(unique) < len(names) - 1:  # a parent was moved onto a sibling of that name
+        return Taxonomy.from_paths([names[1:2]])
+    return Taxonomy(names, parents)
+
+
+@st.composite
+def mappings(draw: st.DrawFn, old: Taxonomy | None = None) -> TaxonomyMapping:
+    old = draw(trees()) if old is None else old
+    new = draw(trees())
+    targets = [
+        draw(st.lists(st.integers(1, new.num_nodes - 1), max_size=3, unique=True)) if node else [0]
+        for node in range(old.num_nodes)
+    ]
+    return TaxonomyMapping(old, new, targets)
+
+
+def paths(tree: Taxonomy) -> set[tuple[str, ...]]:
+    return {tree.path(node) for node in range(tree.num_nodes)}
+
+
+def said(mapping: TaxonomyMapping) -> list[str]:
+    return [str(change) for change in mapping.changes()]
+
+
+def saved(mapping: TaxonomyMapping) -> Path:
+    path = Path(tempfile.mkdtemp()) / "changes.yaml"
+    mapping.save(path)
+    return path
+
+
+def by_path(mapping: TaxonomyMapping) -> dict[tuple[str, ...], tuple[set[tuple[str, ...]], bool]]:
+    return {
+        mapping.old.path(node): (
+            {mapping.new.path(target) for target in targets},
+            bool(mapping.removed[node]),
+        )
+        for node, targets in enumerate(mapping.targets)
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(mappings())
+def test_either_version_follows_from_the_changes(mapping: TaxonomyMapping) -> None:
+    path = saved(mapping)
+    assert TaxonomyMapping.load(path, old=mapping.old, new=mapping.new) == mapping
+    applied = TaxonomyMapping.load(path, old=mapping.old)
+    assert paths(applied.new) == paths(mapping.new)
+    assert by_path(applied) == by_path(mapping)
+    undone = TaxonomyMapping.load(path, new=mapping.new)
+    assert paths(undone.old) == paths(mapping.old)
+    assert by_path(undone) == by_path(mapping)
+
+
+@settings(max_examples=100, deadline=None)
+@given(trees(), trees())
+def test_what_is_left_after_applying_the_difference_is_nothing(old: Taxonomy, new: Taxonomy) -> None:
+    mapping, _ = TaxonomyMapping.between(old, new)
+    applied = TaxonomyMapping.load(saved(mapping), old=old).new
+    rest, guesses = TaxonomyMapping.between(applied, new)
+    assert rest.changes() == []
+    assert guesses == []
+    assert paths(applied) == paths(new)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_composition(data: st.DataObject) -> None:
+    first = data.draw(mappings())
+    second = data.draw(mappings(first.new))
+    third = data.draw(mappings(second.new))
+    assert first.then(second).then(third) == first.then(second.then(third))
+    for node, targets in enumerate(first.targets):
+        expected = {target for middle in targets for target in second.targets[middle]}
+        assert set(first.then(second).targets[node]) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(mappings())
+def test_no_old_node_is_lost(mapping: TaxonomyMapping) -> None:
+    named = {change.old for change in mapping.changes()}
+    for node in range(1, mapping.old.num_nodes):
+        path, place = mapping.old.path(node), int(mapping.nodes[node])
+        stays = bool(mapping.exact[node]) and mapping.new.path(place)[-1:] == path[-1:]
+        assert stays or path in named
+        for target in mapping.targets[node]:  # a label goes where each of its targets is
+            assert place in mapping.new.ancestors_of(target) or place == target
+
+
+@given(trees())
+def test_the_identity(tree: Taxonomy) -> None:
+    mapping, guesses = TaxonomyMapping.between(tree, tree)
+    assert mapping.changes() == []
+    assert guesses == []
+    assert mapping.nodes.tolist() == list(range(tree.num_nodes))
+    assert bool(mapping.exact.all())
+    assert mapping.then(mapping) == mapping
+
+
+OLD = Taxonomy.from_paths(
+    [
+        "bird/tit/blue",
+        "bird/tit/great",
+        "bird/owl/barn",
+        "bird/owl/barn 2",
+        "fish/trout",
+        "fish/colour",
+        "fish/pike",
+    ]
+)
+
+
+def test_a_revision() -> None:
+    new = Taxonomy.from_paths(
+        [
+            "bird/cyanistes/blue",
+            "bird/parus/great",
+            "bird/owl/barn",
+            "fish/salmon/trout",
+            "fish/color",
+            "fish/eel",
+        ]
+    )
+    mapping, guesses = TaxonomyMapping.between(OLD, new, {"barn 2": "barn"})
+    assert said(mapping) == [
+        "split: bird/tit -> bird/cyanistes, bird/parus",
+        "move: bird/tit/blue -> bird/cyanistes/blue",
+        "move: bird/tit/great -> bird/parus/great",
+        "merge: bird/owl/barn 2 -> bird/owl/barn",
+        "move: fish/trout -> fish/salmon/trout",
+        "remove: fish/colour",
+        "remove: fish/pike",
+        "add: bird/cyanistes",
+        "add: bird/parus",
+        "add: fish/salmon",
+        "add: fish/color",
+        "add: fish/eel",
+    ]
+    assert [str(guess.change) for guess in guesses] == ["rename: fish/colour -> fish/color"]
+    find = OLD.find
+    place = {
+        name: new.path_name(int(mapping.nodes[find(name)])) for name in ("tit", "barn 2", "colour", "fish")
+    }
+    assert place == {"tit": "bird", "barn 2": "bird/owl/barn", "colour": "fish", "fish": "fish"}
+    accepted = mapping.with_guesses(guesses)
+    assert "rename: fish/colour -> fish/color" in said(accepted)
+    assert "add: fish/color" not in said(accepted)
+
+
+def test_a_guess_is_accepted_by_hand(tmp_path: Path) -> None:
+    new = Taxonomy.from_paths(
+        ["bird/tit/blue", "bird/tit/great", "bird/owl/barn", "bird/owl/barn 2", "fish/color"]
+    )
+    old = Taxonomy.from_paths(
+        ["bird/tit/blue", "bird/tit/great", "bird/owl/barn", "bird/owl/barn 2", "fish/colour"]
+    )
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    path = tmp_path / "changes.yaml"
+    mapping.save(path, guesses)
+    assert TaxonomyMapping.load(path, old=old) == mapping
+    path.write_text(path.read_text().replace("# - {", "- {"))
+    for given_taxonomies in ({"old": old}, {"new": new}, {"old": old, "new": new}):
+        loaded = TaxonomyMapping.load(path, **given_taxonomies)
+        assert said(loaded) == ["rename: fish/colour -> fish/color"]
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (["a/x y", "a/x z", "b"], "split: a/x -> a/x y, a/x z"),
+        (["a/X", "b"], "rename: a/x -> a/X"),
+        (["a/other", "b"], "rename: a/x -> a/other"),
+    ],
+)
+def test_guesses_of_leaves(new: list[str], expected: str) -> None:
+    _, guesses = TaxonomyMapping.between(Taxonomy.from_paths(["a/x", "b"]), Taxonomy.from_paths(new))
+    assert [str(guess.change) for guess in guesses] == [expected]
+
+
+def test_a_rank_that_is_left_out_and_one_that_is_put_in() -> None:
+    deep = Taxonomy.from_paths(["a/rank/x", "a/rank/y", "b"])
+    flat = Taxonomy.from_paths(["a/x", "a/y", "b"])
+    assert said(TaxonomyMapping.between(deep, flat)[0]) == ["remove: a/rank"]
+    assert said(TaxonomyMapping.between(flat, deep)[0]) == [
+        "move: a/x -> a/rank/x",
+        "move: a/y -> a/rank/y",
+        "add: a/rank",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "its first line is not"),
+        ("changes: []", "its first line is not"),
+        ("labeltree mapping: 2\nchanges: []", "version '2'"),
+        ("labeltree mapping: 1\nchange: []", "unknown entry 'change'"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: a}", "line 3: rename needs the path 'to'"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: a, to: [b, c]}", "line 3: rename needs the path 'to'"),
+        ("labeltree mapping: 1\nchanges:\n- {turn: a, to: b}", "line 3: expected one of"),
+        ("labeltree mapping: 1\nchanges:\n- a", "line 3: expected one of"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: a, to: /}", "line 3: a node cannot become the root"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: q, to: b}", "the old taxonomy has no 'q"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: bird, to: b}\n- {move: bird, to: c}", "lines 3 and 4"),
+        ("labeltree mapping: 1\nchanges:\n- {rename: bird, rename: fish}", "given twice"),
+        ("labeltree mapping: 1\nchanges: [", "not readable as YAML"),
+        ("labeltree mapping: 1\nchanges: " + "[" * 5000, "not readable as YAML|nested too deeply"),
+        ("labeltree mapping: 1\nchanges: &a [*a]", "expected one of|not readable"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "changes.yaml"
+    path.write_text(text)
+    with pytest.raises(TaxonomyError, match=message) as error:
+        TaxonomyMapping.load(path, old=OLD)
+    assert str(path) in str(error.value)
+
+
+def test_files_of_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "changes.yaml"
+    path.write_text("labeltree mapping: 1\nchanges:\n- {rename: fish/pike, to: fish/esox}\n")
+    assert TaxonomyMapping.load(path, old=OLD).new.find("esox")
+    with pytest.raises(TaxonomyError, match=r"no such place; add a line"):
+        TaxonomyMapping.load(path, old=OLD, new=Taxonomy.from_paths(["bird/tit", "fish/esox"]))
+    with pytest.raises(TaxonomyError, match=r"the new taxonomy has no 'fish/esox \(line 3\)'"):
+        TaxonomyMapping.load(path, new=OLD)
+    with pytest.raises(TaxonomyError, match="there is no such file"):
+        TaxonomyMapping.load(tmp_path / "none.yaml", old=OLD)
+    with pytest.raises(TaxonomyError, match="give the old or the new"):
+        TaxonomyMapping.load(path)
+    with pytest.raises(TaxonomyError, match="does not exist"):
+        TaxonomyMapping.between(OLD, OLD)[0].save(tmp_path / "none" / "changes.yaml")
+
+
+def test_arguments() -> None:
+    dag = TaxonomyDAG.from_edges([("dog", "pet"), ("dog", "mammal"), ("pet", "life"), ("mammal", "life")])
+    with pytest.raises(TaxonomyError, match="the new one is a DAG"):
+        TaxonomyMapping(OLD, dag, [[0]] * OLD.num_nodes)  # type: ignore[arg-type]
+    with pytest.raises(TaxonomyError, match="2 targets"):
+        TaxonomyMapping(OLD, OLD, [[0], [1]])
+    with pytest.raises(TaxonomyError, match="nodes 0 to"):
+        TaxonomyMapping(OLD, OLD, [[0]] + [[99]] * (OLD.num_nodes - 1))
+    with pytest.raises(TaxonomyError, match="cannot become another node"):
+        TaxonomyMapping(OLD, OLD, [[1]] * OLD.num_nodes)
+    other = Taxonomy.from_paths(["bird", "cow"])
+    with pytest.raises(TaxonomyError, match="does not begin with"):
+        TaxonomyMapping.between(OLD, OLD)[0].then(TaxonomyMapping.between(other, OLD)[0])
+    twice = Taxonomy.from_paths(["bird/x", "fish/x"])
+    with pytest.raises(TaxonomyError, match="is ambiguous"):
+        TaxonomyMapping.between(OLD, twice, {"pike": "x"})
+
+
+def test_ten_thousand_leaves() -> None:
+    names = [f"family {i // 100}/genus {i // 10}/species number {i}" for i in range(10_000)]
+    old = Taxonomy.from_paths(names)
+    new = Taxonomy.from_paths([name.replace("species number 7", "species numbr 7") for name in names])
+    mapping, guesses = TaxonomyMapping.between(old, new)
+    assert len(guesses) == 1111
+    renamed = mapping.with_guesses(guesses)
+    assert len(renamed.changes()) == 1111
+    assert torch.equal(renamed.nodes, torch.arange(old.num_nodes))
