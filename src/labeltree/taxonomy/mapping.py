@@ -176,7 +176,7 @@ class TaxonomyMapping:
         """Write the mapping as YAML, one line a change, and guesses as comments; see `load`."""
         from labeltree.taxonomy.mapping_file import write_mapping
 
-        write_mapping(path, self, guesses)
+        write_mapping(path, self.old, self.new, self._changes, guesses)
 
     @classmethod
     def load(

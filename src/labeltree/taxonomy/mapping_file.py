@@ -8,16 +8,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from labeltree.atomic import atomic_write
 from labeltree.errors import TaxonomyError
 from labeltree.taxonomy.changes import KINDS, Change, Guess
 from labeltree.taxonomy.naming import join_path, some, split_path
 from labeltree.taxonomy.tree import Taxonomy
-
-if TYPE_CHECKING:
-    from labeltree.taxonomy.mapping import TaxonomyMapping
 
 __all__ = ["read_mapping", "write_mapping"]
 
@@ -45,14 +42,17 @@ class _Line:
 
 
 def write_mapping(
-    path: str | os.PathLike[str], mapping: TaxonomyMapping, guesses: Sequence[Guess] = ()
+    path: str | os.PathLike[str],
+    old: Taxonomy,
+    new: Taxonomy,
+    changes: Sequence[Change],
+    guesses: Sequence[Guess] = (),
 ) -> None:
     """Write a mapping, atomically; see `TaxonomyMapping.save`."""
     lines = [f"labeltree mapping: {VERSION}\n", _HEADER]
-    for which, taxonomy in (("old", mapping.old), ("new", mapping.new)):
+    for which, taxonomy in (("old", old), ("new", new)):
         about = {"digest": taxonomy.digest[:16], "nodes": taxonomy.num_nodes, "root": taxonomy.names[0]}
         lines.append(f"{which}: {_flow(about)}\n")
-    changes = list(mapping._changes)
     lines.append("changes:\n" if changes or guesses else "changes: []\n")
     lines += [f"- {_entry(change)}\n" for change in changes]
     if guesses:
