@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Reader",
+    "check_unpacked",
     "fits",
     "read_array",
     "read_arrays",
@@ -287,7 +288,7 @@ def read_arrays(
         reader.reading(path, "it is damaged, or no file of NumPy arrays (.npz)"),
         zipfile.ZipFile(path) as archive,
     ):
-        _check_unpacked(path, archive)
+        check_unpacked(path, archive)
         arrays = {}
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
@@ -330,7 +331,7 @@ def _later_header(file: IO[bytes]) -> Any:
     return np.lib.format.read_array_header_2_0(file)
 
 
-def _check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
+def check_unpacked(path: str | Path, archive: zipfile.ZipFile) -> None:
     """Refuse an archive that would unpack to an excessive size."""
     unpacked, packed = sum(member.file_size for member in archive.infolist()), Path(path).stat().st_size
     if unpacked > max(_UNPACKED, _RATIO * packed):
@@ -403,7 +404,7 @@ def read_torch(path: str | Path, reader: Reader) -> Any:
             packed = zipfile.is_zipfile(file)
         if packed:
             with zipfile.ZipFile(path) as archive:
-                _check_unpacked(path, archive)
+                check_unpacked(path, archive)
         try:
             with warnings.catch_warnings(action="ignore"):
                 return torch.load(path, map_location="cpu", weights_only=True)

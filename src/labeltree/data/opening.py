@@ -37,15 +37,17 @@ def open_source(
     group_column: str | None = None,
     split_column: str | None = None,
     gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a named data set, a folder of nested folders, a table, or shards.
 
     Args:
-        spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv`` or
-            ``.parquet`` file; or shards: ``.tar`` files as WebDataset writes them, or ``.parquet`` files with
-            the bytes of images, as a file, a folder of them, or a pattern ``name-{000..099}.tar``. Write
-            ``./NAME`` for a folder with the name of a data set.
+        spec: A name from ``list_datasets()``; or the path of a folder or of a ``.csv``, ``.tsv``,
+            ``.parquet`` or ``.zip`` file; or shards: ``.tar`` files as WebDataset writes them, or
+            ``.parquet`` files with the bytes of images, as a file, a folder of them, or a pattern
+            ``name-{000..099}.tar``. Write ``./NAME`` for a folder with the name of a data set.
         taxonomy: A taxonomy, or its file, for folders and tables.
         data_path: Folder of a named data set; None = in the cache folder.
         missing_labels: Names of classes that stand for missing labels, such as ``unknown``, at any depth:
@@ -58,6 +60,8 @@ def open_source(
         group_column: Column of groups; rows with equal values stay in one split.
         split_column: Column of the split.
         gaps: What becomes of a label whose coarser name is missing; see `open_table`.
+        image_folder: Folder of the images, if it is not that of the table.
+        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``.
         **images: How images are read: ``image_size``, ``channels``, ``on_error``, ``cache`` and ``progress``;
             see `ImageSettings`.
 
@@ -78,6 +82,8 @@ def open_source(
         "group_column": group_column,
         "split_column": split_column,
         "gaps": gaps,
+        "image_folder": image_folder,
+        "image_name": image_name,
     }
     chosen: dict[str, Any] = {column: value for column, value in columns.items() if value is not None}
     is_named = name in list_datasets()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.data.darwin_core import has_literal_quotes, is_archive, read_archive
 from labeltree.errors import DataError
 from labeltree.safe_files import Reader, read_parquet
 
@@ -76,7 +77,9 @@ class DataTable:
 
     @classmethod
     def read(cls, path: Path) -> DataTable:
-        """Read a Parquet file (``.parquet``, ``.pq``) or a text file, whose cells are text or missing.
+        """Read a Parquet file (``.parquet``, ``.pq``), a zip file, or text, with cells that may be missing.
+
+        For zip files, such as GBIF's downloads, see `read_archive`.
 
         The first line of a text file names its columns. Its cells are separated by commas, or by semicolons
         or tabs if the first line has no comma.
@@ -85,6 +88,8 @@ class DataTable:
             DataError: If the file is missing, malformed or not UTF-8, or two columns have the same name.
         """
         with _reading(path):
+            if is_archive(path):
+                return cls(path, read_archive(path))
             parquet = path.suffix.lower() in PARQUET
             return cls(path, read_parquet(path, _TABLE) if parquet else _read_text(path))
 
@@ -196,6 +201,7 @@ def _text_options(path: Path, reading: ReadOptions) -> tuple[ReadOptions, ParseO
         while first and not first.strip():
             first = file.readline()
     delimiter = "\t" if path.suffix.lower() == ".tsv" else next((d for d in ",;\t" if d in first), ",")
+    literal = has_literal_quotes(first)
     try:
         header = next(csv.reader([first], delimiter=delimiter), [])
     except csv.Error as error:
@@ -204,7 +210,9 @@ def _text_options(path: Path, reading: ReadOptions) -> tuple[ReadOptions, ParseO
         raise ValueError("it is empty; the first line names the columns")
     return (
         reading,
-        arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        arrow_csv.ParseOptions(
+            delimiter=delimiter, quote_char=False if literal else '"', newlines_in_values=not literal
+        ),
         # Only an empty cell is missing: "NA" and "null" may be names, and 01 is another name than 1.
         arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(header, pa.string()), null_values=[""], strings_can_be_null=True
@@ -225,18 +233,24 @@ def read_header(path: Path) -> DataTable:
         if path.suffix.lower() in PARQUET:
             with _TABLE.reading(path, "it is damaged, or no Parquet file"), path.open("rb"):
                 return DataTable(path, pq.read_schema(path).empty_table())
+        if is_archive(path):
+            return DataTable(path, read_archive(path).slice(0, 0))
         with arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
             return DataTable(path, reader.schema.empty_table())
 
 
 def text_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a text file in batches of some megabytes.
+    """The rows of a text file in batches of some megabytes; a zip file is read as a whole.
 
     Raises:
         DataError: As for `DataTable.read`, which may be found after some batches.
     """
     from pyarrow import csv as arrow_csv
 
+    if is_archive(path):
+        with _reading(path):
+            yield from read_archive(path).to_batches()
+        return
     with _reading(path), arrow_csv.open_csv(path, *_text_options(path, _in_blocks())) as reader:
         yield from reader
 

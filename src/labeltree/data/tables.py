@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeltree.data.darwin_core import IMAGE_PREFIX
+from labeltree.data.image_rules import ImageRule, images_by_rule, is_url
 from labeltree.data.images.encoded import ImageParts
 from labeltree.data.images.files import ImageSettings, OnError
 from labeltree.data.label_columns import LabelColumns, find_label_columns
@@ -45,12 +47,13 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".zip")
 _IMAGE_COLUMNS = (
     *("image", "path", "file", "filename", "file_name", "image_path", "filepath", "file_path"),
     *("img", "jpg", "jpeg", "png", "picture", "photo"),
 )
 _TEXT_COLUMNS = ("text", "description", "sentence", "review", "document", "abstract", "caption", "txt")
+_IDS = ("gbifid", "occurrenceid", "catalognumber")
 # Most names are literally the end of a path; the others are first normalised for the comparison.
 _NOT_PLAIN = re.compile(r"^/|(^|/)\.{0,2}(/|$)|\0")
 _log = logging.getLogger("labeltree.data")
@@ -68,6 +71,8 @@ def open_table(
     split_column: str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table of images, of texts, or of images with texts.
@@ -76,7 +81,8 @@ def open_table(
     else for texts, is read.
 
     Args:
-        path: A ``.csv``, ``.tsv`` or ``.parquet`` file.
+        path: A ``.csv``, ``.tsv`` or ``.parquet`` file; or a ``.zip`` file: a Darwin Core archive, as GBIF's
+            downloads, or one table.
         taxonomy: Taxonomy of the labels; None = built from one column per depth (coarse to fine), or from
             paths ``a/b/c`` in one column.
         image_column: Column of the image files, relative to the table's folder or absolute; usually image,
@@ -103,6 +109,9 @@ def open_table(
             given one; both first take the name from other rows if these agree on it. ``error``: an error
             lists the rows. None = ``placeholder`` if the columns are ranks of biological names, else an error
             for rows whose missing name other rows do not tell.
+        image_folder: Folder of the images, if it is not that of the table.
+        image_name: Names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
+            several: ``{catalogNumber}_*.jpg``. Rows without such a file are not used.
         **images: How images are read; see `ImageSettings`. ``on_error="skip"`` also skips rows without an
             image or a text.
 
@@ -121,6 +130,8 @@ def open_table(
         split_column=split_column,
         missing_labels=missing_labels,
         gaps=gaps,
+        image_folder=image_folder,
+        image_name=image_name,
         **images,
     )
 
@@ -160,12 +171,15 @@ def open_data_table(
     split_column: str | None = None,
     missing_labels: Sequence[str] | str = (),
     gaps: Gaps | None = None,
+    image_folder: str | Path | None = None,
+    image_name: str | None = None,
     **images: Unpack[ImageSettings],
 ) -> Source:
     """Open a table that has been read; for the arguments and errors see `open_table`."""
     if not table.num_rows:
         raise DataError(f"{table} has no rows")
-    samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"))
+    files = None if image_folder is None and image_name is None else (image_folder, image_name)
+    samples = _table_samples(table, image_column, text_column, images.get("on_error", "raise"), files)
     missing = MissingNames(missing_labels)
     taken = _taken(table, samples, aspect_columns, group_column, split_column)
     columns_of_labels = LabelColumns([])
@@ -350,6 +364,7 @@ def _table_samples(
     image_column: Sequence[str] | str | None,
     text_column: str | None,
     on_error: OnError,
+    place: tuple[str | Path | None, str | None] | None = None,
 ) -> TableSamples:
     """The samples of a table; a row with several images gives several samples.
 
@@ -357,17 +372,30 @@ def _table_samples(
         DataError: If a column is missing, an image lies outside the folder, or, unless ``on_error`` is
             ``skip``, a cell is empty.
     """
-    images, text = sample_columns(table, image_column, text_column)
-    shown = _files(table, images) if images else None
+    folder, rule = (None, None) if place is None else place
+    unused = UnusedRows.none()
+    shown: tuple[list[str] | ImageParts, Array] | None = None
+    if rule is not None:
+        if image_column is not None:
+            raise DataError("image_column and image_name both say which images are read; leave one out")
+        images: list[str] = []
+        text = None if text_column is None else table.find(text_column)
+        where = table.path.parent if folder is None else Path(folder).expanduser()
+        by_rule, numbers, unused = images_by_rule(table, where, ImageRule(rule))
+        shown = by_rule, numbers
+    else:
+        images, text = sample_columns(table, image_column, text_column)
+        if images:
+            shown = _files(table, images, None if folder is None else Path(folder).expanduser())
     words = None if text is None else table.cells(text)
     there = np.ones(table.num_rows, bool)
-    unused = UnusedRows.none()
-    for kind, codes in (
-        ("image", shown[1] if shown else None),
+    there[unused.rows] = False
+    for kind, cells in (
+        ("image", shown[1] if shown and rule is None else None),
         ("text", words.codes[:, None] if words else None),
     ):
-        if codes is not None:
-            empty = np.all(codes < 0, axis=1)
+        if cells is not None:
+            empty = np.all(cells < 0, axis=1)
             of_kind = images if kind == "image" else [text or ""]
             _report_empty(empty, table, kind, of_kind, on_error)
             unused += UnusedRows.because(np.flatnonzero(empty), of_kind, f"it has no {kind}")
@@ -375,17 +403,18 @@ def _table_samples(
     if not there.any():
         raise DataError(f"{table} has no row with both an image and a text")
     rows = np.flatnonzero(there)
-    instances, files, alike = rows, None, np.zeros(0, np.int64)
+    files: list[str] | ImageParts | None = None
+    instances, alike = rows, np.zeros(0, np.int64)
     if shown is not None:
         named, codes = shown
         sample, column = np.nonzero(codes[rows] >= 0)
         rows, alike = rows[sample], codes[rows[sample], column]
-        instances = rows * len(images) + column
+        instances = rows * codes.shape[1] + column
         files = [named[code] for code in alike.tolist()] if isinstance(named, list) else named.take(alike)
     elif words is not None:
         alike = words.codes[rows]
     texts = None if words is None else [words.texts[code] for code in words.codes[rows].tolist()]
-    notes = [] if image_column or text_column else _also_possible(table, images, text)
+    notes = [] if image_column or text_column or rule else _also_possible(table, images, text)
     return TableSamples(rows, instances, files, texts, alike, tuple(images), text, tuple(notes), unused)
 
 
@@ -447,8 +476,13 @@ def sample_columns(
     if image_column is not None and not image_column:
         raise DataError("image_column is empty; it must name a column, or several")
     if image_column is None and text_column is None:
-        image_column = table.usual(_IMAGE_COLUMNS)
+        image_column = table.usual(_IMAGE_COLUMNS) or _of_occurrences(table)
         text_column = table.usual(_TEXT_COLUMNS) if image_column is None else None
+        if image_column is None and text_column is None and (key := table.usual(_IDS)) is not None:
+            raise DataError(
+                f"{table} names no image files; put them into a folder, and say which file belongs to which "
+                f"row: {_rule_for(key)}"
+            )
         if image_column is None and text_column is None:
             raise DataError(
                 f"{table} has no column of images ({', '.join(_IMAGE_COLUMNS)}) or texts "
@@ -460,6 +494,16 @@ def sample_columns(
     if text_column is not None:
         text_column = table.find(text_column)
     return images, text_column
+
+
+def _of_occurrences(table: DataTable) -> list[str] | str | None:
+    """The columns of images in a download of occurrences: its multimedia, or else the addresses of images."""
+    several = [name for name in table.columns if name.startswith(IMAGE_PREFIX)]
+    if several:
+        return several
+    if table.usual(("gbifid", "occurrenceid", "scientificname", "scientific_name", "taxonrank")) is None:
+        return None
+    return table.usual(("image_url", "accessuri", "associatedmedia", "identifier"))
 
 
 def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str], on_error: OnError) -> None:
@@ -475,21 +519,39 @@ def _report_empty(empty: Array, table: DataTable, kind: str, columns: list[str],
     _log.warning("%s. They are skipped", what)
 
 
-def _files(table: DataTable, names: list[str]) -> tuple[list[str] | ImageParts, Array]:
+def _files(table: DataTable, names: list[str], folder: Path | None) -> tuple[list[str] | ImageParts, Array]:
     """The distinct images, and the index of each cell's image ``(rows, columns)``, -1 for none."""
     if isinstance(table, ShardTable):
         return table.images(names)
-    root = os.path.abspath(table.path.parent)
+    root = os.path.abspath(table.path.parent if folder is None else folder)
     places: dict[str, int] = {}
     codes = []
     for name in names:
         cells = table.cells(name)
+        addresses = np.array([is_url(text) for text in cells.texts] + [False])
+        if addresses.any():
+            raise _only_addresses(table, name, int(addresses[cells.codes].sum()))
         place = [
             places.setdefault(image_path(text, root, table, name, cells.rows_of), len(places))
             for text in cells.texts
         ]
         codes.append(np.array([*place, -1], np.int64)[cells.codes])
     return list(places), np.stack(codes, axis=1)
+
+
+def _only_addresses(table: DataTable, column: str, rows: int) -> DataError:
+    key = table.usual((*_IDS, "id")) or "gbifID"
+    return DataError(
+        f"{table}: {rows:,} of {table.num_rows:,} rows name their images in '{column}' by addresses (URLs), "
+        "which labeltree does not fetch. Download the images into a folder, and say which file belongs to "
+        f"which row: {_rule_for(key)}"
+    )
+
+
+def _rule_for(key: str) -> str:
+    """Settings that find images by the ids in a column."""
+    rule = f"'{{{key}}}.jpg', or '{{{key}}}_*.jpg' for several"
+    return f"--table.image_folder FOLDER --table.image_name {rule}"
 
 
 def image_path(

@@ -20,6 +20,7 @@ from labeltree.data import (
     list_datasets,
     open_source,
 )
+from labeltree.data.image_rules import ImageRule
 from labeltree.data.images.decode import decode
 from labeltree.data.images.files import open_images as open_image_files
 from labeltree.data.images.stores import in_threads
@@ -211,6 +212,9 @@ def open_other(
 def _columns(run: TrainedRun, path: Path, unlabelled: bool) -> dict[str, Any]:
     """The columns of a table to be embedded; columns that only training reads may be absent."""
     columns = run.recipe.table.columns | {"aspect_columns": None, "group_column": None}
+    rule = columns.get("image_name")
+    if rule is not None and not set(ImageRule(rule).columns) <= set(column_names(path)):
+        columns |= {"image_name": None, "image_folder": None}  # of the table that the run was trained on
     if unlabelled:
         return columns | {"label_columns": []}
     depths = run.columns.get("labels", ())

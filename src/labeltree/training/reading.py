@@ -256,6 +256,7 @@ def with_absolute_paths(recipe: Recipe) -> Recipe:
         options=options,
         data=whole(recipe.data) or recipe.data,
         data_path=whole(recipe.data_path),
+        table=dataclasses.replace(recipe.table, image_folder=whole(recipe.table.image_folder)),
         encoder=encoder_with_absolute_path(recipe.encoder),
         taxonomy=whole(recipe.taxonomy),
         train_taxonomy=whole(recipe.train_taxonomy),

@@ -49,6 +49,9 @@ class TableRecipe:
         gaps: what becomes of a label whose coarser name is missing: ``placeholder`` (a node for it),
             ``skip`` (the finer name hangs on the next coarser one) or ``error``; None = ``placeholder`` for
             ranks of biological names, else ``error`` unless other rows tell the name.
+        image_folder: folder of the images, if it is not that of the table.
+        image_name: names of the files there, from the cells of a row: ``{gbifID}.jpg``, or with ``*`` for
+            several: ``{catalogNumber}_*.jpg``; rows without such a file are not used.
     """
 
     image_column: list[str] | str | None = None
@@ -58,6 +61,8 @@ class TableRecipe:
     split_column: str | None = None
     aspect_columns: list[str] | None = None
     gaps: Literal["placeholder", "skip", "error"] | None = None
+    image_folder: str | None = None
+    image_name: str | None = None
 
     @property
     def columns(self) -> dict[str, Any]:

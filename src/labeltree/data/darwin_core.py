@@ -1,0 +1,295 @@
+"""Downloads of occurrences: zipped tables of GBIF and iNaturalist, and Darwin Core archives."""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.errors import DataError
+from labeltree.safe_files import Reader, check_unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["IMAGE_PREFIX", "has_literal_quotes", "is_archive", "read_archive"]
+
+IMAGE_PREFIX = "multimedia "
+"""What the columns of an archive's images begin with: ``multimedia 1``, ``multimedia 2`` and so on."""
+
+_READER = Reader("a download of occurrences", "download it again, or give the table that is in it")
+_TABLES = (".csv", ".tsv", ".txt")
+_META = "meta.xml"
+_LONGEST_META = 4 << 20  # bytes
+_BLOCK = 64 << 20
+_MOST_IMAGES = 1000  # of one occurrence
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip file, by its name."""
+    return path.suffix.lower() == ".zip"
+
+
+def read_archive(path: Path) -> pa.Table:
+    """Read the table of a zip file, without unpacking it.
+
+    A Darwin Core archive has a ``meta.xml`` that describes its files: the occurrences become the rows, and
+    the images of an extension ``multimedia`` (Simple Multimedia, Audubon Media) the columns ``multimedia 1``,
+    ``multimedia 2`` and so on, as many as the occurrence with the most images has. Other zip files have one
+    table, as GBIF's simple downloads and iNaturalist's exports.
+
+    Raises:
+        DataError: If the file is damaged, would unpack to an excessive size, or has no table or several.
+    """
+    with _READER.reading(path, "it is damaged, or no zip file"), zipfile.ZipFile(path) as archive:
+        check_unpacked(path, archive)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read_members(path, archive)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise _READER.failure(path, "it is damaged, or packed in an unusual way") from error
+
+
+def _read_members(path: Path, archive: zipfile.ZipFile) -> pa.Table:
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    if any(member.flag_bits & 1 for member in members):
+        raise DataError(f"'{path}' is encrypted; unpack it, and give the table that is in it")
+    metas = [member for member in members if PurePosixPath(member.filename).name == _META]
+    if metas:
+        return _darwin_core(path, archive, min(metas, key=lambda member: len(member.filename)))
+    tables = [member for member in members if _is_table(member.filename)]
+    if len(tables) != 1:
+        names = ", ".join(repr(member.filename[:80]) for member in tables[:5])
+        what = f"{len(tables)} tables ({names})" if tables else "no table (.csv, .tsv, .txt)"
+        raise DataError(f"'{path}' holds {what}, and no {_META}; unpack it, and give the table of samples")
+    with archive.open(tables[0]) as file:
+        first = file.readline(1 << 20).decode("utf-8-sig")
+    with archive.open(tables[0]) as file:
+        return _read_plain(file, first)
+
+
+def _is_table(name: str) -> bool:
+    path = PurePosixPath(name)
+    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    read_me = path.stem.lower() in ("citations", "rights", "readme", "licence", "license")
+    return path.suffix.lower() in _TABLES and not hidden and not read_me
+
+
+def has_literal_quotes(first: str) -> bool:
+    """Whether quotes are characters like others, by the first line: in GBIF's tab-separated downloads."""
+    return "gbifID" in first.strip().split("\t")
+
+
+def _read_plain(file: IO[bytes], first: str) -> pa.Table:
+    """Read a table of text from an open file, whose first line names the columns."""
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    literal = has_literal_quotes(first)
+    plain = first.rstrip("\r\n")
+    names = plain.split(delimiter) if literal else next(csv.reader([first], delimiter=delimiter), [])
+    return _read_rows(file, delimiter, None if literal else '"', names, 1)
+
+
+def _read_rows(file: IO[bytes], delimiter: str, quote: str | None, names: list[str], skip: int) -> pa.Table:
+    """The rows of a table as text; only an empty cell is missing.
+
+    Args:
+        file: The open file.
+        delimiter: What separates cells.
+        quote: What encloses cells; None = nothing does.
+        names: The columns.
+        skip: Number of lines of header.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    return arrow_csv.read_csv(
+        pa.PythonFile(file, mode="r"),
+        arrow_csv.ReadOptions(block_size=_BLOCK, column_names=names, skip_rows=skip, use_threads=False),
+        arrow_csv.ParseOptions(
+            delimiter=delimiter, quote_char=quote or False, newlines_in_values=quote is not None
+        ),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a Darwin Core archive, as meta.xml describes it.
+
+    Attributes:
+        name: Its name.
+        kind: What its rows are: the last part of the row type, such as ``Occurrence``.
+        key: Column of the ids by which files are joined; None if there is none.
+        columns: Names of its columns, the last part of each term.
+        constants: Columns with the same text in every row.
+        delimiter: What separates cells.
+        quote: What encloses cells, or None.
+        skip: Number of lines of header.
+    """
+
+    name: str
+    kind: str
+    key: int | None
+    columns: list[str]
+    constants: dict[str, str]
+    delimiter: str
+    quote: str | None
+    skip: int
+
+
+def _darwin_core(path: Path, archive: zipfile.ZipFile, meta: zipfile.ZipInfo) -> pa.Table:
+    if meta.file_size > _LONGEST_META:
+        raise DataError(f"'{path}': {_META} has {meta.file_size:,} bytes; it is no description of an archive")
+    folder = str(PurePosixPath(meta.filename).parent)
+    core, extensions = _described(path, archive.read(meta))
+    occurrences = _read_file(path, archive, folder, core)
+    media = next((one for one in extensions if one.kind in ("Multimedia", "Image", "AudubonMedia")), None)
+    if media is None or core.key is None or media.key is None:
+        return occurrences
+    return _with_images(occurrences, core, _read_file(path, archive, folder, media), media)
+
+
+def _described(path: Path, content: bytes) -> tuple[_File, list[_File]]:
+    """The core and the extensions that meta.xml describes; it may declare no entities."""
+    from xml.etree import ElementTree
+    from xml.parsers import expat
+
+    def refuse(*_: object) -> None:
+        raise DataError(f"'{path}': {_META} declares a document type, which may hide anything; remove that")
+
+    guard = expat.ParserCreate()
+    guard.StartDoctypeDeclHandler = refuse
+    guard.EntityDeclHandler = refuse
+    try:
+        guard.Parse(content, True)
+        root = ElementTree.fromstring(content)
+    except (expat.ExpatError, ElementTree.ParseError) as error:
+        raise DataError(f"'{path}': {_META} is no XML ({error})") from error
+    files: dict[str, list[_File]] = {"core": [], "extension": []}
+    for element in root:
+        kind = element.tag.rpartition("}")[2]
+        if kind in files:
+            files[kind].append(_file(path, element))
+    if len(files["core"]) != 1:
+        raise DataError(f"'{path}': {_META} describes {len(files['core'])} core files; it must be one")
+    return files["core"][0], files["extension"]
+
+
+def _file(path: Path, element: Any) -> _File:
+    def option(name: str, usual: str) -> str:
+        text = str(element.get(name, usual))
+        return _ESCAPES.get(text, text)
+
+    locations = [one.text or "" for one in element.iter() if one.tag.rpartition("}")[2] == "location"]
+    terms: dict[int, str] = {}
+    constants: dict[str, str] = {}
+    key: int | None = None
+    for one in element:
+        kind = one.tag.rpartition("}")[2]
+        if kind not in ("field", "id", "coreid"):
+            continue
+        name = re.split(r"[/#]", one.get("term", ""))[-1]
+        index = one.get("index")
+        if index is None:
+            if kind == "field" and one.get("default"):
+                constants[name] = one.get("default")
+            continue
+        if not index.isdecimal() or int(index) > 10_000:
+            raise DataError(f"'{path}': {_META} has the column number {index!r:.40}")
+        if kind == "field":
+            terms[int(index)] = name
+        else:
+            key = int(index)
+    delimiter, quote = option("fieldsTerminatedBy", ","), option("fieldsEnclosedBy", '"')
+    encoding = element.get("encoding", "UTF-8")
+    if (
+        len(locations) != 1
+        or len(delimiter) != 1
+        or len(quote) > 1
+        or encoding.upper() not in ("UTF-8", "UTF8")
+    ):
+        raise DataError(
+            f"'{path}': {_META} describes a file that is not one table in UTF-8 whose cells one character "
+            "separates; unpack the archive, and save the table as CSV"
+        )
+    width = max([*terms, *([] if key is None else [key])], default=-1) + 1
+    columns: list[str] = []
+    for place in range(width):
+        name = terms.get(place, "id" if place == key else f"column {place + 1}")
+        columns.append(name if name not in columns else f"{name} ({place + 1})")
+    skip = element.get("ignoreHeaderLines", "0")
+    return _File(
+        name=locations[0].strip(),
+        kind=re.split(r"[/#]", element.get("rowType", ""))[-1],
+        key=key,
+        columns=columns,
+        constants={name: text for name, text in constants.items() if name not in columns},
+        delimiter=delimiter,
+        quote=quote or None,
+        skip=int(skip) if skip.isdecimal() else 0,
+    )
+
+
+def _read_file(path: Path, archive: zipfile.ZipFile, folder: str, described: _File) -> pa.Table:
+    import pyarrow as pa
+
+    name = described.name if folder == "." else f"{folder}/{described.name}"
+    if name not in archive.namelist():
+        raise DataError(f"'{path}' has no file '{described.name[:80]}', which its {_META} describes")
+    with archive.open(name) as file:
+        table = _read_rows(
+            file, described.delimiter, described.quote, _wide(archive, name, described), described.skip
+        )
+    for column, text in described.constants.items():
+        table = table.append_column(column, pa.array([text] * table.num_rows, pa.string()))
+    return table
+
+
+def _wide(archive: zipfile.ZipFile, name: str, described: _File) -> list[str]:
+    """The columns, with those at the end that meta.xml does not describe."""
+    with archive.open(name) as file:
+        lines = [file.readline(1 << 20) for _ in range(described.skip + 1)]
+    cells = lines[-1].decode("utf-8", "replace").count(described.delimiter) + 1
+    extra = [f"column {place + 1}" for place in range(len(described.columns), cells)]
+    return [*described.columns, *extra]
+
+
+def _with_images(occurrences: pa.Table, core: _File, media: pa.Table, described: _File) -> pa.Table:
+    """The occurrences with a column for their first image, their second and so on."""
+    import pandas as pd
+    import pyarrow as pa
+
+    names = media.column_names
+    place = next((name for name in ("accessURI", "identifier") if name in names), None)
+    if place is None or core.key is None or described.key is None:
+        return occurrences
+    table = pd.DataFrame(
+        {"key": media.column(described.key).to_pandas(), "file": media.column(place).to_pandas()}
+    )
+    if "type" in names:
+        kind = media.column("type").to_pandas().fillna("")
+        table = table[kind.str.lower().isin(["", "stillimage", "image"])]
+    table = table.dropna()
+    number = table.groupby("key").cumcount()
+    most = int(number.max()) + 1 if len(number) else 0
+    if most > _MOST_IMAGES:
+        raise DataError(
+            f"the occurrence '{table['key'].iloc[int(number.argmax())]}' has {most:,} images; "
+            f"{_MOST_IMAGES:,} are the most"
+        )
+    keys = occurrences.column(core.key).to_pandas()
+    for image in range(most):
+        of_row = table[number.to_numpy() == image].set_index("key")["file"]
+        files = np.array(keys.map(of_row).astype(object))
+        cells = [None if pd.isna(file) else str(file) for file in files]
+        occurrences = occurrences.append_column(f"{IMAGE_PREFIX}{image + 1}", pa.array(cells, pa.string()))
+    return occurrences
